@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
+from api.access import own_rights
 from api.access.gate import CLOSED, Gate, endpoint_is_for_caller
 from api.acting import monitors
 from api.bodies import CheckedBodies
@@ -46,6 +47,9 @@ from api.fleet.questions import Fleet
 from api.fleet.renditions import Renditions
 from api.metrics.collector import InstanceCollector
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
+from api.overview import routes as overview
+from api.pages import routes as pages
+from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of
@@ -105,9 +109,11 @@ def described_app() -> DocumentedApi:
         status.router,
         actions.router,
         monitors.router,
+        overview.router,
+        own_rights.router,
     ):
         app.include_router(router, responses=EVERYWHERE)
-    for router in (brooklin.router, diagnostics.router, fleet.router, documents.router):
+    for router in (brooklin.router, diagnostics.router, fleet.router, documents.router, pages.router):
         app.include_router(router, include_in_schema=False)
     return app
 

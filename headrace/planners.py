@@ -54,21 +54,33 @@ def choose_provider(
             return pinot_provider(settings), pinot_freshness(settings)
 
 
+def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
+    """What a task may carry."""
+    leader = settings.mirror.leader
+    return TaskCapacity(
+        bytes_per_second=leader.task_capacity_bytes_per_second,
+        messages_per_second=leader.task_capacity_messages_per_second,
+        utilisation_percent=leader.task_utilisation_percent,
+    )
+
+
+def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:
+    """Of one task; None where placement is not by load."""
+    if settings.mirror.leader.load_provider == "none":
+        return None
+    return task_capacity(settings).usable_bytes_per_second
+
+
 def choose_planning(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> Planning:
     """Everything the leader plans with."""
     leader = settings.mirror.leader
-    capacity = TaskCapacity(
-        bytes_per_second=leader.task_capacity_bytes_per_second,
-        messages_per_second=leader.task_capacity_messages_per_second,
-        utilisation_percent=leader.task_utilisation_percent,
-    )
     provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_planner(settings),
         provider=PatientLoads(provider, background_calls),
-        capacity=capacity,
+        capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
         rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
         freshness=PatientFreshness(freshness, ThreadedCalls(0.0, lambda: None)) if freshness else None,

@@ -16,12 +16,14 @@ from typing import Any, Final, TypeVar
 import httpx
 import structlog
 
+from api.access.gate import Access
 from api.access.settings import TlsSettings
 from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
 from headrace.oncall.incidents import kept_incidents
+from headrace.planners import usable_bytes_per_second
 from headrace.process.access import who_may_call
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import data_plane, worker_command
@@ -145,7 +147,12 @@ def build_instance(
     access = who_may_call(settings.api, rest_address, clock, health)
     prepare = partial(_prepare, session, settings.zookeeper, health)
     instance = Instance(session, prepare, follower, leader, health)
-    return BuiltInstance(instance, replace(services, access=access), event_topic)
+    return BuiltInstance(instance, _with_limits(services, access, settings), event_topic)
+
+
+def _with_limits(services: Services, access: Access, settings: HeadraceSettings) -> Services:
+    """Who may call, and what a task may carry."""
+    return replace(services, access=access, usable_bytes_per_second=usable_bytes_per_second(settings))
 
 
 def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> ZooKeeper:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.access.origins import check_body_type, check_origin
 from api.access.rights import Action, Principal, PrincipalRights, Role, reason_against
-from api.access.table import FLEET_PATH, NEEDS, SCHEME
+from api.access.table import FLEET_PATH, NEEDS, PAGES_PATH, SCHEME
 from api.access.throttle import Throttle
 from api.access.tokens import PREFIX, TokenFile
 from mirror.control.caller import AskedChange, Caller
@@ -117,7 +117,8 @@ class Gate:
         check_origin(request.method, request.headers, access.hosts, access.origins)
         is_signed = path.startswith(FLEET_PATH) and _is_of_an_instance(request.headers)
         principal = None if is_signed else access.principal_of(request.headers, state)
-        if principal is None and not is_signed and _OPEN_PATHS.get(path) not in access.open_to_all:
+        is_open = _OPEN_PATHS.get(path) in access.open_to_all or _is_of_the_pages(path, request.headers)
+        if principal is None and not is_signed and not is_open:
             raise NotAuthenticated(
                 "this call says nothing of who asks",
                 advice="send Authorization: Bearer with a token of this service (headrace token add)",
@@ -132,6 +133,13 @@ class Gate:
 
 def _is_of_an_instance(headers: Headers) -> bool:
     return headers.get("authorization", "").startswith(f"{SCHEME} ")
+
+
+def _is_of_the_pages(path: str, headers: Headers) -> bool:
+    """Files for browsers, which send no credentials with the address of a page. They hold nothing of the
+    service, and ask /v1 with the rights of the person who looks at them."""
+    is_door = path == "/" and "text/html" in headers.get("accept", "")
+    return is_door or path == PAGES_PATH.rstrip("/") or path.startswith(PAGES_PATH)
 
 
 def _caller(principal: Principal | None, remote: str, request_id: str) -> Caller:
@@ -161,7 +169,7 @@ async def endpoint_is_for_caller(request: Request) -> None:
     if key not in NEEDS:
         raise Forbidden(f"nobody has a right to {method} {key[1]}")
     action, principal = NEEDS[key], request.scope["state"].get(_AS_PRINCIPAL)
-    if action is None:
+    if action is None or action is Action.PAGES:
         return
     if principal is None:
         access: Access = request.app.state.services.access
@@ -170,6 +178,14 @@ async def endpoint_is_for_caller(request: Request) -> None:
     elif reason := reason_against(principal, action):
         raise Forbidden(reason)
     check_body_type(method, key[1], request.headers)
+
+
+def principal_of(request: Request) -> Principal:
+    """Who makes a call of an endpoint that asks who. Raises NotAuthenticated."""
+    found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
+    if found is None:
+        raise NotAuthenticated("this call says nothing of who asks")
+    return found
 
 
 def caller_of(request: Request) -> Caller:

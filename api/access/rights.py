@@ -47,6 +47,7 @@ class Action(StrEnum):
     HEALTH = "read the health"
     METRICS = "read the metrics"
     READ = "read"
+    PAGES = "read the pages"
     CHANGE = "change"
     HAND_OVER = "give to another owner"
     COMMIT_AS = "choose the consumer group of"
@@ -56,6 +57,7 @@ _LEAST: Final[Mapping[Action, Role]] = {
     Action.HEALTH: Role.VIEWER,
     Action.METRICS: Role.VIEWER,
     Action.READ: Role.VIEWER,
+    Action.PAGES: Role.VIEWER,
     Action.CHANGE: Role.OWNER,
     Action.HAND_OVER: Role.OWNER,
     Action.COMMIT_AS: Role.OPERATOR,

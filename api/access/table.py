@@ -17,6 +17,7 @@ SIGNED: Final = None
 SCHEME: Final = "Headrace"
 """Of the Authorization header with which instances ask each other."""
 FLEET_PATH: Final = "/v1/fleet/"
+PAGES_PATH: Final = "/ui/"
 _DATASTREAM: Final = "/v1/datastreams/{name}"
 _BROOKLINS: Final = "/datastream/{name:path}"
 
@@ -24,6 +25,9 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
     ("GET", "/v1/health"): Action.HEALTH,
     ("GET", "/health"): Action.HEALTH,
     ("GET", "/metrics"): Action.METRICS,
+    ("GET", "/"): Action.PAGES,
+    ("GET", "/ui"): Action.PAGES,
+    ("GET", f"{PAGES_PATH}{{path:path}}"): Action.PAGES,
     ("GET", "/v1/fleet/{subject}"): SIGNED,
     **{
         ("GET", path): Action.READ
@@ -53,6 +57,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/datastream",
             _BROOKLINS,
             "/diag",
+            "/v1/caller",
+            "/v1/overview",
         )
     },
     **{

@@ -24,9 +24,24 @@ _ALL_EVENTS: Final = 10_000
 
 
 @router.get("/plan", responses=problems(409))
-def plan(reads: ReadsDep) -> PlanAnswer:
+def plan(
+    reads: ReadsDep,
+    datastream: Annotated[
+        str | None, Query(description="only what is planned for this one, and for those of its group")
+    ] = None,
+    tasks: Annotated[bool, Query(description="with the tasks, which name every partition")] = True,
+) -> PlanAnswer:
     """The plan in force."""
-    return PlanAnswer.from_plan(reads.plan(), reads.assessments())
+    found = PlanAnswer.from_plan(reads.plan(), reads.assessments(), with_tasks=tasks)
+    if datastream is None:
+        return found
+    group = reads.group_of(datastream)
+    return found.model_copy(
+        update={
+            "tasks": [one for one in found.tasks if one.datastream == group],
+            "groups": [one for one in found.groups if one.datastream == group],
+        }
+    )
 
 
 @router.post(

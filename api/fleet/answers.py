@@ -8,6 +8,7 @@ from typing import Any, Final
 from api.brooklin.diagnostics import status_element
 from api.loads.leaders import told_cluster_loads, told_loads
 from api.movement.topics import own_topics, topics_told
+from api.overview.sums import SUMS, own_sums, sums_told
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services
@@ -83,5 +84,6 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     LOADS: told_loads,
     CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
     MOVEMENT: lambda services, _: topics_told(own_topics(services)),
+    SUMS: lambda services, _: sums_told(own_sums(services)),
 }
 """What another instance may ask."""

@@ -69,7 +69,9 @@ class PlanAnswer(BaseModel):
     groups: list[GroupAnswer] = []
 
     @classmethod
-    def from_plan(cls, plan: Plan, assessments: Mapping[GroupName, Assessment]) -> PlanAnswer:
+    def from_plan(
+        cls, plan: Plan, assessments: Mapping[GroupName, Assessment], *, with_tasks: bool = True
+    ) -> PlanAnswer:
         """The JSON form."""
         tasks = [
             TaskAnswer(
@@ -78,7 +80,7 @@ class PlanAnswer(BaseModel):
                 instance=placement.instance,
                 partitions=[str(partition) for partition in sorted(placement.partitions)],
             )
-            for placement in plan.tasks
+            for placement in (plan.tasks if with_tasks else ())
         ]
         groups = [GroupAnswer(datastream=name, **asdict(one)) for name, one in sorted(assessments.items())]
         return cls(

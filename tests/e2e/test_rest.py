@@ -278,6 +278,10 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
         ("answered", name) for name in names
     ]
     asked.ask("GET", "/v1/movement")
+    (glance,) = asked.ask("GET", "/v1/overview").json()["datastreams"]
+    assert (glance["name"], glance["partitions"], glance["not_copied"]) == ("rest", PARTITIONS, 0)
+    asked.ask("GET", "/v1/overview?datastream=no-such", 404)
+    assert asked.ask("GET", "/v1/caller").json()["refusal"] == ""
     everything = asked.ask("GET", "/v1/lanes").json()
     assert {one["name"]: one["state"] for one in everything["instances"]} == dict.fromkeys(names, "answered")
     assert {lane["partition"] for lane in everything["lanes"]} == world.partitions()

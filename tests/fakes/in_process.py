@@ -23,7 +23,8 @@ class InProcess(httpx.BaseTransport):
         async def ask() -> httpx.Response:
             response = await self._inner.handle_async_request(request)
             body = await response.aread()
-            return httpx.Response(response.status_code, headers=response.headers, content=body)
+            headers = [one for one in response.headers.raw if one[0].lower() != b"content-encoding"]
+            return httpx.Response(response.status_code, headers=headers, content=body)
 
         return asyncio.run_coroutine_threadsafe(ask(), _loop()).result()
 

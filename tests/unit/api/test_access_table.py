@@ -27,6 +27,7 @@ ROLES: Final = {
 WHOSE: Final = {"MINE": {"mine"}, "FOREIGN": {"theirs"}, "BOTH": {"mine", "theirs"}, "UNKNOWN": {""}}
 MAY: Final = {
     (Action.READ, None): {"viewer", "owner", "operator", "admin"},
+    (Action.PAGES, None): {"viewer", "owner", "operator", "admin"},
     (Action.HEALTH, None): {"viewer", "owner", "operator", "admin"},
     (Action.METRICS, None): {"viewer", "owner", "operator", "admin"},
     (Action.CHANGE, None): {"owner", "operator", "admin"},
@@ -53,7 +54,7 @@ def test_every_endpoint_is_in_the_table_and_the_table_has_no_other() -> None:
 
 
 def test_what_changes_something_is_never_only_reading() -> None:
-    reading = {Action.READ, Action.HEALTH, Action.METRICS, None}
+    reading = {Action.READ, Action.PAGES, Action.HEALTH, Action.METRICS, None}
     assert {key for key, action in NEEDS.items() if key[0] == "GET" and action not in reading} == set()
     assert {key for key, action in NEEDS.items() if key[0] != "GET" and action in reading} == set()
 

@@ -1,0 +1,172 @@
+"""Puts the overview together: definitions, sums of lanes, the last planning, incidents. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from api.overview.schemas import DatastreamGlance, LatencyAnswer, OpenIncidentAnswer
+from api.overview.sums import TopicSums
+from mirror.coordination.stores.definitions import Definitions
+from mirror.coordination.stores.problems import Problem
+from mirror.instance.loads.assessments import Assessment
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.metadata import OWNER
+from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.plan import Plan
+from monitor.movement.summary import Movement, Movements
+from monitor.records.record import IncidentRecord
+
+_DAMAGED: Final = "DAMAGED"
+_NO_MOVEMENT: Final = Movement()
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was read and heard for one overview. `is_complete`: all instances have said their sums."""
+
+    definitions: Definitions
+    problems: Mapping[DatastreamName, Problem]
+    plan: Plan
+    assessments: Mapping[GroupName, Assessment]
+    sums: Sequence[TopicSums]
+    movements: Movements
+    incidents: Sequence[IncidentRecord]
+    is_complete: bool
+
+
+def glances(seen: Findings, only: str | None = None) -> list[DatastreamGlance]:
+    """By name, those that are damaged among them. `only`: of this name."""
+    sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
+    for one in seen.sums:
+        sums[one.group].append(one)
+    incidents: dict[str, list[IncidentRecord]] = defaultdict(list)
+    for incident in seen.incidents:
+        incidents[incident.datastream].append(incident)
+    damaged = {one.name for one in seen.definitions.damaged}
+    found = []
+    for each in seen.definitions.datastreams:
+        if only not in (None, each.name):
+            continue
+        status = _DAMAGED if each.name in damaged else each.status.value
+        total = _total(each, seen.plan, sums.get(each.group, ()))
+        found.append(_glance(each, status, total, seen, incidents.get(each.name, ())))
+    unread = [one for one in seen.definitions.damaged if one.last is None and only in (None, one.name)]
+    found += [_unreadable(one.name, one.problem) for one in unread]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
+    """Of the topics that are the datastream's, among those of its group."""
+    total = TopicSums(datastream.group, "")
+    for one in topics:
+        if datastream.selection.matches(one.topic) and not plan.excludes(datastream.name, one.topic):
+            total.add(one)
+    return total
+
+
+def _glance(
+    datastream: Datastream,
+    status: str,
+    total: TopicSums,
+    seen: Findings,
+    incidents: Sequence[IncidentRecord],
+) -> DatastreamGlance:
+    name, group = datastream.name, datastream.group
+    problem, assessment = seen.problems.get(name), seen.assessments.get(group)
+    moving = seen.movements.datastreams.get(name)
+    movement = moving.movement if moving is not None else _NO_MOVEMENT
+    milliseconds, percentile = _strictest(datastream)
+    is_judged = seen.is_complete and not total.unjudged
+    budget, as_of_ms = _budget_left(incidents)
+    return DatastreamGlance(
+        name=name,
+        group=group,
+        owner=datastream.metadata.get(OWNER, ""),
+        status=status,
+        source=datastream.source,
+        destination=datastream.destination,
+        problem=problem.reason if problem is not None else "",
+        is_set_aside=status == _DAMAGED or (problem is not None and problem.sets_aside),
+        halt=datastream.halt.reason if datastream.halt is not None else "",
+        objective_ms=milliseconds,
+        percentile=percentile,
+        budget_left=budget,
+        budget_as_of_ms=as_of_ms,
+        tasks=len(seen.plan.of_group(group)),
+        required_tasks=assessment.required_tasks if assessment else None,
+        offending=assessment.offending if assessment else None,
+        unplaced=assessment.unplaced if assessment else None,
+        overloaded=assessment.overloaded if assessment else None,
+        fullest_bytes_per_second=assessment.max_load if assessment else None,
+        partitions=total.lanes + total.idle,
+        not_copied=total.idle,
+        bytes_per_second=None if total.unmeasured or not seen.is_complete else total.bytes_per_second,
+        lag_records=total.lag_records if is_judged else None,
+        oldest_ms=(total.oldest_ms or 0) if is_judged else None,
+        at_least_ms=total.oldest_ms,
+        latency=_latency(total),
+        states={one.state.value: one.partitions for one in movement.states},
+        worst=_worst(movement),
+        loses_data_in_seconds=movement.loss.seconds if movement.loss else None,
+        incident=_open_incident(incidents),
+    )
+
+
+def _latency(total: TopicSums) -> LatencyAnswer | None:
+    if not total.batches:
+        return None
+    source, fetch, queue, produce = (round(one / total.batches, 1) for one in total.stage_ms)
+    return LatencyAnswer(source=source, fetch=fetch, queue=queue, produce=produce)
+
+
+def _strictest(datastream: Datastream) -> tuple[int, float] | tuple[None, None]:
+    """Milliseconds and percentile of the objective with the shortest time."""
+    found = [(one.milliseconds, one.percentile) for one in datastream.objectives]
+    if datastream.objective is not None:
+        found.append((datastream.objective.milliseconds, datastream.objective.percentile))
+    return min(found, default=(None, None))
+
+
+def _worst(movement: Movement) -> str:
+    counts = sorted(movement.states, key=lambda one: (one.since_ms is None, one.since_ms or 0))
+    return f"{counts[0].worst}: {counts[0].reason or counts[0].state}" if counts else ""
+
+
+def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | None:
+    """`incidents`: the newest first."""
+    for one in incidents:
+        if one.is_open:
+            return OpenIncidentAnswer(
+                id=one.id, opened_ms=one.opened_ms, cause=one.cause, is_late=one.is_late
+            )
+    return None
+
+
+def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int | None]:
+    """As the newest incident knows it that does."""
+    for one in incidents:
+        left = [cost.now for cost in one.costs if cost.now is not None]
+        if left:
+            return min(left), one.judged_ms
+    return None, None
+
+
+def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
+    """A definition that this instance could never read."""
+    empty = dict.fromkeys(DatastreamGlance.model_fields)
+    known = {
+        "name": name,
+        "group": name,
+        "status": _DAMAGED,
+        "problem": problem,
+        "is_set_aside": True,
+        "tasks": 0,
+        "partitions": 0,
+        "not_copied": 0,
+        "states": {},
+    }
+    texts = dict.fromkeys(("owner", "source", "destination", "halt", "worst"), "")
+    return DatastreamGlance.model_validate({**empty, **texts, **known})

@@ -1,0 +1,90 @@
+"""/v1/overview"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.dependencies import FleetDep, ReadsDep, ServicesDep
+from api.errors import LegibleJson
+from api.fleet.all_instances import AllInstances
+from api.fleet.movements import movements
+from api.overview.answers import Findings, glances
+from api.overview.schemas import OverviewAnswer
+from api.overview.sums import SUMS, own_sums, sums_read
+from api.schemas.problems import problems
+from api.services import Services
+from mirror.errors import AnalyticsError, Busy, NotFound, Refused, Unreachable
+from mirror.model.bounds import shown
+from monitor.records.record import IncidentRecord
+
+router = APIRouter(prefix="/v1", tags=["status"])
+
+
+@router.get("/overview", response_model=OverviewAnswer, responses=problems(404, 409))
+async def overview(
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    request: Request,
+    response: Response,
+    datastream: Annotated[str | None, Query(description="only this one")] = None,
+) -> Response:
+    """Every datastream at a glance: state, objective, age of the oldest waiting record, throughput, tasks and
+    what is wrong; sums instead of partitions, so that it stays small. Asks each instance twice."""
+    live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
+    definitions = await run_in_threadpool(reads.definitions)
+    replies, moving = await asyncio.gather(
+        AllInstances(services, fleet, live).ask(SUMS, lambda: own_sums(services), sums_read),
+        movements(services, fleet, live, plan, definitions.datastreams),
+    )
+    silent = [name for name, one in replies.items() if one.value is None]
+    incidents = await run_in_threadpool(_incidents, services)
+
+    def answer() -> bytes:
+        seen = Findings(
+            definitions,
+            reads.problems(),
+            plan,
+            reads.assessments(),
+            [one for reply in replies.values() for one in reply.value or ()],
+            moving,
+            incidents or (),
+            not silent,
+        )
+        found = glances(seen, datastream)
+        if datastream is not None and not found:
+            raise NotFound(f"there is no datastream {shown(datastream)}", advice="/v1/overview lists them")
+        whole = OverviewAnswer(
+            instances=len(replies),
+            silent_instances=silent,
+            is_complete=moving.is_complete and not silent,
+            knows_incidents=incidents is not None,
+            epoch=plan.epoch,
+            usable_bytes_per_second=services.usable_bytes_per_second,
+            datastreams=found,
+        )
+        return bytes(LegibleJson(whole.model_dump(mode="json")).body)
+
+    return _sent(await run_in_threadpool(answer), request, response)
+
+
+def _sent(body: bytes, request: Request, response: Response) -> Response:
+    """Compressed where the caller takes that: it is most of what the first page loads. `response`: with the
+    headers of the reads."""
+    headers = {**response.headers, "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _incidents(services: Services) -> tuple[IncidentRecord, ...] | None:
+    """None: they cannot be read now; the rest is told all the same."""
+    try:
+        return tuple(services.incidents())
+    except (Unreachable, Refused, Busy, AnalyticsError):
+        return None

@@ -1,0 +1,107 @@
+"""Every datastream at a glance, on /v1. A number that is not known is null."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class _OverviewModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+
+class OpenIncidentAnswer(_OverviewModel):
+    """The newest incident that is not over."""
+
+    id: str
+    opened_ms: int
+    cause: str
+    """As it was diagnosed last; empty: it was not."""
+    is_late: bool
+    """Whether an objective is missed now."""
+
+
+class LatencyAnswer(_OverviewModel):
+    """Where the batches of the last seconds have spent their time, in ms of an average batch."""
+
+    source: float
+    """Until they were fetched."""
+    fetch: float
+    """Being received."""
+    queue: float
+    """In the worker."""
+    produce: float
+    """Until the destination acknowledged them."""
+
+
+class DatastreamGlance(_OverviewModel):
+    """One datastream in numbers. Those of tasks are of its group."""
+
+    name: str
+    group: str
+    """The datastreams of a group share their tasks."""
+    owner: str
+    status: str
+    """As of its definition; DAMAGED: it cannot be read."""
+    source: str
+    destination: str
+    problem: str
+    """Why it is set aside, or a remark; empty: nothing."""
+    is_set_aside: bool
+    halt: str
+    """Why the whole of it is paused or stopped, in its words; empty: it is not, or nobody said why."""
+    objective_ms: int | None
+    """The strictest; null: it has none."""
+    percentile: float | None
+    budget_left: float | None
+    """The smallest share of an error budget that was left in its newest incident."""
+    budget_as_of_ms: int | None
+    """When that was looked at."""
+    tasks: int
+    required_tasks: int | None
+    """That capacity asks for, as of the last planning."""
+    offending: int | None
+    """Partitions whose load alone is more than a task may carry."""
+    unplaced: int | None
+    """Partitions that no task has."""
+    overloaded: int | None
+    """Tasks with more than they may carry."""
+    fullest_bytes_per_second: float | None
+    """Load of the fullest task in the last planning."""
+    partitions: int
+    """That instances have or that nobody copies, as far as these have answered."""
+    not_copied: int
+    """Those of them that nobody copies."""
+    bytes_per_second: float | None
+    """Copied now; null unless it is known of every lane."""
+    lag_records: int | None
+    """Waiting; null unless it is known of every partition."""
+    oldest_ms: int | None
+    """Age of the oldest waiting record; null unless it is known of every partition."""
+    at_least_ms: int | None
+    """The same of the partitions of which it is known."""
+    latency: LatencyAnswer | None
+    """Null where nothing is copied now."""
+    states: dict[str, int]
+    """Partitions that are not OK, by what they do."""
+    worst: str
+    """What is said of the one that has been so for longest; empty: all are OK, as far as is known."""
+    loses_data_in_seconds: float | None
+    """Until the source deletes a record that is not copied; null: it does not, as far as is known."""
+    incident: OpenIncidentAnswer | None
+
+
+class OverviewAnswer(_OverviewModel):
+    """All datastreams, by name, and who was heard."""
+
+    instances: int
+    silent_instances: list[str]
+    """Those that have not answered: what they copy is missing in the sums."""
+    is_complete: bool
+    """Whether all were heard and one of them leads."""
+    knows_incidents: bool
+    """Whether incidents could be read."""
+    epoch: int
+    """Of the plan in force."""
+    usable_bytes_per_second: int | None
+    """What one task may carry; null: nothing limits it, or placement is not by load."""
+    datastreams: list[DatastreamGlance]

@@ -1,0 +1,115 @@
+"""What the lanes of one instance add up to, by topic, so that it stays small."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from api.services import Services
+from mirror.model import bounds
+from mirror.model.identifiers import GroupName
+from mirror.model.metrics import SHOWN_OF_LANES
+from mirror.worker.protocol import LaneRate
+
+SUMS: Final = "sums"
+"""The question to another instance."""
+_MOST_TOPICS: Final = 1_000_000
+STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
+"""Where batches spend their latency: at the source, being received, in our queue, until the
+acknowledgement."""
+_STAGES_AT: Final = tuple(SHOWN_OF_LANES.index(name) for name in STAGES)
+_BATCHES_AT: Final = tuple(SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))
+
+
+_NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
+
+
+@dataclass(slots=True)
+class TopicSums:
+    """Lanes of a topic of a group, and partitions of it that nobody copies (`idle`). Of `unmeasured` lanes no
+    rate is known, and of `unjudged` lanes and partitions no lag. `oldest_ms`: age of the oldest waiting
+    record of those of which it is known; None: of none. `batches`: a second; `stage_ms`: what these spent in
+    each of `STAGES`, likewise."""
+
+    group: GroupName
+    topic: str
+    lanes: int = 0
+    idle: int = 0
+    bytes_per_second: float = 0.0
+    unmeasured: int = 0
+    lag_records: int = 0
+    oldest_ms: int | None = None
+    unjudged: int = 0
+    batches: float = 0.0
+    stage_ms: tuple[float, float, float, float] = _NO_STAGES
+
+    def add(self, other: TopicSums) -> None:
+        """Of another topic or instance."""
+        self.lanes += other.lanes
+        self.idle += other.idle
+        self.bytes_per_second += other.bytes_per_second
+        self.unmeasured += other.unmeasured
+        self.lag_records += other.lag_records
+        self.unjudged += other.unjudged
+        self._add_batches(other.batches, other.stage_ms)
+        ages = [one for one in (self.oldest_ms, other.oldest_ms) if one is not None]
+        self.oldest_ms = max(ages, default=None)
+
+    def add_lane(self, rate: LaneRate | None, lag: tuple[int | None, int | None]) -> None:
+        """One more. `rate`: None where it has measured nothing yet."""
+        self.lanes += 1
+        self._add_lag(*lag)
+        if rate is None:
+            self.unmeasured += 1
+            return
+        self.bytes_per_second += rate.bytes_per_second
+        if len(rate.shown) == len(SHOWN_OF_LANES):
+            one, two, three, four = (rate.shown[at] for at in _STAGES_AT)
+            self._add_batches(sum(rate.shown[at] for at in _BATCHES_AT), (one, two, three, four))
+
+    def add_idle(self, lag_records: int | None) -> None:
+        """One more partition that nobody copies."""
+        self.idle += 1
+        self._add_lag(lag_records, None)
+
+    def _add_lag(self, records: int | None, age_ms: int | None) -> None:
+        if records is None or (records and age_ms is None):
+            self.unjudged += 1
+        self.lag_records += records or 0
+        if age_ms is not None and (self.oldest_ms is None or age_ms > self.oldest_ms):
+            self.oldest_ms = age_ms
+
+    def _add_batches(self, batches: float, stage_ms: tuple[float, float, float, float]) -> None:
+        self.batches += batches
+        one, two, three, four = (mine + more for mine, more in zip(self.stage_ms, stage_ms, strict=True))
+        self.stage_ms = (one, two, three, four)
+
+
+_TOLD: Final = TypeAdapter(list[TopicSums])
+
+
+def own_sums(services: Services) -> list[TopicSums]:
+    """Of the lanes of this instance; of the leader also of partitions that nobody copies."""
+    found: dict[tuple[GroupName, str], TopicSums] = {}
+    for key, lane in services.status.lanes.items():
+        place = key.group, key.partition.topic
+        sums = found.get(place) or found.setdefault(place, TopicSums(*place))
+        sums.add_lane(lane.rate, lane.lag)
+    for one in services.status.uncopied:
+        place = one.what.group, one.what.partition.topic
+        sums = found.get(place) or found.setdefault(place, TopicSums(*place))
+        sums.add_idle(one.lag_records)
+    return [found[place] for place in sorted(found)]
+
+
+def sums_told(sums: list[TopicSums]) -> Any:
+    """As JSON."""
+    return _TOLD.dump_python(sums, mode="json")
+
+
+def sums_read(value: Any) -> list[TopicSums]:
+    """What another instance has said; fields that are not known are left out. Raises ValueError,
+    InvalidRequest."""
+    return _TOLD.validate_python(bounds.sequence("what its lanes add up to", value, _MOST_TOPICS))

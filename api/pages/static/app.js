@@ -1,0 +1,118 @@
+// The frame of all pages: which one is shown, who looks at it, and whether news arrive.
+
+import { html, render, useEffect, useRef, useState } from "./vendor/htm/standalone.module.js";
+import { token } from "./lib/api.js";
+import { listen } from "./lib/live.js";
+import { Sign, Trouble, announce, useAnswers } from "./lib/parts.js";
+
+const PAGES = {
+  "": () => import("./pages/overview.js"),
+  datastreams: () => import("./pages/datastream.js"),
+};
+const MENU = [["", "Overview"]];
+
+/** The page of an address: #/name/argument?query. Pure. */
+export function routeOf(hash) {
+  const [path, words] = hash.replace(/^#\/?/, "").split("?");
+  const [name, ...rest] = path.split("/");
+  let argument = "";
+  try {
+    argument = decodeURIComponent(rest.join("/"));
+  } catch {
+    argument = rest.join("/");
+  }
+  return { name, argument, query: Object.fromEntries(new URLSearchParams(words || "")) };
+}
+
+function useRoute() {
+  const [route, setRoute] = useState(routeOf(location.hash));
+  useEffect(() => {
+    const changed = () => setRoute(routeOf(location.hash));
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return route;
+}
+
+function App() {
+  const route = useRoute();
+  const [page, setPage] = useState(null);
+  const [trouble, setTrouble] = useState(null);
+  const [login, setLogin] = useState(0);
+  useEffect(() => {
+    const load = PAGES[route.name];
+    if (!load) {
+      setTrouble({ message: "there is no such page", advice: "the menu has those that there are" });
+      setPage(null);
+      return;
+    }
+    load().then((module) => {
+      setTrouble(null);
+      setPage({ name: route.name, module });
+      document.title = `${module.title(route)} · Headrace`;
+    }, () => setTrouble({ message: "this page could not be loaded", advice: "is the instance still there? Reload" }));
+  }, [route.name, route.argument]);
+  useFocus(`${route.name}/${route.argument}`);
+  const isCurrent = page && page.name === route.name;
+  return html`<${Top} route=${route} key=${login} changed=${() => setLogin(login + 1)} />
+    <main id="main" tabindex="-1"><${Trouble} error=${trouble} />
+    ${isCurrent && html`<${page.module.default} key=${`${login}/${route.name}/${route.argument}`} argument=${route.argument} query=${route.query} />`}</main>`;
+}
+
+/** After a change of the page the content has the focus, as after a load. */
+function useFocus(place) {
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current) {
+      document.getElementById("main").focus();
+      scrollTo(0, 0);
+    }
+    isFirst.current = false;
+  }, [place]);
+}
+
+function Top({ route, changed }) {
+  const [isLive, setLive] = useState(false);
+  const { values, errors } = useAnswers({ caller: "/v1/caller" }, 60000);
+  useEffect(() => listen(() => announce(), setLive), []);
+  const caller = values.caller?.value;
+  const needsToken = errors.caller?.status === 401;
+  return html`<header class="top"><div>
+    <a class="brand" href="#/"><img src="icon.svg" alt="" />Headrace</a>
+    <nav aria-label="Pages">${MENU.map(([name, word]) => html`<a key=${name} href=${`#/${name}`} aria-current=${route.name === name ? "page" : null}>${word}</a>`)}</nav>
+    <div class="who">
+      ${isLive ? html`<${Sign} tone="good" sign="●" word="live" title="the event stream is open" />`
+               : html`<${Sign} tone="idle" sign="○" word="not live" title="the event stream is closed; answers are asked for every 5 seconds" />`}
+      ${caller && html`<span title="as the service knows you">${caller.name === "everybody" ? "nobody is asked who they are" : `${caller.name}, ${caller.role}`}</span>`}
+      ${(needsToken || token.get()) && html`<${Token} isNeeded=${needsToken} changed=${changed} />`}
+    </div></div></header>`;
+}
+
+function Token({ isNeeded, changed }) {
+  const dialog = useRef(null);
+  const [text, setText] = useState("");
+  useEffect(() => {
+    if (isNeeded && !dialog.current.open) dialog.current.showModal();
+  }, [isNeeded]);
+  const take = (event) => {
+    event.preventDefault();
+    token.set(text.trim());
+    dialog.current.close();
+    changed();
+  };
+  const leave = () => {
+    token.set("");
+    changed();
+  };
+  return html`<button type="button" onClick=${() => (isNeeded ? dialog.current.showModal() : leave())}>${isNeeded ? "Give a token" : "Forget the token"}</button>
+    <dialog ref=${dialog} aria-labelledby="token-title"><form class="ask" onSubmit=${take}>
+      <h2 id="token-title">Who are you?</h2>
+      <p>This service asks for a token. <code>headrace token add</code> makes one. It is kept until this tab is closed.</p>
+      ${isNeeded && token.get() && html`<p class="alert">The token of before is not accepted.</p>`}
+      <label for="token">Token</label>
+      <input id="token" type="password" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} />
+      <div class="acts"><button class="main">Use it</button><button type="button" onClick=${() => dialog.current.close()}>Not now</button></div>
+    </form></dialog>`;
+}
+
+render(html`<${App} />`, document.getElementById("app"));

@@ -1,0 +1,74 @@
+// The service, asked as the person who looks at the page. A token is kept for as long as the tab is open.
+
+const TOKEN = "headrace.token";
+
+/** An answer that is no success: the problem document's words. */
+export class Refused extends Error {
+  constructor(status, problem) {
+    super(problem.detail || `the service answered ${status}`);
+    this.status = status;
+    this.advice = problem.advice || "";
+    this.requestId = problem.request_id || "";
+  }
+}
+
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN) || "",
+  set: (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN)),
+};
+
+/** Headers of every call. */
+export function headersOf(call) {
+  const headers = { Accept: "application/json", ...call.headers };
+  if (call.body !== undefined) headers["Content-Type"] = call.type || "application/json";
+  if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
+  return headers;
+}
+
+/** Asks. Throws Refused, also where nobody answers (status 0). */
+export async function ask(call, signal) {
+  const { method = "GET", path, body } = call;
+  let answer;
+  try {
+    answer = await fetch(path, {
+      method, signal, headers: headersOf(call), cache: "no-store", credentials: "same-origin",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, { detail: "this instance does not answer", advice: "open another instance's pages" });
+  }
+  const text = await answer.text();
+  let found = null;
+  try {
+    found = text ? JSON.parse(text) : null;
+  } catch {
+    throw new Refused(answer.status, { detail: "the answer is no JSON: is there a proxy in between?" });
+  }
+  if (!answer.ok && !(call.also || []).includes(answer.status)) throw new Refused(answer.status, found || {});
+  return { value: found, etag: answer.headers.get("ETag"), asOfMs: Number(answer.headers.get("As-Of-Ms")) || null,
+           link: answer.headers.get("Link") || "" };
+}
+
+export const get = (path, signal) => ask({ path }, signal);
+
+/** A part of a path that may hold any characters. */
+export const part = (text) => encodeURIComponent(text);
+
+/** The same call for a shell. The token is a variable there: it is never shown. */
+export function curlOf(call, origin) {
+  const { method = "GET", path, body, headers = {} } = call;
+  const words = ["curl", "-sS"];
+  if (method !== "GET") words.push("-X", method);
+  words.push(quoted(origin + path), '-H "Authorization: Bearer $HEADRACE_TOKEN"');
+  for (const [name, value] of Object.entries(headers)) words.push("-H", quoted(`${name}: ${value}`));
+  if (body !== undefined) {
+    words.push("-H", quoted(`Content-Type: ${call.type || "application/json"}`));
+    words.push("-d", quoted(JSON.stringify(body)));
+  }
+  return words.join(" ");
+}
+
+function quoted(text) {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}

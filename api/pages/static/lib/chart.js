@@ -1,0 +1,62 @@
+// Lines over time, by uPlot. The library is loaded when the first chart is drawn.
+
+import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
+
+let loading = null;
+
+function library() {
+  loading ??= new Promise((done, failed) => {
+    const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "vendor/uplot/uPlot.min.css" });
+    const script = Object.assign(document.createElement("script"), { src: "vendor/uplot/uPlot.iife.min.js" });
+    script.onload = () => (window.uPlot ? done(window.uPlot) : failed(new Error("uPlot did not start")));
+    script.onerror = () => failed(new Error("uPlot was not loaded"));
+    document.head.append(style, script);
+  });
+  return loading;
+}
+
+const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
+
+function options(series, format, width, label) {
+  const axis = { stroke: ink("--quiet"), grid: { stroke: ink("--line"), width: 1 }, ticks: { stroke: ink("--line") } };
+  return {
+    width, height: 220, cursor: { y: false }, scales: { y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
+    axes: [axis, { ...axis, size: 74, values: (_, ticks) => ticks.map(format) }],
+    series: [
+      { label },
+      ...series.map((one, at) => ({
+        label: one.name, stroke: ink(one.ink), width: one.width || 1.6, dash: DASHES[at % DASHES.length],
+        value: (_, value) => (value === null || value === undefined ? "unknown" : format(value)), spanGaps: false,
+      })),
+    ],
+  };
+}
+
+/** `times`: seconds; `series`: [{ name, ink, values }]. `text`: the same in words, for who cannot see it. */
+export function Lines({ times, series, format, text }) {
+  const place = useRef(null);
+  const [isAway, setAway] = useState(false);
+  const chart = useRef(null);
+  const names = series.map((one) => one.name).join();
+  useEffect(() => {
+    let isGone = false;
+    let observer = null;
+    library().then((Plot) => {
+      if (isGone) return;
+      const width = () => Math.max(240, place.current.clientWidth);
+      chart.current = new Plot(options(series, format, width(), "time"), [times, ...series.map((one) => one.values)], place.current);
+      observer = new ResizeObserver(() => chart.current?.setSize({ width: width(), height: 220 }));
+      observer.observe(place.current);
+    }).catch(() => setAway(true));
+    return () => {
+      isGone = true;
+      observer?.disconnect();
+      chart.current?.destroy();
+      chart.current = null;
+    };
+  }, [names]);
+  useEffect(() => chart.current?.setData([times, ...series.map((one) => one.values)]), [times, series]);
+  if (isAway) return html`<p class="quiet">This browser cannot draw the chart. ${text}</p>`;
+  return html`<div class="chart" ref=${place} role="img" aria-label=${text}></div>`;
+}

@@ -1,0 +1,65 @@
+// Numbers with their units, and moments. Pure: the present is passed in.
+
+const UNKNOWN = "unknown";
+const STEPS = ["", "k", "M", "G", "T", "P"];
+
+function scaled(value, unit) {
+  let step = 0;
+  while (Math.abs(value) >= 999.5 && step < STEPS.length - 1) {
+    value /= 1000;
+    step += 1;
+  }
+  const digits = step && Math.abs(value) < 9.95 ? 1 : 0;
+  return `${value.toFixed(digits)} ${STEPS[step]}${unit}`.trim();
+}
+
+const isKnown = (value) => value !== null && value !== undefined && Number.isFinite(value);
+
+/** Bytes per second, in powers of 1000. */
+export const rate = (value) => (isKnown(value) ? scaled(value, "B/s") : UNKNOWN);
+
+/** A count without a unit. */
+export const count = (value) => (isKnown(value) ? value.toLocaleString("en") : UNKNOWN);
+
+/** A share as per cent. */
+export function percent(value) {
+  if (!isKnown(value)) return UNKNOWN;
+  const found = value * 100;
+  return `${found !== 0 && Math.abs(found) < 9.95 ? found.toFixed(1) : found.toFixed(0)} %`;
+}
+
+/** Milliseconds in the unit that a person would say. */
+export function duration(ms) {
+  if (!isKnown(ms)) return UNKNOWN;
+  if (ms < 999.5) return `${Math.round(ms)} ms`;
+  const seconds = ms / 1000;
+  if (seconds < 99.5) return `${seconds < 9.95 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
+  if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
+  return `${Math.round(seconds / 86400)} d`;
+}
+
+/** How long ago, or in how long. */
+export function ago(ms, nowMs) {
+  if (!isKnown(ms)) return UNKNOWN;
+  const gone = nowMs - ms;
+  if (Math.abs(gone) < 1000) return "now";
+  return gone > 0 ? `${duration(gone)} ago` : `in ${duration(-gone)}`;
+}
+
+/** The moment itself, in the browser's time zone. */
+export function moment(ms) {
+  if (!isKnown(ms)) return UNKNOWN;
+  return new Date(ms).toLocaleString("en-GB", {
+    year: "numeric", month: "short", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit",
+    timeZoneName: "short",
+  });
+}
+
+/** "1 task", "2 tasks", "unknown". */
+export function many(value, word) {
+  if (!isKnown(value)) return `${word}s ${UNKNOWN}`;
+  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+}
+
+export { UNKNOWN, isKnown };

@@ -1,0 +1,182 @@
+// One datastream: how late it is, where it runs, what happened to it, and what can be done.
+
+import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
+import { get, part } from "../lib/api.js";
+import { Lines } from "../lib/chart.js";
+import { duration } from "../lib/format.js";
+import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
+import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
+
+export const title = ({ argument }) => argument;
+
+export default function Datastream({ argument: name }) {
+  const path = `/v1/datastreams/${part(name)}`;
+  const query = `datastream=${part(name)}`;
+  const { values, errors, isFirst, atMs } = useAnswers({
+    all: `/v1/overview?${query}`, definition: path, loads: `${path}/loads?limit=500`, plan: `/v1/plan?${query}&tasks=false`,
+    incidents: `/v1/incidents?${query}&limit=10`, events: `/v1/events?${query}&limit=40`,
+  });
+  const one = values.all?.value.datastreams[0];
+  const usable = values.all?.value.usable_bytes_per_second;
+  const definition = values.definition?.value;
+  return html`
+    <p class="crumb"><a href="#/">Datastreams</a> ›</p>
+    <div class="head"><h1>${name}</h1>${one && html`<${Sign} ...${standing(one)} /><span class="quiet">${one.owner ? `owner ${one.owner}` : "no owner"}</span>`}</div>
+    <${Troubles} errors=${errors} />
+    ${isFirst && html`<p class="quiet">Asking the service …</p>`}
+    ${one && html`<${Head} one=${one} usable=${usable} />
+      <${Latency} one=${one} atMs=${atMs} />`}
+    ${values.loads && html`<${Placement} name=${name} loads=${values.loads.value} usable=${usable} />`}
+    <div class="grid">
+      ${values.plan && html`<${Plan} name=${name} groups=${values.plan.value.groups} />`}
+      ${one && definition && html`<${Acts} name=${name} one=${one} definition=${definition} />`}
+    </div>
+    ${values.incidents && html`<${Incidents} of=${values.incidents.value} />`}
+    <div class="grid">
+      ${values.events && html`<${Events} of=${values.events.value} />`}
+      <${Ledger} name=${name} />
+    </div>`;
+}
+
+function Head({ one, usable }) {
+  const why = standing(one);
+  const states = statesOf(one);
+  return html`
+    ${why.why && why.tone !== "good" && html`<div class=${`alert ${why.tone === "bad" ? "" : why.tone}`}><p><span class="strong">${why.word}:</span> ${why.why}</p></div>`}
+    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable)} />
+      ${states.length > 0 && html`<p class="small">Partitions that are not well: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
+        ${one.worst && ` The longest: ${one.worst}.`}</p>`}
+      ${one.offending > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
+    </section>`;
+}
+
+const STAGES = [["source", "at the source", "--note"], ["fetch", "being received", "--bar-strong"], ["queue", "in the worker", "--warn"], ["produce", "until acknowledged", "--bad"]];
+
+function Latency({ one, atMs }) {
+  const [samples, setSamples] = useState(() => remembered(one.name));
+  useEffect(() => {
+    setSamples((before) => {
+      const after = withSample(before, sampleOf(one, atMs));
+      remember(one.name, after);
+      return after;
+    });
+  }, [atMs]);
+  const drawn = useMemo(() => columns(samples, ["oldest", ...STAGES.map(([key]) => key)]), [samples]);
+  const [oldest, ...stages] = drawn.values;
+  const series = useMemo(() => STAGES.map(([key, word, ink], at) => ({ name: word, ink, values: stages[at] })), [drawn]);
+  const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
+  const note = "since this page was opened; the service itself keeps the long history in Pinot and Prometheus";
+  return html`<div class="grid">
+    <${Card} id="latency" title="Where the time goes" note="an average batch">
+      <${Lines} times=${drawn.times} series=${series} format=${duration} text=${latencyText(one)} />
+      <p class="small quiet">${latencyText(one)}</p>
+    <//>
+    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}>
+      <${Lines} times=${drawn.times} series=${waits} format=${duration} text="Age of the oldest waiting record over time" />
+    <//></div>`;
+}
+
+const latencyText = (one) => one.latency
+  ? `Now: ${STAGES.map(([key, word]) => `${duration(one.latency[key])} ${word}`).join(", ")}.`
+  : "Nothing is copied now, so that no latency is known.";
+
+function Placement({ name, loads, usable }) {
+  const found = placementOf(loads, usable);
+  const [shown, more] = usePage(found.tasks, 30);
+  return html`<${Card} id="placement" title="Tasks against usable capacity" note=${`${loads.provider ? `loads by ${loads.provider}` : "loads are not known"}${loads.no_answer ? `; ${loads.no_answer}` : ""}`}>
+    ${!found.tasks.length && html`<p>No task has a partition of it.</p>`}
+    <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
+    <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: more than one task may carry</span>
+      ${found.usableAt !== null && html`<span class="limit">dashed line: usable capacity</span>`}</p>
+    ${found.isPart && html`<p class="small quiet">The heaviest ${loads.partitions.length} partitions are drawn; ${found.leftOut} more are left out.</p>`}
+    ${found.idle.length > 0 && html`<p class="small">Of no task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
+    <p class="small"><a href=${to("offending", { datastream: name })}>All partitions by load</a></p>
+  <//>`;
+}
+
+const Task = ({ task, usableAt }) => html`<div class="task">
+  <span><span class="strong">${task.task}</span> <span class="small quiet">${task.instance}</span></span>
+  <div class="lanes" role="img" aria-label=${task.text}>
+    ${task.parts.map((one) => one.width !== null && html`<i key=${one.name} class=${one.isHot ? "hot" : ""} style=${{ width: `${one.width * 100}%` }} title=${one.text}></i>`)}
+    ${usableAt !== null && html`<b style=${{ left: `${usableAt * 100}%` }}></b>`}
+  </div>
+  <span class="num">${task.load}${task.share && html` <span class=${task.isOver ? "strong" : "quiet"}>${task.isOver ? "▲ " : ""}${task.share}</span>`}</span>
+</div>`;
+
+function Plan({ name, groups }) {
+  const [group] = groups;
+  return html`<${Card} id="plan" title="The plan and why" note=${group ? html`planned <${Ago} ms=${group.planned_ms} />` : ""}>
+    ${group ? html`<ul>${group.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>
+      ${group.unplaced > 0 && html`<p class="strong">Without a task: ${group.unplaced_partitions.join(", ")}${group.unplaced > group.unplaced_partitions.length ? " …" : ""}</p>`}`
+      : html`<p>Nothing was planned for it yet.</p>`}
+    <p class="acts"><a class="button" href=${to(`plans/${encodeURIComponent(name)}`)}>Preview another plan</a>
+      <a class="button" href=${to(`whatif/${encodeURIComponent(name)}`)}>What if …</a></p>
+  <//>`;
+}
+
+function Acts({ name, one, definition }) {
+  const refusal = useRefusal(one.owner);
+  const path = `/v1/datastreams/${part(name)}`;
+  const body = { reason: "asked for on the web page" };
+  const isHalted = ["PAUSED", "STOPPED"].includes(definition.status);
+  const pauses = pausesOf(definition);
+  return html`<${Card} id="acts" title="Pauses and what can be done">
+    ${definition.halt && html`<p>${definition.status.toLowerCase()} <${Ago} ms=${definition.halt.since_ms} />: ${definition.halt.reason || "no reason was given"}
+      ${definition.halt.requested_by && ` (${definition.halt.requested_by})`}${definition.halt.until_ms && html`, until <${Ago} ms=${definition.halt.until_ms} />`}</p>`}
+    ${pauses.length ? html`<ul>${pauses.map((pause) => html`<li key=${pause.topic}>${pause.topic}, ${pause.partitions}: ${pause.reason}${pause.who && `, ${pause.who}`}, <${Ago} ms=${pause.sinceMs} /></li>`)}</ul>`
+      : !definition.halt && html`<p class="quiet">Nothing of it is paused by a person.</p>`}
+    <div class="acts">
+      ${isHalted
+        ? html`<${Act} key="resume" label="Resume" main refusal=${refusal} call=${{ method: "POST", path: `${path}/resume`, body }} says=${() => "It copies again."} />`
+        : html`<${Act} key="hour" label="Pause for an hour" refusal=${refusal} question=${`Pause ${name} for an hour? Nothing of it is copied until then, or until somebody resumes it.`}
+            call=${{ method: "POST", path: `${path}/pause`, body: { ...body, for_seconds: 3600 } }} says=${() => "It is paused for an hour."} />
+          <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until somebody resumes it?`}
+            call=${{ method: "POST", path: `${path}/pause`, body }} says=${() => "It is paused."} />`}
+    </div>
+  <//>`;
+}
+
+export function Incidents({ of, withName = false }) {
+  const found = incidentsOf(of);
+  return html`<${Card} id="incidents" title="Incidents" note=${found.length ? "" : "none is kept"}>
+    ${found.map((one) => html`<details key=${one.id} open=${one.isOpen}>
+      <summary><${Sign} tone=${one.isOpen ? "bad" : "idle"} sign=${one.isOpen ? "▲" : "✓"} word=${one.isOpen ? "open" : "over"} />
+        ${withName && html` <a href=${to(`datastreams/${encodeURIComponent(one.name)}`)}>${one.name}</a>`} ${one.cause} · <${Ago} ms=${one.openedMs} />
+        ${one.lasted && ` · lasted ${one.lasted}`} ${one.worst && ` · ${one.worst}`}</summary>
+      ${one.spent.map((text) => html`<p key=${text} class="small">It cost ${text}.</p>`)}
+      ${one.evidence.length > 0 && html`<p class="small quiet">${one.evidence.join(" · ")}</p>`}
+      <ol class="line">${one.timeline.map((entry) => html`<li key=${entry.key}><span class="when"><${Ago} ms=${entry.ms} /></span><span class="strong">${entry.phase}</span> ${entry.text}</li>`)}</ol>
+      ${one.leftOut > 0 && html`<p class="small quiet">${one.leftOut} entries in between are not kept.</p>`}
+    </details>`)}
+  <//>`;
+}
+
+export function Events({ of }) {
+  const [shown, more] = usePage(eventsOf(of), 12);
+  return html`<${Card} id="events" title="What changed, and why" note=${of.length ? "" : "nothing is kept"}>
+    <ol class="line">${shown.map((one) => html`<li key=${one.key}><span class="when"><${Ago} ms=${one.ms} /></span><span class="small quiet">${one.kind}</span>
+      ${one.what && html` <span class="mono">${one.what}</span>${one.load && ` (${one.load})`}<br />`} ${one.why}</li>`)}</ol>${more}
+  <//>`;
+}
+
+function Ledger({ name }) {
+  const [state, setState] = useState({});
+  const look = async () => {
+    setState({ isAsking: true });
+    try {
+      setState({ found: gapsOf((await get(`/v1/datastreams/${part(name)}/gaps`)).value) });
+    } catch (error) {
+      setState({ error });
+    }
+  };
+  return html`<${Card} id="ledger" title="Ledger and gaps" note="asked of the destination, so only when you want it">
+    <button type="button" disabled=${state.isAsking} onClick=${look}>${state.isAsking ? "Looking …" : "Look for gaps"}</button>
+    <div role="status">${state.found && html`<p class="strong">${state.found.line}.</p>`}</div>
+    <${Trouble} error=${state.error} />
+    ${state.found?.rows.length > 0 && html`<div class="scroll"><table class="stack"><thead><tr><th scope="col">Partition</th><th scope="col">Offsets without a record there</th><th scope="col">Why it waits</th></tr></thead>
+      <tbody>${state.found.rows.slice(0, 100).map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>
+        <td data-label="Not there"><span>${row.missing}${row.events.map((event) => html`<span class="sub" key=${event}>${event}</span>`)}</span></td>
+        <td data-label="Why it waits">${row.waits || "it does not"}</td></tr>`)}</tbody></table></div>`}
+  <//>`;
+}

@@ -1,0 +1,69 @@
+// Every datastream, the worst first.
+
+import { html, useState } from "../vendor/htm/standalone.module.js";
+import { Ago, Facts, Sign, Troubles, Value, to, useAnswers, usePage } from "../lib/parts.js";
+import { rowsOf, summaryOf } from "../views/overview.js";
+
+export const title = () => "Overview";
+
+export default function Overview({ query }) {
+  const { values, errors, isFirst } = useAnswers({ all: "/v1/overview" });
+  const [text, setText] = useState("");
+  const [tone, setTone] = useState("");
+  const [owner, setOwner] = useState(query.owner || "");
+  const answer = values.all?.value;
+  return html`
+    <div class="head"><h1>Datastreams</h1>${answer && html`<${Tones} of=${summaryOf(answer).tones} chosen=${tone} choose=${setTone} />`}</div>
+    <${Troubles} errors=${errors} />
+    ${isFirst && html`<p class="quiet">Asking the service …</p>`}
+    ${answer && html`<${Whole} answer=${answer} asOfMs=${values.all.asOfMs} />
+      <section class="card" aria-label="Datastreams, the worst first">
+        <div class="filters">
+          <label>Find <input type="search" value=${text} onInput=${(event) => setText(event.target.value)} placeholder="name or owner" /></label>
+          <label>Owner <select value=${owner} onChange=${(event) => setOwner(event.target.value)}>
+            <option value="">all</option>${summaryOf(answer).owners.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}
+          </select></label>
+        </div>
+        <${Table} key=${`${text}|${tone}|${owner}`} rows=${rowsOf(answer, { text, tone, owner })} isEmpty=${!answer.datastreams.length} />
+      </section>`}`;
+}
+
+const SIGNS = { bad: "✖", warn: "▲", note: "?", idle: "❚❚", good: "✓" };
+
+const Tones = ({ of, chosen, choose }) => html`<div class="acts" role="group" aria-label="Show only">
+  ${of.filter((one) => one.number || one.tone === chosen).map((one) => html`
+    <button type="button" key=${one.tone} aria-pressed=${chosen === one.tone} onClick=${() => choose(chosen === one.tone ? "" : one.tone)}>
+      <${Sign} tone=${one.tone} sign=${SIGNS[one.tone]} word=${`${one.number} ${one.word}`} /></button>`)}</div>`;
+
+function Whole({ answer, asOfMs }) {
+  const found = summaryOf(answer);
+  return html`
+    ${asOfMs && html`<div class="alert warn"><p>ZooKeeper does not answer: definitions and plan are as of <${Ago} ms=${asOfMs} />.</p></div>`}
+    ${found.isIncomplete && html`<div class="alert warn"><p>${found.silent.length ? `Silent: ${found.silent.join(", ")}. ` : "No leader was heard. "}
+      What is missing may be the worst.</p></div>`}
+    ${found.lacksIncidents && html`<div class="alert note"><p>Incidents cannot be read now.</p></div>`}
+    <section class="card" aria-label="The service"><${Facts} of=${found.facts} /></section>`;
+}
+
+function Table({ rows, isEmpty }) {
+  const [shown, more] = usePage(rows);
+  if (isEmpty) return html`<p>There is no datastream yet. <a href="/v1/docs">POST /v1/datastreams</a> or <code>headrace datastream create</code> makes one.</p>`;
+  if (!rows.length) return html`<p>No datastream is like that.</p>`;
+  return html`<div class="scroll"><table class="stack">
+    <thead><tr><th scope="col">Datastream</th><th scope="col">State</th><th scope="col" class="num">Oldest waiting</th><th scope="col">Objective</th>
+      <th scope="col" class="num">Budget left</th><th scope="col" class="num">Throughput</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Partitions</th><th scope="col">Owner</th></tr></thead>
+    <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} />`)}</tbody></table></div>${more}`;
+}
+
+const Row = ({ row }) => html`<tr>
+  <td class="name"><a href=${to(`datastreams/${encodeURIComponent(row.name)}`)}>${row.name}</a><span class="sub">${row.way}</span></td>
+  <td data-label="State"><span><${Sign} ...${row.standing} /><span class="sub">${row.standing.why}</span>
+    ${row.offending > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Which ${row.offending === 1 ? "partition is" : "partitions are"} hot?</a></span>`}</span></td>
+  <td class="num" data-label="Oldest waiting"><span><${Value} text=${row.oldest} /><span class="sub">${row.waiting}</span></span></td>
+  <td data-label="Objective">${row.objective}</td>
+  <td class="num" data-label="Budget left"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
+  <td class="num" data-label="Throughput"><${Value} text=${row.rate} /></td>
+  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}</span></span></td>
+  <td class="num" data-label="Partitions">${row.partitions}</td>
+  <td data-label="Owner">${row.owner || html`<span class="unknown">nobody</span>`}</td>
+</tr>`;

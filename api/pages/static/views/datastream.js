@@ -1,0 +1,115 @@
+// What a datastream's page shows. Pure.
+
+import { count, duration, isKnown, many, percent, rate } from "../lib/format.js";
+import { standing, wordOf } from "./overview.js";
+
+export { standing };
+
+/** The numbers in the head. */
+export function factsOf(one, usable) {
+  return [
+    { name: "Oldest waiting record", text: isKnown(one.oldest_ms) || !isKnown(one.at_least_ms) ? duration(one.oldest_ms) : `at least ${duration(one.at_least_ms)}`,
+      note: isKnown(one.objective_ms) ? `objective: p${one.percentile} within ${duration(one.objective_ms)}` : "no objective" },
+    { name: "Waiting records", text: count(one.lag_records) },
+    { name: "Throughput", text: rate(one.bytes_per_second) },
+    { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "no incident has told it" },
+    { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "" },
+    { name: "Fullest task", text: rate(one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "" },
+    { name: "Partitions", text: count(one.partitions), note: one.not_copied ? `${count(one.not_copied)} of them nobody copies` : "" },
+  ];
+}
+
+/** Partitions that are not OK: [{ word, number }], the most first. */
+export const statesOf = (one) =>
+  Object.entries(one.states).sort((a, b) => b[1] - a[1]).map(([state, number]) => ({ word: wordOf(state), number }));
+
+/** Tasks with their partitions as shares of usable capacity, the fullest first.
+ *  `scale`: what the whole width stands for. A partition without a known load has `share` null. */
+export function placementOf(loads, usable) {
+  const tasks = new Map();
+  const idle = [];
+  for (const one of loads.partitions) {
+    if (one.task === null) idle.push(`${one.topic}-${one.partition}`);
+    else if (tasks.has(one.task)) tasks.get(one.task).partitions.push(one);
+    else tasks.set(one.task, { task: one.task, instance: one.instance, partitions: [one] });
+  }
+  const found = [...tasks.values()].map((task) => {
+    const known = task.partitions.filter((one) => isKnown(one.bytes_per_second));
+    return { ...task, load: known.reduce((sum, one) => sum + one.bytes_per_second, 0), unknown: task.partitions.length - known.length };
+  });
+  const scale = Math.max(usable || 0, ...found.map((task) => task.load)) * 1.05 || 1;
+  return {
+    usableAt: usable ? usable / scale : null,
+    idle,
+    isPart: loads.left_out > 0,
+    leftOut: loads.left_out,
+    tasks: found.sort((a, b) => b.load - a.load || a.task.localeCompare(b.task)).map((task) => taskOf(task, scale, usable)),
+  };
+}
+
+function taskOf(task, scale, usable) {
+  const parts = task.partitions.map((one) => ({
+    name: `${one.topic}-${one.partition}`,
+    width: isKnown(one.bytes_per_second) ? one.bytes_per_second / scale : null,
+    isHot: one.is_offending === true,
+    text: `${one.topic}-${one.partition}: ${rate(one.bytes_per_second)}${one.is_offending ? ", hot" : ""}`,
+  }));
+  const isOver = isKnown(usable) && task.load > usable;
+  const hot = parts.filter((one) => one.isHot).map((one) => one.name);
+  return {
+    task: task.task, instance: task.instance || "no instance", parts, isOver, hot,
+    load: rate(task.load), share: isKnown(usable) ? percent(task.load / usable) : "",
+    text: `${task.task} on ${task.instance || "no instance"}: ${rate(task.load)}${isKnown(usable) ? `, ${percent(task.load / usable)} of usable capacity` : ""}, ` +
+      `${many(parts.length, "partition")}${hot.length ? `, hot: ${hot.join(", ")}` : ""}${task.unknown ? `, load unknown of ${task.unknown}` : ""}`,
+    unknown: task.unknown,
+  };
+}
+
+const KINDS = { plan: "plan", move: "move", problem: "problem", request: "request", loads: "loads", command: "command", datastream: "state" };
+
+/** What happened, in words. `events`: the newest first. */
+export const eventsOf = (events) =>
+  events.map((one) => ({
+    key: one.event_key, ms: one.time_ms, kind: KINDS[one.kind] || "other", epoch: one.plan_epoch,
+    what: one.topic ? `${one.topic}-${one.kafka_partition}: ${placeOf(one.from_task, one.from_instance)} → ${placeOf(one.to_task, one.to_instance)}` : "",
+    why: one.sentence, load: isKnown(one.bytes_per_second) ? rate(one.bytes_per_second) : "",
+  }));
+
+const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance}` : ""}` : "nobody");
+
+/** Incidents, the newest first. */
+export const incidentsOf = (incidents) =>
+  incidents.map((one) => ({
+    id: one.id, name: one.datastream, isOpen: one.closed_ms === null, openedMs: one.opened_ms, closedMs: one.closed_ms,
+    cause: one.cause || (one.matters.length ? one.matters.join(", ") : "no cause was found"),
+    worst: isKnown(one.worst_ms) ? `worst ${duration(one.worst_ms)}` : "",
+    lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),
+    spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`),
+    evidence: Object.entries(one.evidence).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "number" ? count(value) : value}`),
+    timeline: one.timeline.map((entry, at) => ({ key: at, ms: entry.time_ms, phase: entry.phase, text: entry.text })),
+    leftOut: one.left_out,
+  }));
+
+/** Partitions that somebody or itself paused. */
+export function pausesOf(definition) {
+  return Object.entries(definition.pauses).map(([topic, one]) => ({
+    topic, partitions: one.partitions === null ? "all partitions" : `partitions ${one.partitions.join(", ")}`, reason: one.reason || "no reason was given", who: one.requested_by || "",
+    sinceMs: one.since_ms, untilMs: one.until_ms ?? null,
+  }));
+}
+
+/** What the ledger says of partitions from which something is missing, or that wait for somebody. */
+export function gapsOf(answer) {
+  const classes = (offsets) => Object.entries(offsets).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`);
+  return {
+    line: `${many(answer.looked_at, "partition")} looked at, ${answer.partitions.length} to look at more closely` +
+      (answer.unknown.length ? `; of ${answer.unknown.length} nothing is stored yet` : ""),
+    rows: answer.partitions.map((one) => ({
+      name: `${one.topic}-${one.partition}`,
+      missing: classes(one.offsets).join(", ") || "nothing",
+      events: one.events.slice(-3),
+      waits: [one.refused, one.not_copied && `${one.not_copied.state}: ${one.not_copied.reason}`,
+              one.destination_is_current === false && "the destination topic was deleted"].filter(Boolean).join("; "),
+    })),
+  };
+}

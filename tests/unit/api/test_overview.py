@@ -1,0 +1,181 @@
+"""/v1/overview: sums instead of partitions, of all instances, and what is not known stays unknown."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from httpx import ConnectError
+
+from api.overview.sums import TopicSums, own_sums, sums_read, sums_told
+from mirror.errors import InvalidRequest, Unreachable
+from mirror.model.identifiers import GroupName
+from mirror.model.metrics import SHOWN_OF_LANES
+from mirror.worker.protocol import LaneRate
+from monitor.records.record import BudgetCost, IncidentRecord
+from tests.builders import SOURCE, a_datastream, a_key
+from tests.fakes.site import Site, settle, two_sites
+from tests.unit.api.guarded import Guarded
+
+SHOWN = tuple(
+    {"batches": 1.0, "passthrough_batches": 3.0, "wait_ms": 40.0, "fetch_ms": 8.0, "produce_ms": 20.0}.get(
+        name, 0.0
+    )
+    for name in SHOWN_OF_LANES
+)
+
+
+def say(site: Site, name: str, lag_records: int = 7, lag_ms: int | None = 1_500) -> None:
+    """A worker of the site measures one partition of the group `orders`."""
+    rate = LaneRate(a_key(name), SOURCE, 1_000.0, 10.0, lag_records, lag_ms, SHOWN)
+    for key, lane in site.services.status.lanes.items():
+        if str(key.partition) == name:
+            lane.track.note(rate, site.clock.monotonic(), None)
+
+
+def glance(site: Site, **query: Any) -> dict[str, Any]:
+    answer = site.client.get("/v1/overview", params=query)
+    assert answer.status_code == 200, answer.text
+    (one,) = answer.json()["datastreams"]
+    return dict(one)
+
+
+def test_rates_and_lags_are_added_up_over_lanes_and_instances() -> None:
+    one, two = two_sites()
+    one.create(limits={"min_tasks": 2})
+    settle(one, two)
+    assert len(one.services.status.lanes) == len(two.services.status.lanes) == 1
+    for site in (one, two):
+        (key,) = site.services.status.lanes
+        say(site, str(key.partition), lag_ms=1_500 if site is one else 2_500)
+    for asked in (one, two):
+        found = glance(asked)
+        assert (found["partitions"], found["not_copied"], found["tasks"]) == (2, 0, 2)
+        assert (found["bytes_per_second"], found["lag_records"], found["oldest_ms"]) == (2_000.0, 14, 2_500)
+        assert found["latency"] == {"source": 10.0, "fetch": 2.0, "queue": 0.0, "produce": 5.0}
+
+
+def test_what_was_not_measured_makes_sums_unknown_and_is_no_zero(site: Site) -> None:
+    site.create()
+    found = glance(site)
+    unknown = ("bytes_per_second", "lag_records", "oldest_ms", "at_least_ms", "latency", "budget_left")
+    assert [found[name] for name in unknown] == [None] * len(unknown)
+    say(site, "t-0")
+    found = glance(site)
+    assert (found["bytes_per_second"], found["oldest_ms"], found["at_least_ms"]) == (None, None, 1_500)
+    say(site, "t-1", lag_records=3, lag_ms=None)
+    found = glance(site)
+    assert (found["bytes_per_second"], found["oldest_ms"]) == (2_000.0, None)
+
+
+def test_an_instance_that_is_silent_is_named_and_its_part_is_not_taken_for_nothing() -> None:
+    one, two = two_sites()
+    one.create(limits={"min_tasks": 2})
+    settle(one, two)
+    (key,) = one.services.status.lanes
+    say(one, str(key.partition))
+
+    async def dead() -> None:
+        raise ConnectError("nobody listens there")
+
+    one.neighbours.failures["two.test"] = dead
+    answer = one.client.get("/v1/overview").json()
+    assert (answer["silent_instances"], answer["is_complete"]) == (["two"], False)
+    assert answer["datastreams"][0]["bytes_per_second"] is None
+
+
+def test_a_damaged_definition_and_one_that_is_set_aside_are_shown_with_the_reason(site: Site) -> None:
+    site.create()
+    site.session.create("/datastreams/broken", b"{")
+    found = {one["name"]: one for one in site.client.get("/v1/overview").json()["datastreams"]}
+    assert (found["broken"]["status"], found["broken"]["is_set_aside"]) == ("DAMAGED", True)
+    assert found["broken"]["problem"]
+    assert (found["orders"]["status"], found["orders"]["is_set_aside"]) == ("READY", False)
+
+
+def test_the_open_incident_and_the_budget_that_is_left_are_of_the_newest(site: Site) -> None:
+    site.create(objective={"milliseconds": 2_500, "percentile": 99.0})
+    costs = (BudgetCost("p99", 0.9, 0.4), BudgetCost("p50", 0.9, None))
+    site.incidents += [
+        IncidentRecord(
+            "orders-3", "orders", "source", 3_000, cause="hot partition", costs=costs, judged_ms=3_500
+        ),
+        IncidentRecord("orders-1", "orders", "source", 1_000, 2_000, costs=(BudgetCost("p99", 1.0, 0.9),)),
+    ]
+    found = glance(site, datastream="orders")
+    assert (found["budget_left"], found["budget_as_of_ms"]) == (0.4, 3_500)
+    assert found["incident"] == {
+        "id": "orders-3",
+        "opened_ms": 3_000,
+        "cause": "hot partition",
+        "is_late": True,
+    }
+    assert (found["objective_ms"], found["percentile"]) == (2_500, 99.0)
+
+
+def test_incidents_that_cannot_be_read_cost_nothing_else(site: Site) -> None:
+    def away() -> None:
+        raise Unreachable("the metrics cluster does not answer")
+
+    site.create()
+    site.app.state.services = replace(site.app.state.services, incidents=away)
+    answer = site.client.get("/v1/overview").json()
+    assert (answer["knows_incidents"], len(answer["datastreams"])) == (False, 1)
+
+
+def test_nobody_is_told_of_a_datastream_that_is_not_there(site: Site) -> None:
+    assert site.client.get("/v1/overview").json()["datastreams"] == []
+    assert site.client.get("/v1/overview", params={"datastream": "no-such"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "said", [7, "x", [{}], [{"group": "g"}], [{"group": "g", "topic": "t", "lanes": "x"}]]
+)
+def test_what_another_instance_says_wrongly_is_refused(said: Any) -> None:
+    with pytest.raises((ValueError, InvalidRequest)):
+        sums_read(said)
+
+
+def test_sums_are_read_back_and_a_later_version_may_say_more(site: Site) -> None:
+    site.create()
+    say(site, "t-0")
+    told = sums_told(own_sums(site.services))
+    assert sums_read(told) == own_sums(site.services)
+    assert sums_read([{**told[0], "unheard_of": 1}]) == own_sums(site.services)
+    assert told[0]["group"] == GroupName("orders")
+    assert TopicSums(GroupName("g"), "t").oldest_ms is None
+
+
+def test_an_overview_of_500_datastreams_stays_small(site: Site) -> None:
+    for number in range(500):
+        site.definitions.create(
+            a_datastream(f"datastream-{number:03}", f"topic-{number}", metadata={"owner": "x"})
+        )
+    answer = site.client.get("/v1/overview")
+    assert len(answer.json()["datastreams"]) == 500
+    assert len(gzip.compress(answer.content, 1)) < 60_000
+
+
+def test_a_caller_is_told_who_it_is_and_what_it_may_not_change(guarded: Guarded) -> None:
+    def refusal(who: str, owner: str = "") -> str:
+        answer = guarded.as_(who).get("/v1/caller", params={"owner": owner} if owner else {}).json()
+        assert answer["role"] == who
+        return str(answer["refusal"])
+
+    assert "takes the role owner" in refusal("viewer")
+    assert refusal("owner", "mine") == refusal("operator", "theirs") == refusal("admin", "theirs") == ""
+    assert "theirs" in refusal("owner", "theirs")
+    assert guarded.as_("owner").get("/v1/caller").json()["owners"] == ["mine"]
+
+
+def test_a_plan_can_be_asked_for_by_datastream_and_without_its_tasks(site: Site) -> None:
+    site.create()
+    site.source.topics["u"] = site.source.topics["t"]
+    site.create("users", source={"cluster": "source", "topics": "u"})
+    found = site.client.get("/v1/plan", params={"datastream": "users"}).json()
+    assert {one["datastream"] for one in found["tasks"]} == {"users"}
+    assert [one["datastream"] for one in found["groups"]] == ["users"]
+    short = site.client.get("/v1/plan", params={"tasks": "false"}).json()
+    assert (short["tasks"], len(short["groups"])) == ([], 2)
