@@ -47,9 +47,8 @@ from api.fleet.questions import Fleet
 from api.fleet.renditions import Renditions
 from api.metrics.collector import InstanceCollector
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
-from api.overview import routes as overview
+from api.pages import overview
 from api.pages import routes as pages
-from api.prometheus import InstanceCollector
 from api.schemas.problems import EVERYWHERE, PROBLEM_TYPE
 from api.services import Services
 from mirror.errors import HeadraceError, InvalidRequest, NotFound, reason_of

@@ -1,4 +1,4 @@
-"""/v1/overview"""
+"""/v1/overview: what the first page asks for, and anybody else may."""
 
 from __future__ import annotations
 
