@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError, model_validator
+from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
@@ -44,7 +44,11 @@ DEFAULT_CLUSTERS: Final = {
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
 """Taken when the file names no clusters; the environment may still change one of them."""
-_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, "HEADRACE_HOME", SWITCH, TOKEN_VARIABLE})
+OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
+"""A number that is added to every port of the defaults, as `headrace stack up --port-offset` adds it."""
+_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", SWITCH, TOKEN_VARIABLE})
+_SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
+"""Keys whose defaults are on this machine, beside the clusters."""
 
 
 class HeadraceSettings(BaseSettings):
@@ -129,10 +133,10 @@ class HeadraceSettings(BaseSettings):
 
 def load_settings(path: Path | None = None) -> HeadraceSettings:
     """Read file and environment. Raises ConfigError that names every key that is wrong."""
-    document = _read(path)
+    document = _with_ports_shifted(read_document(path))
     wrong = _unknown_variables()
     try:
-        settings = HeadraceSettings(**({"clusters": DEFAULT_CLUSTERS} | document))
+        settings = HeadraceSettings(**document)
     except ValidationError as error:
         problems = [ConfigError(_sentence(problem)) for problem in error.errors()]
         raise _all_of([*wrong, *problems], "headrace config reference lists every key") from error
@@ -142,6 +146,39 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
     if wrong:
         raise _all_of(wrong)
     return settings
+
+
+def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document with the default clusters where it names none, and, where there is an offset, with every
+    address of the defaults that it does not give. Raises ConfigError."""
+    whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
+    text = os.environ.get(OFFSET_VARIABLE, "")
+    if not text:
+        return whole
+    try:
+        offset = int(text)
+    except ValueError as error:
+        raise ConfigError(f"{OFFSET_VARIABLE}: {text!r} is no whole number") from error
+    if "clusters" not in document:
+        whole["clusters"] = {
+            alias: {key: _shifted(value, offset) for key, value in cluster.items()}
+            for alias, cluster in DEFAULT_CLUSTERS.items()
+        }
+    for section, key in _SHIFTED:
+        model = HeadraceSettings.model_fields[section].annotation
+        given = whole.get(section, {})
+        if isinstance(model, type) and issubclass(model, BaseModel) and isinstance(given, dict):
+            default = model.model_fields[key].get_default()
+            whole[section] = {key: _shifted(default, offset)} | given
+    return whole
+
+
+def _shifted(address: str | int, offset: int) -> str | int:
+    """A port, or an address `host:port`, with another port."""
+    if isinstance(address, int):
+        return address + offset
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + offset}"
 
 
 def config_file(path: Path | None = None) -> Path | None:
@@ -154,7 +191,8 @@ def config_file(path: Path | None = None) -> Path | None:
     return DEFAULT_FILE if DEFAULT_FILE.exists() else None
 
 
-def _read(path: Path | None) -> dict[str, Any]:
+def read_document(path: Path | None) -> dict[str, Any]:
+    """What the file says, unchecked; empty where there is none. Raises ConfigError."""
     file = config_file(path)
     if file is None:
         return {}

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
-from headrace.console.terminal import console, note, print_json, print_text
+from headrace.console.terminal import console, note, print_json, print_table, print_text
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -32,6 +32,37 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
             console().print(f"  {key} = {value}")
     for reason in filter(None, (settings.api.exposure(), openness(settings.zookeeper))):
         note(reason, soft_wrap=True)
+
+
+@app.command()
+def show(
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is not a default.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show every setting in force, and whether the environment, the file or a default says so.
+
+    Secrets are masked."""
+    import os
+
+    from headrace.reference.origins import Origin, origins
+    from headrace.settings import load_settings, read_document
+
+    effective = load_settings(config).model_dump(mode="json")
+    found = list(origins(effective, read_document(config), os.environ))
+    shown = [one._asdict() for one in found if not (changed and one.origin is Origin.DEFAULT)]
+    if as_json:
+        print_json(shown)
+    else:
+        print_table(f"{len(shown)} of {len(found)} settings", ["key", "value", "origin"], shown)
+
+
+@app.command()
+def example() -> None:
+    """A settings file to begin with: every key with its default and meaning, as TOML."""
+    from headrace.reference.example import example_settings
+
+    print_text(example_settings())
 
 
 @app.command()

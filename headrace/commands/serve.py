@@ -31,6 +31,13 @@ def serve(
     port: Annotated[
         int | None, typer.Option(min=0, max=65_535, help="Port of REST; 0 picks one.", show_default=False)
     ] = None,
+    port_offset: Annotated[
+        int | None,
+        typer.Option(
+            help="Number that is added to every port of the defaults, as for headrace stack up.",
+            show_default=False,
+        ),
+    ] = None,
     address_file: Annotated[
         Path | None, typer.Option(help="Write REST's host:port here when it listens.", show_default=False)
     ] = None,
@@ -42,9 +49,11 @@ def serve(
     from headrace.process.interpreter import collect_seldom, switch_often
     from headrace.process.logs import configure_logs
     from headrace.process.rest import RestServer, advertised_address, brooklin_listener
-    from headrace.settings import config_file, load_settings
+    from headrace.settings import OFFSET_VARIABLE, config_file, load_settings
     from headrace.wiring import build_instance, instance_name
 
+    if port_offset is not None:
+        os.environ[OFFSET_VARIABLE] = str(port_offset)  # worker processes read the settings too
     collect_seldom()
     switch_often()
     settings = load_settings(config)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
 
 from pydantic import AwareDatetime, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
@@ -21,33 +21,49 @@ The defaults fit the servers of `headrace stack up`. An unknown key is an error 
 """
 
 
-def settings_reference() -> str:
-    """Markdown: a section for each settings class, a row for each key."""
-    sections = [_INTRODUCTION]
+class Section(NamedTuple):
+    """One table of the file: its path, in which NAME stands for any name, what it is for, and its keys."""
+
+    path: str
+    meaning: str
+    keys: Mapping[str, FieldInfo]
+
+
+def sections() -> Iterator[Section]:
+    """Every table, each before those below it."""
     for name, field in HeadraceSettings.model_fields.items():
         model = _model_of(field)
-        if model is None:
-            continue
-        path = f"{name}.NAME" if _is_mapping(field) else name
-        sections.extend(_section(path, model))
-    return "\n".join(sections)
+        if model is not None:
+            yield from _sections(f"{name}.NAME" if _is_mapping(field) else name, model)
 
 
-def _section(path: str, model: type[BaseModel]) -> Iterator[str]:
-    yield f"## `[{path}]`\n\n{' '.join((model.__doc__ or '').split())}\n"
-    rows = []
+def settings_reference() -> str:
+    """Markdown: a section for each settings class, a row for each key."""
+    parts = [_INTRODUCTION]
+    for section in sections():
+        parts.append(f"## `[{section.path}]`\n\n{section.meaning}\n")
+        rows = [
+            f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {meaning_of(field)} |"
+            for name, field in section.keys.items()
+        ]
+        if rows:
+            parts.append("| key | type | default | meaning |\n|---|---|---|---|")
+            parts.append("\n".join(rows) + "\n")
+    return "\n".join(parts)
+
+
+def _sections(path: str, model: type[BaseModel]) -> Iterator[Section]:
+    keys: dict[str, FieldInfo] = {}
     nested: list[tuple[str, type[BaseModel]]] = []
     for name, field in model.model_fields.items():
         inner = _model_of(field)
-        if inner is not None:
-            nested.append((f"{path}.{name}.NAME" if _is_mapping(field) else f"{path}.{name}", inner))
+        if inner is None:
+            keys[name] = field
         else:
-            rows.append(f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_text(field)} |")
-    if rows:
-        yield "| key | type | default | meaning |\n|---|---|---|---|"
-        yield "\n".join(rows) + "\n"
+            nested.append((f"{path}.{name}.NAME" if _is_mapping(field) else f"{path}.{name}", inner))
+    yield Section(path, " ".join((model.__doc__ or "").split()), keys)
     for inner_path, inner in nested:
-        yield from _section(inner_path, inner)
+        yield from _sections(inner_path, inner)
 
 
 def _model_of(field: FieldInfo) -> type[BaseModel] | None:
@@ -78,11 +94,11 @@ def _type(annotation: Any) -> str:
     if origin is Annotated:
         return _type(arguments[0])
     if origin is Literal:
-        return ", ".join(f"`{_toml(value)}`" for value in arguments)
+        return ", ".join(f"`{toml_text(value)}`" for value in arguments)
     if origin in (UnionType, Union):
         return " or ".join(_type(one) for one in arguments if one is not NoneType)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return ", ".join(f"`{_toml(one.value)}`" for one in annotation)
+        return ", ".join(f"`{toml_text(one.value)}`" for one in annotation)
     if origin is list:
         return f"list of {_type(arguments[0])}"
     return _WORDS[origin or annotation]
@@ -91,22 +107,28 @@ def _type(annotation: Any) -> str:
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
-    value = field.get_default(call_default_factory=True, validated_data={})
+    value = default_of(field)
     if value is None:
         return "unset"
     if isinstance(value, SecretStr) or value in ("", {}):
         return "empty"
-    return f"`{_toml(value)}`"
+    return f"`{toml_text(value)}`"
 
 
-def _toml(value: object) -> str:
+def default_of(field: FieldInfo) -> Any:
+    """The value of a key that nobody sets."""
+    return field.get_default(call_default_factory=True, validated_data={})
+
+
+def toml_text(value: object) -> str:
     """A value as it is written in the file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_text, value))}]"
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
-def _text(field: FieldInfo) -> str:
+def meaning_of(field: FieldInfo) -> str:
+    """What a key is for, on one line of a table."""
     return " ".join((field.description or "").split()).replace("|", "\\|")

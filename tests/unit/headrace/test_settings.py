@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from api.settings import ApiSettings
 from headrace.settings import HeadraceSettings, config_file, load_settings
 from headrace.wiring import build_instance, instance_name
 from mirror.errors import ConfigError
@@ -234,3 +235,25 @@ def test_an_alias_that_reads_as_an_address_is_refused(write: Write, alias: str) 
     path = write(f'[clusters."{alias}"]\nbootstrap_servers = "host:9092"\n')
     with pytest.raises(ConfigError, match="reads as an address"):
         load_settings(path)
+
+
+def test_an_offset_moves_the_ports_of_defaults_only(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write('[clusters.source]\nbootstrap_servers = "h:9092"\n[pinot]\nbroker = "p:9001"\n')
+    monkeypatch.setenv("HEADRACE_PORT_OFFSET", "100")
+    settings, of_file = load_settings(), load_settings(file)
+    assert settings.clusters["source"].bootstrap_servers == "127.0.0.1:9192"
+    assert settings.clusters["destination"].bootstrap_servers == "127.0.0.1:9292"
+    assert settings.zookeeper.servers == of_file.zookeeper.servers == "127.0.0.1:2281"
+    assert settings.api.port == ApiSettings().port + 100
+    assert settings.pinot.controller == "127.0.0.1:9100"
+    assert of_file.clusters["source"].bootstrap_servers == "h:9092"
+    assert of_file.pinot.broker == "p:9001"
+    monkeypatch.setenv("HEADRACE_API__PORT", "7")
+    assert load_settings().api.port == 7
+
+
+@pytest.mark.parametrize("text", ["many", "1.5", "99999"])
+def test_an_offset_that_gives_no_port_is_named(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_PORT_OFFSET", text)
+    with pytest.raises(ConfigError):
+        load_settings()

@@ -1,0 +1,75 @@
+"""`headrace config show` and `config example`."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+
+import pytest
+
+from headrace.reference.example import example_settings
+from headrace.reference.of_settings import sections
+from headrace.settings import load_settings
+from tests.unit.headrace.conftest import Headrace, Write
+
+SECRET = "correct horse"
+
+
+def with_keys_set(text: str) -> str:
+    """The example with every key set to the default that it shows, but for tables of any name, and for keys
+    whose default is shown as an empty text."""
+    tables = re.split(r"^(?=#\[)", text, flags=re.MULTILINE)
+    kept = [one for one in tables if "NAME" not in one.partition("\n")[0]]
+    lines = [line for one in kept for line in one.splitlines() if not line.endswith('= ""')]
+    return "\n".join(line[1:] if re.match(r"#(\[|\w+ = )", line) else line for line in lines)
+
+
+def test_the_example_is_right_as_it_is_and_sets_the_clusters_only(write: Write) -> None:
+    file = write(example_settings())
+    assert set(tomllib.loads(file.read_text())) == {"clusters"}
+    assert load_settings(file) == load_settings()
+
+
+def test_every_key_of_the_example_may_be_set_to_what_it_shows(write: Write) -> None:
+    text = with_keys_set(example_settings())
+    assert set(tomllib.loads(text)) > {"mirror", "monitor", "pinot", "api"}
+    assert load_settings(write(text)) == load_settings()
+
+
+def test_the_example_has_every_key() -> None:
+    text = example_settings()
+    for section in sections():
+        assert not section.keys or f"#[{section.path}]" in text
+        for key in section.keys:
+            assert f"\n#{key} = " in text
+
+
+def test_each_setting_says_where_it_comes_from(
+    headrace: Headrace, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(
+        '[clusters.a]\nbootstrap_servers = "h:1"\n[api]\nport = 8081\n'
+        f'[pinot]\nusername = "u"\npassword = "{SECRET}"\n'
+    )
+    monkeypatch.setenv("HEADRACE_API__PORT", "8082")
+    shown = headrace("config", "show", "--config", str(file), "--json")
+    found = {one["key"]: (one["value"], one["origin"]) for one in json.loads(shown.out)}
+    assert found["api.port"] == (8082, "environment")
+    assert found["clusters.a.bootstrap_servers"] == ("h:1", "file")
+    assert found["zookeeper.root"] == ("/headrace", "default")
+    assert SECRET not in shown.out
+    changed = headrace("config", "show", "--changed", "--config", str(file))
+    assert "zookeeper.root" not in changed.out
+    assert re.search(r"^api\.port +8082 +environment$", changed.out, re.MULTILINE)
+
+
+def test_a_file_that_is_wrong_is_not_shown(headrace: Headrace, write: Write) -> None:
+    assert (
+        "api.prot is not a setting"
+        in headrace("config", "show", "--config", str(write("[api]\nprot = 1"))).err
+    )
+
+
+def test_the_example_is_printed(headrace: Headrace) -> None:
+    assert headrace("config", "example").out.rstrip() == example_settings().rstrip()
