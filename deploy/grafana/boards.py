@@ -1,0 +1,365 @@
+"""The boards for Grafana, as code: `python -m deploy.grafana.boards` writes the JSON files beside this one.
+
+Import them in Grafana (Dashboards, Import), or provision the folder. Data sources are variables of each
+board: a Prometheus, and for the offending partitions a Pinot by the plugin `startree-pinot-datasource`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from grafana_foundation_sdk.builders import dashboard as board_builder
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard
+
+from deploy.grafana.offending_board import offending
+from deploy.grafana.panels import PROMETHEUS, Limits, Row, Series, board, lines, listing, number
+
+FOLDER: Final = Path(__file__).parent
+_BY_DATASTREAM: Final = "{{datastream}}"
+_MINE: Final = '{datastream="$datastream"}'
+
+
+def on_call() -> board_builder.Dashboard:
+    """What is wrong, where, and since when."""
+    numbers = (
+        number("Leaders", "sum(headrace_leader)", "none", "1; 0 for long: nobody plans", Limits(1, 0, True)),
+        number(
+            "Objectives missed",
+            'sum(headrace_objective_standing{standing="breached"})',
+            "none",
+            "datastreams that miss an objective now",
+            Limits(1, 1),
+        ),
+        number(
+            "Set aside",
+            "sum(max by (datastream) (headrace_datastream_problem)) or vector(0)",
+            "none",
+            "datastreams that cannot be prepared or planned: `headrace datastream get` has the reason",
+            Limits(1, 1),
+        ),
+        number(
+            "Longest wait",
+            "max(headrace_lag_seconds)",
+            "s",
+            "age of the oldest record that is not copied yet",
+            Limits(60, 300),
+        ),
+        number(
+            "First loss in",
+            "min(headrace_time_to_loss_seconds)",
+            "s",
+            "until a source deletes what is not copied; not known while nothing is behind",
+            Limits(86_400, 3_600, True),
+        ),
+        number(
+            "Not copied",
+            "sum(headrace_unplaced_partitions) + sum(headrace_paused_partitions)",
+            "none",
+            "partitions without a task, paused by a person or by themselves",
+            Limits(1, 10),
+        ),
+    )
+    late = (
+        lines(
+            "Age of the oldest waiting record",
+            [Series("max by (datastream) (headrace_lag_seconds)", _BY_DATASTREAM)],
+            "s",
+            "of each datastream, over its partitions",
+        ),
+        lines(
+            "Latency, 99th percentile",
+            [
+                Series(
+                    "histogram_quantile(0.99, sum by (datastream, le) "
+                    "(rate(headrace_latency_seconds_bucket[$__rate_interval])))",
+                    _BY_DATASTREAM,
+                )
+            ],
+            "s",
+            "from a record's timestamp to its acknowledgement at the destination",
+        ),
+        lines(
+            "Partitions that are not well",
+            [
+                Series(
+                    'sum by (datastream, state) (headrace_partitions{state!~"OK|CATCHING_UP"}) > 0',
+                    "{{datastream}} {{state}}",
+                )
+            ],
+            "none",
+            "by what their copying does: docs/operations.md",
+        ),
+        listing(
+            "Error budget left",
+            "sort(min by (datastream, objective) (headrace_error_budget_left_ratio))",
+            "percentunit",
+            "of each objective over its period; below 0 where more was late than may be",
+        ),
+    )
+    service = (
+        lines(
+            "Parts that are not well",
+            [Series("headrace_part_healthy == 0", "{{instance}} {{part}}")],
+            "none",
+            "`GET /v1/health` of that instance has the reason",
+            8,
+        ),
+        lines(
+            "Deaths of workers",
+            [Series("sum by (instance) (increase(headrace_worker_deaths_total[15m]))", "{{instance}}")],
+            "none",
+            "in a quarter of an hour; each is started again",
+            8,
+        ),
+        lines(
+            "Alerts not told",
+            [Series("max by (receiver) (headrace_alerts_waiting)", "{{receiver}}")],
+            "none",
+            "alerts whose newest state a receiver does not know",
+            8,
+        ),
+    )
+    rows: Sequence[Row] = (("Now", numbers), ("Who is late", late), ("The service itself", service))
+    return board("on-call", "Headrace: on call", "What is wrong, where, and since when", rows)
+
+
+def capacity() -> board_builder.Dashboard:
+    """Whether there are enough tasks, instances and loads that are known."""
+    tasks = (
+        lines(
+            "Tasks and what the load needs",
+            [
+                Series("max by (datastream) (headrace_tasks)", "{{datastream}}: planned"),
+                Series("max by (datastream) (headrace_tasks_required)", "{{datastream}}: required"),
+            ],
+            "none",
+            "required above planned: `max_tasks` forbids them, or nobody has rebalanced",
+        ),
+        lines(
+            "Tasks above their capacity, offending partitions",
+            [
+                Series("max by (datastream) (headrace_tasks_overloaded)", "{{datastream}}: overloaded tasks"),
+                Series(
+                    "max by (datastream) (headrace_offending_partitions)",
+                    "{{datastream}}: offending partitions",
+                ),
+            ],
+            "none",
+            "an offending partition is too much for one task, so that no placement helps",
+        ),
+        lines(
+            "Bytes copied by task",
+            [
+                Series(
+                    "topk(20, sum by (datastream, task) (rate(headrace_bytes_total[$__rate_interval])))",
+                    "{{task}}",
+                )
+            ],
+            "Bps",
+            "the 20 tasks that carry most, as fetched",
+        ),
+        lines(
+            "Unknown and old loads",
+            [
+                Series(
+                    "max by (datastream) (headrace_partitions_of_unknown_load)", "{{datastream}}: unknown"
+                ),
+                Series(
+                    "time() - max by (source) (headrace_loads_measured_timestamp_seconds)",
+                    "{{source}}: age in s",
+                ),
+            ],
+            "none",
+            "partitions planned by the default load, and how old the newest load of a source is",
+        ),
+    )
+    machines = (
+        lines(
+            "Processor time of workers",
+            [
+                Series(
+                    "sum by (instance) (rate(headrace_cpu_seconds_total[$__rate_interval]))", "{{instance}}"
+                )
+            ],
+            "none",
+            "cores used by the tasks of each instance",
+            8,
+        ),
+        lines(
+            "Bytes per second of processor time",
+            [
+                Series(
+                    "sum by (instance) (rate(headrace_bytes_total[$__rate_interval])) / "
+                    "sum by (instance) (rate(headrace_cpu_seconds_total[$__rate_interval]))",
+                    "{{instance}}",
+                )
+            ],
+            "Bps",
+            "what a core copies; small batches and the interpreted data plane lower it",
+            8,
+        ),
+        lines(
+            "Memory of the control process",
+            [Series("process_resident_memory_bytes and on (instance) headrace_leader", "{{instance}}")],
+            "bytes",
+            "workers have their own: docs/sizing.md",
+            8,
+        ),
+        lines(
+            "Throttled by quotas of Kafka",
+            [
+                Series(
+                    "sum by (cluster) (rate(headrace_throttled_seconds_total[$__rate_interval]))",
+                    "{{cluster}}",
+                )
+            ],
+            "none",
+            "seconds of waiting a second, summed over workers",
+            8,
+        ),
+        lines(
+            "Lanes held back by a quota of Headrace",
+            [Series("sum by (datastream) (headrace_held_back_lanes)", _BY_DATASTREAM)],
+            "none",
+            "`headrace lanes` names the quota",
+            8,
+        ),
+        lines(
+            "Data plane",
+            [Series("sum by (data_plane, version) (headrace_build_info)", "{{data_plane}} {{version}}")],
+            "none",
+            "instances by what their workers run",
+            8,
+        ),
+    )
+    rows: Sequence[Row] = (("Tasks", tasks), ("Instances", machines))
+    return board("capacity", "Headrace: capacity", "Whether tasks, instances and quotas suffice", rows)
+
+
+def datastream() -> board_builder.Dashboard:
+    """Everything about one datastream."""
+    stages = f"sum by (stage) (rate(headrace_latency_stage_seconds_total{_MINE}[$__rate_interval]))"
+    batches = f"sum(rate(headrace_batches_total{_MINE}[$__rate_interval]))"
+    flow = (
+        lines(
+            "Bytes and records",
+            [
+                Series(f"sum(rate(headrace_bytes_total{_MINE}[$__rate_interval]))", "bytes/s"),
+                Series(f"sum(rate(headrace_records_total{_MINE}[$__rate_interval]))", "records/s"),
+            ],
+            "short",
+            "copied, bytes as fetched",
+        ),
+        lines(
+            "Latency",
+            [
+                Series(
+                    f"histogram_quantile({share}, sum by (le) "
+                    f"(rate(headrace_latency_seconds_bucket{_MINE}[$__rate_interval])))",
+                    legend,
+                )
+                for share, legend in ((0.5, "median"), (0.99, "99 %"), (0.999, "99.9 %"))
+            ],
+            "s",
+            "from a record's timestamp to its acknowledgement; a bucket is twice the one before",
+        ),
+        lines(
+            "Where batches spend their time",
+            [Series(f"{stages} / scalar({batches})", "{{stage}}")],
+            "s",
+            "mean of all batches: at the source, being fetched, in our queue, until the acknowledgement",
+        ),
+        lines(
+            "Waiting records and their age",
+            [
+                Series(f"sum(headrace_lag_records{_MINE})", "records"),
+                Series(f"max(headrace_lag_seconds{_MINE})", "age of the oldest in s"),
+            ],
+            "short",
+            "no line where it is not known",
+        ),
+    )
+    parts = (
+        lines(
+            "Partitions by state",
+            [Series(f"sum by (state) (headrace_partitions{_MINE})", "{{state}}")],
+            "none",
+            "what their copying does: docs/operations.md",
+        ),
+        lines(
+            "Batches that pass unopened",
+            [
+                Series(
+                    'sum(rate(headrace_batches_total{datastream="$datastream",path="passthrough"}'
+                    f"[$__rate_interval])) / {batches}",
+                    "share",
+                )
+            ],
+            "percentunit",
+            "opened ones cost more: compaction, small batches, transforms, other topics' timestamps",
+        ),
+        listing(
+            "Partitions that wait longest",
+            f"topk(20, headrace_partition_lag_seconds{_MINE})",
+            "s",
+            "of those that have series: api.metrics.top_partitions",
+        ),
+        listing(
+            "Busiest partitions",
+            f"topk(20, headrace_partition_bytes_per_second{_MINE})",
+            "Bps",
+            "of those that have series: api.metrics.top_partitions",
+        ),
+    )
+    safety = (
+        lines(
+            "Time to loss and to have caught up",
+            [
+                Series(f"min(headrace_time_to_loss_seconds{_MINE})", "first loss in"),
+                Series(f"max(headrace_catch_up_seconds{_MINE})", "caught up in"),
+            ],
+            "s",
+            "the second must stay below the first",
+        ),
+        lines(
+            "How fast error budgets burn",
+            [
+                Series(
+                    f"max by (objective, window) (headrace_error_budget_burn_rate{_MINE})",
+                    "{{objective}} {{window}}",
+                )
+            ],
+            "none",
+            "1 uses up a budget in exactly its period",
+        ),
+    )
+    rows: Sequence[Row] = (("Flow", flow), ("Partitions", parts), ("Safety", safety))
+    names = (
+        board_builder.QueryVariable("datastream")
+        .label("Datastream")
+        .datasource(PROMETHEUS)
+        .query("label_values(headrace_lanes, datastream)")
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+    )
+    return board(
+        "datastream", "Headrace: one datastream", "Everything about one of them", rows
+    ).with_variable(names)
+
+
+BOARDS: Final = {"on-call": on_call, "capacity": capacity, "datastream": datastream, "offending": offending}
+
+
+def text_of(name: str) -> str:
+    """The file of a board."""
+    found: Any = BOARDS[name]().build()
+    return json.dumps(found, cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
+
+
+if __name__ == "__main__":
+    for known in BOARDS:
+        (FOLDER / f"{known}.json").write_text(text_of(known), encoding="utf-8")
