@@ -72,8 +72,8 @@ docs-serve: docs ## look at the documentation in a browser
 	@NO_MKDOCS_2_WARNING=1 exec $(BIN)/mkdocs serve
 
 lock: environment ## renew the hash-locked requirements and the sums of the server jars
-	@for set in run all dev; do \
-	  case $$set in run) extras=;; all) extras="--extra all";; dev) extras="--extra all --group dev --group docs";; esac; \
+	@for set in run service all dev; do \
+	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra pinot";; all) extras="--extra all";; dev) extras="--extra all --group dev --group docs";; esac; \
 	  $(BIN)/uv pip compile pyproject.toml $$extras --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/$$set.txt || exit 1; done
 	@$(BIN)/python -m stack.jars lock

@@ -1,0 +1,65 @@
+"""The manifests of the chart with its own values, in deploy/kubernetes: `python -m deploy.helm.render`.
+
+It takes `helm` of the PATH, or the package helm-python-sdk (Helm itself as a library), which is not among the
+requirements because it has 75 MB. The first line of the file has the digest of the chart that it was made of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+CHART: Final = Path(__file__).with_name("headrace")
+MANIFESTS: Final = CHART.parents[1] / "kubernetes/headrace.yaml"
+_RELEASE: Final = "headrace"
+_SECONDS: Final = 60
+
+
+def digest() -> str:
+    """Of every file of the chart."""
+    found = hashlib.sha256()
+    for file in sorted(one for one in CHART.rglob("*") if one.is_file()):
+        found.update(str(file.relative_to(CHART)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return found.hexdigest()
+
+
+def can_render() -> bool:
+    """Whether there is a Helm here."""
+    return shutil.which("helm") is not None or importlib.util.find_spec("helm_python") is not None
+
+
+def rendered(values: dict[str, Any] | None = None) -> str:
+    """Every manifest, with these values over the chart's own. Raises ImportError where there is no Helm."""
+    if shutil.which("helm"):
+        words = ["helm", "template", _RELEASE, str(CHART), "--namespace", _RELEASE, "--values", "-"]
+        given = json.dumps(values or {})
+        done = subprocess.run(
+            words, input=given, capture_output=True, check=True, text=True, timeout=_SECONDS
+        )
+        return done.stdout
+    chart = importlib.import_module("helm_python.chart").Chart.load(CHART)
+    parts: dict[str, str] = chart.render(values, name=_RELEASE, namespace=_RELEASE)
+    return "".join(f"---\n{text.strip()}\n" for _, text in sorted(parts.items()) if text.strip())
+
+
+def lint() -> list[str]:
+    """What Helm has to say against the chart. Raises ImportError where there is no Helm."""
+    if shutil.which("helm"):
+        words = ["helm", "lint", "--strict", str(CHART)]
+        done = subprocess.run(words, capture_output=True, check=False, text=True, timeout=_SECONDS)
+        return [done.stdout + done.stderr] if done.returncode else []
+    report = importlib.import_module("helm_python.chart").lint(CHART, strict=True, kube_version="v1.29.0")
+    return [*report["errors"], *(one["error"] for one in report["messages"] if one["severity"] > 1)]
+
+
+if __name__ == "__main__":
+    head = f"# Made of the chart {digest()} by `python -m deploy.helm.render`\n"
+    MANIFESTS.write_text(head + rendered(), encoding="utf-8")
+    sys.exit(1 if lint() else 0)

@@ -1,0 +1,171 @@
+"""deploy/helm and deploy/kubernetes: what the API takes, who reaches what, and that both are the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from deploy.helm.render import CHART, MANIFESTS, can_render, digest, lint, rendered
+from headrace.reference.of_metrics import described
+from headrace.settings import HeadraceSettings, load_settings
+from mirror.errors import ConfigError
+from tests.unit.pmp.test_kubernetes import complaints
+
+HOUSE: Final = Path(__file__).parents[3]
+
+
+def documents(text: str) -> dict[tuple[str, str], Any]:
+    parts: list[Any] = [yaml.safe_load(one) for one in f"\n{text}".split("\n---\n")]
+    found = [one for one in parts if one]
+    named = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    assert len(named) == len(found)
+    return named
+
+
+TEXT: Final = MANIFESTS.read_text(encoding="utf-8")
+FOUND: Final = documents(TEXT)
+POD: Final = FOUND["StatefulSet", "headrace"]["spec"]["template"]
+CONTAINER: Final = POD["spec"]["containers"][0]
+SETTINGS: Final = FOUND["ConfigMap", "headrace"]["data"]["headrace.toml"]
+
+
+def test_the_manifests_are_made_of_this_chart() -> None:
+    assert TEXT.startswith(f"# Made of the chart {digest()} "), "python -m deploy.helm.render"
+
+
+def test_helm_renders_the_same_and_has_nothing_against_the_chart() -> None:
+    """Without Helm the digest says that the manifests were made of these very files."""
+    if not can_render():
+        assert digest() in TEXT
+        return
+    assert lint() == []
+    assert documents(rendered()) == FOUND
+    few = documents(
+        rendered({"networkPolicy": {"enabled": False}, "serviceMonitor": {"enabled": False}, "replicas": 1})
+    )
+    assert set(FOUND) - set(few) == {("NetworkPolicy", "headrace"), ("ServiceMonitor", "headrace")}
+    assert few["StatefulSet", "headrace"]["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("version", ["v1.29", "v1.37"])
+def test_the_api_takes_them(version: str) -> None:
+    """ServiceMonitor and ScaledObject are of operators, whose schemas are not here."""
+    for (kind, _), one in FOUND.items():
+        if kind != "ServiceMonitor":
+            assert complaints(version, one) == []
+
+
+def test_every_value_of_the_chart_is_used() -> None:
+    values: Any = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    used = "".join(file.read_text(encoding="utf-8") for file in (CHART / "templates").iterdir())
+    for name, inner in values.items():
+        keys = (
+            [f"{name}.{key}" for key in inner] if isinstance(inner, dict) and name != "resources" else [name]
+        )
+        for key in keys:
+            assert f".Values.{key}" in used
+
+
+def test_what_instances_are_told_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in CONTAINER["env"]:
+        if "value" in one:
+            monkeypatch.setenv(one["name"], one["value"])
+    monkeypatch.setenv("HEADRACE_MIRROR__INSTANCE_NAME", "headrace-0")
+    file = tmp_path / "headrace.toml"
+    file.write_text(SETTINGS, encoding="utf-8")
+    settings = load_settings(file)
+    settings.api.check_exposure()
+    assert settings.api.exposure() == ""
+    assert settings.api.port == CONTAINER["ports"][0]["containerPort"]
+    stop = settings.mirror.worker.stop_deadline_seconds
+    pause = int(CONTAINER["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert POD["spec"]["terminationGracePeriodSeconds"] >= pause + stop + 10
+
+
+def test_variables_of_services_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Service named headrace would give each pod HEADRACE_PORT and others, which are unknown keys."""
+    assert POD["spec"]["enableServiceLinks"] is False
+    monkeypatch.setenv("HEADRACE_PORT", "tcp://10.0.0.1:32311")
+    with pytest.raises(ConfigError):
+        load_settings(None)
+
+
+def test_files_that_settings_name_are_mounted() -> None:
+    told = tomllib.loads(SETTINGS)["api"]
+    files = [*told["tls"].values(), told["access"]["token_file"], CONTAINER["args"][2]]
+    folders = {one["mountPath"] for one in CONTAINER["volumeMounts"]}
+    assert {str(Path(file).parent) for file in files} <= folders
+    assert {one["name"] for one in CONTAINER["volumeMounts"]} == {
+        one["name"] for one in POD["spec"]["volumes"]
+    }
+    for one in POD["spec"]["volumes"]:
+        if "secret" in one:
+            assert not one["secret"]["defaultMode"] & 0o007
+
+
+def test_pods_run_as_nobody_and_write_nowhere() -> None:
+    chosen = POD["spec"]["securityContext"]
+    assert (chosen["runAsNonRoot"], chosen["runAsUser"]) == (True, 10001)
+    assert CONTAINER["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert POD["spec"]["automountServiceAccountToken"] is False
+    assert not [kind for kind, _ in FOUND if kind in ("Secret", "Role", "ClusterRole")]
+
+
+def test_selectors_select_the_pods() -> None:
+    labels = POD["metadata"]["labels"].items()
+    services = [one["spec"]["selector"] for (kind, _), one in FOUND.items() if kind == "Service"]
+    budget = FOUND["PodDisruptionBudget", "headrace"]["spec"]["selector"]["matchLabels"]
+    policy = FOUND["NetworkPolicy", "headrace"]["spec"]["podSelector"]["matchLabels"]
+    for selector in (*services, budget, policy):
+        assert selector.items() <= labels
+    assert FOUND["StatefulSet", "headrace"]["spec"]["serviceName"] == "headrace-pods"
+    address = next(one["value"] for one in CONTAINER["env"] if one["name"].endswith("ADVERTISED_ADDRESS"))
+    assert ".headrace-pods.$(NAMESPACE).svc:32311" in address
+
+
+def test_prometheus_finds_one_service_once() -> None:
+    wanted = FOUND["ServiceMonitor", "headrace"]["spec"]
+    scraped = [
+        name
+        for (kind, name), one in FOUND.items()
+        if kind == "Service"
+        and wanted["selector"]["matchLabels"].items() <= one["metadata"]["labels"].items()
+    ]
+    assert scraped == ["headrace"]
+    assert FOUND["Service", "headrace"]["metadata"]["labels"][wanted["jobLabel"]] == "headrace"
+    assert wanted["endpoints"][0]["path"] == "/metrics"
+
+
+def test_the_network_is_closed_but_for_those_who_need_it() -> None:
+    policy = FOUND["NetworkPolicy", "headrace"]["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    ((rule),) = policy["ingress"]
+    assert [next(iter(one)) for one in rule["from"]] == ["podSelector", "namespaceSelector"]
+    assert rule["ports"] == [{"port": 32311}]
+    open_ports = {one["port"] for one in policy["egress"][1]["ports"]}
+    told = tomllib.loads(SETTINGS)
+    addresses = [one["bootstrap_servers"] for one in told["clusters"].values()]
+    for address in (*addresses, *told["zookeeper"]["servers"].split(",")):
+        assert int(address.rpartition(":")[2]) in open_ports
+
+
+def test_keda_scales_what_there_is_by_a_metric_that_there_is() -> None:
+    found: Any = yaml.safe_load((HOUSE / "deploy/kubernetes/keda.yaml").read_text(encoding="utf-8"))
+    target = found["spec"]["scaleTargetRef"]
+    assert (target["kind"], target["name"]) in FOUND
+    exported = {one.name for metrics in described().values() for one in metrics}
+    (trigger,) = found["spec"]["triggers"]
+    assert set(re.findall(r"headrace_\w+", trigger["metadata"]["query"])) <= exported
+
+
+def test_the_settings_class_is_the_one_that_serves() -> None:
+    assert set(tomllib.loads(SETTINGS)) <= set(HeadraceSettings.model_fields)
