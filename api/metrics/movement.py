@@ -4,29 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from api.movement.verdicts import IN_TIME, judged, judged_uncopied
+from api.movement.verdicts import judged, judged_uncopied, parted
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.model.identifiers import GroupName
 from monitor.movement.states import Judgement, MovementState
+
+_GROUP: Final = attrgetter("spec.key.group")
 
 
 def movement_metrics(
     lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
 ) -> Iterator[Metric]:
     """By datastream; what is not known has no series. `now`: monotonic seconds."""
-    in_time: dict[GroupName, int] = {}
+    calm, others = parted(lanes, now)
+    in_time: Counter[GroupName] = Counter(map(_GROUP, calm))
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses: dict[GroupName, float] = {}
     ends: dict[GroupName, float] = {}
     losing: Counter[GroupName] = Counter()
-    for group, one in _found(lanes, uncopied, now):
-        if one is IN_TIME:
-            in_time[group] = in_time.get(group, 0) + 1
-            continue
+    for group, one in _found(others, uncopied, now):
         if one.state is not None:
             counts[group, one.state] += 1
         if one.seconds_to_loss is not None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from api.movement.verdicts import judged, judged_uncopied
+from api.movement.verdicts import judged, judged_uncopied, not_calm
 from api.services import Services
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
@@ -42,10 +42,10 @@ def own_topics(services: Services) -> list[TopicMovement]:
 
 def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
-    for lane in status.lanes.values():
+    for lane in not_calm(status.lanes.values(), now):
         one = judged(lane, now)
         if one.state is MovementState.OK:
-            continue  # nearly all are, and nothing is said of them
+            continue
         since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
         yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms)
     for idle in status.uncopied:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from mirror.instance.uncopied.partitions import UncopiedState
@@ -38,6 +39,29 @@ def judged(lane: LaneStatus, now: float) -> Judgement:
     activity = _ACTIVITY[lane.phase]
     facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
     return judge_lane(track.history, facts, now)
+
+
+def not_calm(lanes: Iterable[LaneStatus], now: float) -> list[LaneStatus]:
+    """All but those that `judged` finds in time at once; nearly all are, and each takes a part of a
+    microsecond."""
+    copying = LanePhase.COPYING
+    return [
+        lane for lane in lanes if lane.phase is not copying or now - lane.track.calm_at > _SILENCE_SECONDS
+    ]
+
+
+def parted(lanes: Iterable[LaneStatus], now: float) -> tuple[list[LaneStatus], list[LaneStatus]]:
+    """Those that `judged` finds `IN_TIME` at once, and the others."""
+    calm: list[LaneStatus] = []
+    others: list[LaneStatus] = []
+    copying, take, leave = LanePhase.COPYING, calm.append, others.append
+    for lane in lanes:
+        track = lane.track
+        if lane.phase is copying and not track.may_lose and now - track.calm_at <= _SILENCE_SECONDS:
+            take(lane)
+        else:
+            leave(lane)
+    return calm, others
 
 
 def _loss_of(track: LaneTrack, now: float) -> float | None:

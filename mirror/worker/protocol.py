@@ -18,7 +18,7 @@ from mirror.errors import CorruptData, HeadraceError
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
-from mirror.model.movement.history import LanePosition
+from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
 from mirror.model.topics import TopicPartition
 
 EXIT_LEASE_OVER: Final = 75
@@ -251,6 +251,7 @@ Message = (
 )
 
 _LONGEST_MESSAGE: Final = 2**30
+_UNKNOWN: Final = [*UNKNOWN_RETENTION]
 
 _TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
 """What stands where one of several kinds may stand, and therefore carries its kind."""
@@ -326,6 +327,8 @@ def _reader_of(hint: Any) -> Callable[[Any], Any]:
         return lambda plain: tuple(element(one) for one in plain)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
+    if hint is Retention:  # of nearly every lane the same
+        return lambda plain: UNKNOWN_RETENTION if plain == _UNKNOWN else Retention(*plain)
     if is_dataclass(hint) or hasattr(hint, "_fields"):
         return _fields_reader(hint)
     return lambda plain: plain

@@ -25,20 +25,24 @@ class Approach(NamedTuple):
 def approach(waypoints: Sequence[Waypoint]) -> Approach | None:
     """Since the most waited within the window: what was before, such as an outage, says nothing of what is
     now. None where that is the newest waypoint."""
-    most = max(one.waiting for one in waypoints)
-    peak = max(number for number, one in enumerate(waypoints) if one.waiting == most)
-    since = waypoints[peak:]
-    if len(since) > _LEAST_FALLS + 1:
-        since = since[1:]  # the turn lies between the first two
-    steps = [((one.waiting - two.waiting), two.at - one.at) for one, two in pairwise(since)]
-    if not steps:
+    waits = [max(readable_end - checkpoint, 0) for _, checkpoint, readable_end, *_ in waypoints]
+    peak = len(waits) - 1 - waits[::-1].index(max(waits))
+    if len(waits) - peak > _LEAST_FALLS + 1:
+        peak += 1  # the turn lies between the first two
+    waits, moments = waits[peak:], [one.at for one in waypoints[peak:]]
+    if len(waits) < 2:
         return None
-    seconds = sum(length for _, length in steps)
-    mean = sum(fall for fall, _ in steps) / seconds
-    if len(steps) < _LEAST_FALLS:
+    seconds = moments[-1] - moments[0]
+    mean = (waits[0] - waits[-1]) / seconds
+    steps = len(waits) - 1
+    if steps < _LEAST_FALLS:
         return Approach(mean, False)
-    spread = sqrt(sum(length * (fall / length - mean) ** 2 for fall, length in steps) / seconds)
-    return Approach(mean, mean > _CERTAINTY * spread / sqrt(len(steps) - 1))
+    squares = 0.0
+    for (one, two), (first, second) in zip(pairwise(waits), pairwise(moments), strict=True):
+        length = second - first
+        off = one - two - mean * length
+        squares += off * off / length
+    return Approach(mean, mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1))
 
 
 def eta_seconds(waypoints: Sequence[Waypoint], now: float) -> float | None:

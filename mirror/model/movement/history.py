@@ -13,7 +13,7 @@ real time (Burrow's `min-distance`)."""
 _MOST_LATE: Final = 24
 MOST_IN_TIME: Final = 4
 """Waypoints of a lane of which nothing is late."""
-_MOST_STARTS: Final = 5
+MOST_STARTS: Final = 5
 UNLIMITED: Final = -1
 
 
@@ -169,7 +169,7 @@ class LaneHistory:
             return known
         if known and start < known[-1].offset:  # another log
             known = ()
-        return (*known, LogStart(waypoint.at, start))[-_MOST_STARTS:]
+        return (*known, LogStart(waypoint.at, start))[-MOST_STARTS:]
 
     def _spaced(self, waypoint: Waypoint) -> tuple[Waypoint, ...]:
         """The newest one gives way to this one while it is close to the one before it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.movement.verdicts import IN_TIME, judged
+from api.movement.verdicts import IN_TIME, judged, not_calm, parted
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
@@ -52,6 +52,16 @@ def test_a_loss_that_is_near_is_looked_at_each_time() -> None:
     assert near < 600
     lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 5, now)
     assert judged(lane, now + 5).seconds_to_loss != near - 5
+
+
+def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> None:
+    (calm, now), (losing, _) = a_lane(8), a_lane(8, SIZE)
+    (late, _), (paused, _) = a_lane(8), a_lane(8)
+    late.track.note(LaneRate(a_key("t-0"), SOURCE, 1.0, 1.0, 50, 11_000, (), _place(4_000)), now, now - 5)
+    lanes = [calm, losing, late, paused.entering(LanePhase.PAUSED, now)]
+    assert parted(lanes, now) == ([calm], lanes[1:])
+    assert not_calm(lanes, now) == not_calm(lanes, now + 30) == lanes[2:]
+    assert (not_calm(lanes, now + 31), parted(lanes, now + 31)) == (lanes, ([], lanes))
 
 
 def _place(at: int) -> LanePosition:

@@ -25,7 +25,8 @@ _SILENCE = DEFAULT_RULES.silence_seconds
 
 
 class Step(NamedTuple):
-    """What passes before a report, and what it says. `unsaid`: reports of the worker without the lane."""
+    """What passes before a report, and what it says. `unsaid`: reports of the worker without the lane.
+    `names_start`: the source has said where its log starts."""
 
     seconds: float
     moved: int
@@ -37,20 +38,22 @@ class Step(NamedTuple):
     hidden_ms: int | None
     messages: int
     unsaid: bool
+    names_start: bool
 
 
 steady = st.builds(
     Step,
     st.sampled_from([0.7, 1.0, 5.0, 5.0, 5.0]),
     st.integers(1, 500),
-    st.integers(0, 50),
+    st.just(0) | st.integers(0, 50),
     st.sampled_from([0, 0, 0, 3]),
     st.integers(0, 9_000),
-    st.just(0),
+    st.sampled_from([0, 0, 0, 100]),
     st.just(UNKNOWN_RETENTION),
     st.none() | st.integers(0, 90_000),
     st.integers(1, 500),
-    st.just(False),
+    st.sampled_from([False, False, False, True]),
+    st.sampled_from([True, True, True, False]),
 )
 anything = st.builds(
     Step,
@@ -63,6 +66,7 @@ anything = st.builds(
     st.sampled_from([UNKNOWN_RETENTION, Retention(60_000, 10_000), Retention(None, 5_000)]),
     st.none() | st.integers(0, 90_000),
     st.sampled_from([0, 100]),
+    st.booleans(),
     st.booleans(),
 )
 
@@ -89,14 +93,14 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
         heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
         now += step.seconds
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
-        readable = checkpoint + step.waiting
+        readable, named = checkpoint + step.waiting, start if step.names_start else -1
         place = LanePosition(
-            checkpoint, readable, readable + step.hidden, start, step.retention, step.hidden_ms
+            checkpoint, readable, readable + step.hidden, named, step.retention, step.hidden_ms
         )
         rate = LaneRate(a_key("t-0"), SOURCE, step.messages * 90.0, step.messages, 0, step.age_ms, (), place)
         track.note(rate, now, heard_at)
         each = 90.0 if step.messages else None
-        waypoint = Waypoint(now, *place[:3], step.age_ms, start, step.hidden_ms)
+        waypoint = Waypoint(now, *place[:3], step.age_ms, named, step.hidden_ms)
         whole = whole.after(waypoint, heard_at, step.retention, each)
         assert track.history == whole
         assert track.rate is rate
