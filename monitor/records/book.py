@@ -107,7 +107,13 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
     for entry in since.timeline:
         phase = Phase.RELAPSED if entry.phase is Phase.DETECTED else entry.phase
         former = former.noted(entry.time_ms, phase, entry.text)
-    return replace(former, worst_ms=_worse(former.worst_ms, since.worst_ms), is_late=since.is_late)
+    return replace(
+        former,
+        worst_ms=_worse(former.worst_ms, since.worst_ms),
+        # A new monitor may not have seen it late yet: whether that is over is for its verdicts to say.
+        is_late=former.is_late or since.is_late,
+        matters=tuple(dict.fromkeys((*former.matters, *since.matters))),
+    )
 
 
 def _after(

@@ -56,6 +56,7 @@ def new_instance(
             "HEADRACE_MIRROR__PROGRESS_TOPIC": f"progress-{root[1:]}",
             "HEADRACE_MIRROR__METRICS_TOPIC": f"metrics-{root[1:]}",
             "HEADRACE_MIRROR__EVENTS_TOPIC": f"events-{root[1:]}",
+            "HEADRACE_MONITOR__INCIDENTS_TOPIC": f"incidents-{root[1:]}",
             "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
             "HEADRACE_MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
             "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",

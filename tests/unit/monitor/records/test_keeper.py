@@ -206,6 +206,26 @@ def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:
     assert len({one.key for one in site.notices}) == 1
 
 
+def test_an_incident_is_not_over_because_the_next_monitor_sees_something_else_first() -> None:
+    site = Site()
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(BAD) and site.topic.values)
+        wait_until(lambda: site.notices)
+    (late,) = site.notices
+    site.topic.is_away.set()
+    site.halted = "the destination refuses a record"
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and len({one.key for one in site.notices}) == 2)
+        site.topic.is_away.clear()
+        wait_until(lambda: monitor.turn(GOOD).incident.is_open)
+        for _ in range(3):
+            monitor.turn(GOOD)
+        wait_until(lambda: [one.starts_ms for one in site.notices[1:] if one.key == late.key])
+    assert {one.is_firing for one in site.notices if one.key == late.key} == {True}
+    (record,) = site.topic.stored()
+    assert (record.is_open, record.is_late, record.matters) == (True, True, ("HeadraceDatastreamHalted",))
+
+
 def test_the_judging_goes_on_while_the_topic_is_away_and_nothing_is_lost() -> None:
     site = Site()
     site.topic.is_away.set()
