@@ -56,9 +56,9 @@ def test_a_loss_that_is_near_is_looked_at_each_time() -> None:
 
 def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> None:
     (calm, now), (losing, _) = a_lane(8), a_lane(8, SIZE)
-    (late, _), (paused, _) = a_lane(8), a_lane(8)
-    late.track.note(LaneRate(a_key("t-0"), SOURCE, 1.0, 1.0, 50, 11_000, (), _place(4_000)), now, now - 5)
-    lanes = [calm, losing, late, paused.entering(LanePhase.PAUSED, now)]
+    (back, _), (paused, _) = a_lane(8), a_lane(8)
+    back.track.note(LaneRate(a_key("t-0"), SOURCE, 1.0, 1.0, 50, 400, (), _place(900)), now, now - 5)
+    lanes = [calm, losing, back, paused.entering(LanePhase.PAUSED, now)]
     assert parted(lanes, now) == ([calm], lanes[1:])
     assert not_calm(lanes, now) == not_calm(lanes, now + 30) == lanes[2:]
     assert (not_calm(lanes, now + 31), parted(lanes, now + 31)) == (lanes, ([], lanes))
