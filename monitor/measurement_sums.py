@@ -45,11 +45,14 @@ def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag],
         if topics is None:
             topics = found[Source(group, cluster)] = {}
         topics[topic] = Observation(records, tuple(row[4:]), 0, 0)
+    oldest: dict[tuple[Source, str], int] = {}
+    unaged: dict[tuple[Source, str], int] = {}
     for lag in lags:
-        topics = found.get(lag.source, {})
-        known = topics.get(lag.topic)
-        if known is not None:
-            oldest = max(known.lag_ms, lag.lag_ms or 0)
-            unaged = known.unaged + lag.is_unaged(now_ms)
-            topics[lag.topic] = known._replace(lag_ms=oldest, unaged=unaged)
+        place = lag.source, lag.topic
+        oldest[place] = max(oldest.get(place, 0), lag.lag_ms or 0)
+        unaged[place] = unaged.get(place, 0) + lag.is_unaged(now_ms)
+    for (source, topic), age in oldest.items():
+        topics = found.get(source, {})
+        if topic in topics:
+            topics[topic] = topics[topic]._replace(lag_ms=age, unaged=unaged[source, topic])
     return found

@@ -7,9 +7,9 @@ partition: memory follows topics and partitions, and not the number of rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import add, itemgetter
 from typing import Any, Final
 
-from mirror.model.metrics import add_counts
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
@@ -19,25 +19,25 @@ _COARSE_MS: Final = 60_000
 _LONGEST_FINE_MS: Final = 120_000
 """Longer windows are sums of minutes: they begin up to a minute early."""
 
+_WHERE: Final = itemgetter("datastream", "source_cluster", "topic", "time_ms")
+_NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
+
 _Topic = tuple[Source, str]
 
 
 class _Slots:
-    """Records and histogram of each topic, by the slot of `length_ms` in which they were measured."""
+    """Records and histogram of each topic, in one list, by the slot of `length_ms` in which they were
+    measured."""
 
     def __init__(self, length_ms: int) -> None:
         self._length = length_ms
-        self._by_topic: dict[_Topic, dict[int, tuple[int, Sequence[int]]]] = {}
+        self._by_topic: dict[_Topic, dict[int, Sequence[int]]] = {}
 
-    def add(self, topic: _Topic, time_ms: int, records: int, counts: Sequence[int]) -> None:
+    def add(self, topic: _Topic, time_ms: int, numbers: Sequence[int]) -> None:
         slots = self._by_topic.setdefault(topic, {})
-        number = time_ms // self._length
-        before = slots.get(number)
-        slots[number] = (
-            (records, tuple(counts))
-            if before is None
-            else (before[0] + records, add_counts((before[1], counts)))
-        )
+        slot = time_ms // self._length
+        before = slots.get(slot)
+        slots[slot] = numbers if before is None else list(map(add, before, numbers))
 
     def forget(self, before_ms: int, after_ms: int) -> None:
         for topic, slots in list(self._by_topic.items()):
@@ -50,8 +50,7 @@ class _Slots:
         for (source, topic), slots in self._by_topic.items():
             within = [slot for number, slot in slots.items() if (number + 1) * self._length > moment_ms]
             if within:
-                records = sum(count for count, _ in within)
-                yield *source, topic, records, *add_counts(counts for _, counts in within)
+                yield *source, topic, *map(sum, zip(*within, strict=True))
 
     def _is_between(self, number: int, before_ms: int, after_ms: int) -> bool:
         return (number + 1) * self._length > before_ms and number * self._length <= after_ms
@@ -67,16 +66,16 @@ class RecentRows:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Take one row; of a partition's lag the newest counts, in whatever order rows come."""
-        source = Source(row["datastream"], row["source_cluster"])
-        topic, time_ms = row["topic"], row["time_ms"]
-        counts = [row[column] for column in HISTOGRAM_COLUMNS]
-        for slots in (self._fine, self._coarse):
-            slots.add((source, topic), time_ms, row["records_copied"], counts)
-        place = (source, topic), row["kafka_partition"]
+        group, cluster, name, time_ms = _WHERE(row)
+        topic = Source(group, cluster), name
+        numbers = _NUMBERS(row)
+        self._fine.add(topic, time_ms, numbers)
+        self._coarse.add(topic, time_ms, numbers)
+        place = topic, row["kafka_partition"]
         known = self._lags.get(place)
         if known is None or known.time_ms <= time_ms:
             age = None if row["lag_ms"] == UNKNOWN else row["lag_ms"]
-            lag = PartitionLag(source, topic, row["lag_records"], age, time_ms, row["interval_ms"])
+            lag = PartitionLag(*topic, row["lag_records"], age, time_ms, row["interval_ms"])
             self._lags[place] = lag
 
     def forget(self, now_ms: int, longest_ms: int) -> None:

@@ -3,13 +3,15 @@
 Two sides. The turns of the monitor, every 10 s: from the answers of REST and Pinot, as JSON, to verdicts,
 budgets, incidents and alerts. And what instances do to know the state of each partition: they take in a
 report of each busy lane every 5 s, say every 10 s which partitions are not OK, and are scraped every 15 s.
-One instance with 4,000 lanes is measured, and counts fifty times. What servers take, and the network, is not
-in it. The clock is moved by hand.
+One instance with 4,000 lanes is measured, and counts fifty times. Besides, what it takes to read the metrics
+topic where Pinot is not used: each row is decoded and added up, and each turn looks at all of them. What
+servers, clients and the network take is not in it. The clock is moved by hand.
 """
 
 from __future__ import annotations
 
 import gc
+import io
 import json
 import logging
 import time
@@ -17,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
+import fastavro
 import structlog
 
 from api.metrics.movement import movement_metrics
@@ -26,8 +29,9 @@ from headrace.process.interpreter import collect_seldom
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.model.movement.history import LanePosition
+from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import LaneRate
 from monitor.adapters.pinot_measurements import PinotMeasurements
@@ -41,6 +45,7 @@ from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
+from monitor.recent_rows import RecentRows
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import IncidentRecord, Stored
 from monitor.settings import MonitorSettings
@@ -48,7 +53,7 @@ from pinot.client import Answer, PinotClient, Value
 from tests.fakes.clock import ManualClock
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, INSTANCES = 1_000, 10, 20, 50
-_TURNS, _REPORTS = 12, 36
+_TURNS, _REPORTS, _TOPIC_REPORTS = 12, 36, 3
 _REPORT_SECONDS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 5.0, 2, 3
 _LANES: Final = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH // INSTANCES
 _HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
@@ -183,6 +188,58 @@ def _turns(late: int) -> None:
     )
 
 
+def _rows_of_topic() -> None:
+    """Reports of every partition, as the metrics topic has them, decoded and added up as they come."""
+    schema = fastavro.parse_schema(avro_schema(MirrorMetric))
+    kept, now_ms, taken, rows = RecentRows(), ManualClock().now_ms(), 0.0, 0
+    for report in range(_TOPIC_REPORTS):
+        now_ms += int(_REPORT_SECONDS * 1000)
+        for number in range(DATASTREAMS):
+            encoded = [_encoded(schema, number, at, now_ms) for at in range(TOPICS_EACH * PARTITIONS_EACH)]
+            began = time.process_time()
+            for one in encoded:
+                kept.add(cast(Mapping[str, Any], fastavro.schemaless_reader(io.BytesIO(one), schema, None)))
+            if report:  # the first one makes what is added to later
+                taken += time.process_time() - began
+                rows += len(encoded)
+    look = _seconds(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
+    forgotten = _seconds(lambda: kept.forget(now_ms, 60_000))
+    each, interval = taken / rows, MonitorSettings().interval_seconds
+    of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / _REPORT_SECONDS
+    looks = look + forgotten
+    print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
+    for what, took in (
+        ("  rows of a turn, every partition busy", of_a_turn),
+        ("  rows of a turn, a tenth busy", of_a_turn / 10),
+        ("  a look at all that was read", looks),
+    ):
+        print(f"  {what:44}{took * 1000:10.0f} ms {took / interval * 100:7.2f} %", flush=True)
+
+
+def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
+    name = f"stream-{datastream:04}"
+    metric = MirrorMetric(
+        now_ms,
+        int(_REPORT_SECONDS * 1000),
+        "instance-1",
+        f"{name}-0",
+        name,
+        "east",
+        f"{name}.topic-{at // PARTITIONS_EACH}",
+        at % PARTITIONS_EACH,
+        sum(_HISTOGRAM),
+        410_400,
+        40,
+        40,
+        9,
+        400,
+        tuple(_HISTOGRAM),
+    )
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, schema, row_of(metric))
+    return buffer.getvalue()
+
+
 def _seconds(call: Callable[[], object]) -> float:
     began = time.process_time()
     call()
@@ -267,3 +324,4 @@ def main() -> None:
     print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
     _turns(0)
     _turns(10)
+    _rows_of_topic()

@@ -41,14 +41,18 @@ class RestService:
         name = f"{secrets.token_hex(_TOKEN_BYTES)} at {socket.gethostname()}:{os.getpid()}"
         self._holder = name[:LONGEST_NAME]
         self._lease = ""
+        self._read: Mapping[str, tuple[Mapping[str, Any], Subject]] = {}
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective."""
-        return {
-            DatastreamName(one["name"]): _subject(one)
-            for one in self._rest.get("/v1/datastreams")
-            if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY
-        }
+        found = {}
+        for one in self._rest.get("/v1/datastreams"):
+            if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY:
+                known = self._read.get(one["name"])
+                # Nearly all are as at the last turn.
+                found[one["name"]] = known if known and known[0] == one else (one, _subject(one))
+        self._read = found
+        return {DatastreamName(name): subject for name, (_, subject) in found.items()}
 
     def movements(self) -> Movements:
         """What partitions do that are not OK; an instance of an older version says nothing of it."""
