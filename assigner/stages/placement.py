@@ -10,13 +10,17 @@ from typing import Final
 
 import numpy as np
 
-from assigner.problem.problem import Ints, Ranks, TaskOf
+from assigner.problem.problem import Ints, Ranks, TaskOf, moved_units
 from assigner.search.arrangement import Arrangement
+from assigner.search.chains import ChainGoal, bring_home, shorten
 from assigner.search.greedy import assign_lpt, level_tail, tail_start
 from assigner.stages.eviction import evict
 from assigner.stages.full import PackingInput, lower
 
 _ROUNDS: Final = 3
+_MOST_CHAINED: Final = 4_000
+_WORK_OF_CHAINS: Final = 3_000_000
+_WORK_TO_COME_HOME: Final = 8_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,51 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
         stage = "sticky with exchanges"
         lower(state, inputs.room, inputs, frugal=True)
     _undo_needless_moves(inputs, state, homes)
-    return RepairedPlacement(state, stage)
+    chained = _by_chains(inputs, placed, state, homes)
+    return (
+        RepairedPlacement(state, stage) if chained is None else RepairedPlacement(chained, "ejection chains")
+    )
+
+
+def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
+    """A placement that is better by ejection chains: from the one found, and from what had been left in
+    place with the rest at the tightest fit. None: nothing better was found, or the case is large, where
+    what light partitions are moved for lies near the bound already."""
+    if inputs.dimensions != 1 or len(placed) > _MOST_CHAINED or (state.task_of == homes).all():
+        return None
+    goal = ChainGoal(int(inputs.room[0]), homes, inputs.limits)
+    sizes, tasks, best = inputs.sizes[:, 0], state.tasks, state
+    for start in (state.task_of, _tightest(inputs, placed, tasks)):
+        found = Arrangement(inputs.sizes, shorten(sizes, start, tasks, goal, _WORK_OF_CHAINS), tasks)
+        if _rank(inputs, found, homes) < _rank(inputs, best, homes):
+            best = found
+    if _rank(inputs, best, homes)[:2] == (False, 0):
+        work = int(_WORK_TO_COME_HOME * inputs.effort)
+        best = Arrangement(inputs.sizes, bring_home(sizes, best.task_of, tasks, goal, work), tasks)
+    return best if _rank(inputs, best, homes) < _rank(inputs, state, homes) else None
+
+
+def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool, int, int]:
+    """Smaller is better: all placed within room and limits, then what is above the room, then what moves."""
+    above = int(np.maximum(state.loads - inputs.room, 0).sum())
+    complete = bool((state.task_of >= 0).all()) and bool(inputs.limits.allows(state.counts).all())
+    return not complete, above, moved_units(inputs.sizes, homes, state.task_of)
+
+
+def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
+    """What is placed stays, the rest heaviest first goes to the fullest task with room, or nowhere."""
+    task_of = placed.copy()
+    state = Arrangement(inputs.sizes, placed, tasks)
+    room, loads, counts = int(inputs.room[0]), state.loads[:, 0].copy(), state.counts.copy()
+    for rank in np.flatnonzero(placed < 0).tolist():
+        size = int(inputs.sizes[rank, 0])
+        fits = (loads + size <= room) & inputs.limits.admits(counts)
+        if fits.any():
+            task = int(np.where(fits, loads, -1).argmax())
+            task_of[rank] = task
+            loads[task] += size
+            counts[task] += 1
+    return task_of
 
 
 def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:

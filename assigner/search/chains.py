@@ -1,0 +1,247 @@
+"""Ejection chains: partitions come back to their tasks, and each makes way for the next, in one dimension.
+
+A chain begins with a partition that is away from its task, or that has no task at all. It comes home (or in)
+and pushes out one that lies there, which goes home or elsewhere and pushes out another, until the last finds
+room. A chain is carried out when fewer bytes are away from home after it. This is the search of cyclic and
+path exchanges of R. Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the
+capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost always
+has a start from which every part of it is negative, so that only such parts are continued.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.problem.limits import UNLIMITED, Limits
+from assigner.problem.problem import Ints, TaskOf
+
+_DEPTH: Final = 5
+_WIDTH: Final = 24
+"""Chains that are continued at each depth."""
+_TRIED_TOGETHER: Final = 10
+"""Partitions of a task of which every set is tried to make way."""
+_FRUITLESS: Final = 2
+"""Turns without a gain after which it ends."""
+_FAR: Final = np.int64(2**62)
+_OUTSIDE: Final = np.int64(2**61)
+"""What it is worth that a partition without a task gets one."""
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class ChainGoal:
+    """`room`: no task above it that was not. `homes`: int32[n], the task in which a partition costs nothing;
+    -1: it costs nothing anywhere. `limits`: what a task may hold besides."""
+
+    room: int
+    homes: TaskOf
+    limits: Limits = UNLIMITED
+
+
+class _Step(NamedTuple):
+    """Parts of chains at one depth. `item`: int64[k], pushed out and looking for a place; `cost`: int64[k] of
+    the part; `seen`: int64[k, depth], tasks it went through; `parent`: int64[k], row of the step before."""
+
+    item: Ints
+    cost: Ints
+    seen: Ints
+    parent: Ints
+
+
+class _End(NamedTuple):
+    """A whole chain: its cost, and the last part with the task that has room."""
+
+    cost: int
+    depth: int
+    row: int
+    task: int
+
+
+_NO_END: Final = _End(0, -1, -1, -1)
+
+
+def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
+    """The placement after as many chains as are found, each for the better; those without a task first.
+
+    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: partitions that may be looked at, about
+    ten million a second; a count, so that equal questions get equal answers.
+    """
+    search = _Search(sizes, task_of, tasks, goal, work)
+    search.descend(search.away())
+    return search.task_of
+
+
+def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
+    """As `shorten`, of a placement in which all have a task, and beyond where single chains end.
+
+    A partition is brought home whatever it costs, those that lay in its way find places by chains, and what
+    came of it stays unless more bytes are away than before. Turn by turn over all that are away, each in
+    another order, until some turns gained nothing.
+    """
+    search = _Search(sizes, task_of, tasks, goal, work)
+    random = np.random.default_rng(len(sizes))
+    search.descend(search.away())
+    fruitless = 0
+    while search.work > 0 and fruitless < _FRUITLESS:
+        before = search.cost()
+        for item in random.permutation(search.away()).tolist():
+            search.force_home(item)
+            if search.work <= 0:
+                break
+        fruitless = fruitless + 1 if search.cost() >= before else 0
+    return search.task_of
+
+
+class _Search:
+    """A placement under change. `work`: what may still be looked at."""
+
+    def __init__(self, sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> None:
+        self.task_of, self.work = task_of.copy(), work
+        self._sizes, self._goal = sizes, goal
+        placed = task_of >= 0
+        self._loads = np.zeros(tasks, np.int64)
+        np.add.at(self._loads, task_of[placed], sizes[placed])
+        self._counts = np.bincount(task_of[placed], minlength=tasks).astype(np.int64)
+        self._worth = np.where(goal.homes >= 0, sizes, 0)
+
+    def away(self) -> list[int]:
+        """Partitions that are not at home: those without a task first, then the heaviest."""
+        away = np.flatnonzero(self._is_away())
+        return [int(one) for one in away[np.lexsort((away, -self._sizes[away], self.task_of[away] >= 0))]]
+
+    def cost(self) -> int:
+        """Units away from home, and far more for each partition without a task."""
+        outside = int(np.count_nonzero(self.task_of < 0))
+        return int(self._worth[self.task_of != self._goal.homes].sum()) + int(_OUTSIDE) * outside
+
+    def _is_away(self) -> Mask:
+        strays = (self._worth > 0) & (self.task_of != self._goal.homes)
+        return np.asarray(strays | (self.task_of < 0))
+
+    def descend(self, starts: list[int]) -> None:
+        """Chains from each of these, and from what they moved, as long as there are any."""
+        waiting = starts
+        while waiting and self.work > 0:
+            item, *waiting = waiting
+            if self._is_away()[item] and (changed := self.improve(item)):
+                waiting = list(dict.fromkeys([*changed, *waiting]))
+
+    def force_home(self, item: int) -> None:
+        """Bring it home, and find places for those that must make way; undone unless it is no worse."""
+        home = int(self._goal.homes[item])
+        if home < 0 or self.task_of[item] == home:
+            return
+        cost, before = self.cost(), (self.task_of.copy(), self._loads.copy(), self._counts.copy())
+        pushed = self._least_in_the_way(home, item)
+        if pushed is None:
+            return
+        for one in (item, *pushed):
+            self._put(one, -1)
+        self._put(item, home)
+        changed = [item, *pushed]
+        for one in pushed:
+            if self.task_of[one] < 0:
+                changed += (moved := self.improve(one))
+                if not moved:
+                    break
+        if (self.task_of[pushed] >= 0).all():
+            self.descend(list(dict.fromkeys(changed)))
+        if self.cost() > cost:
+            self.task_of, self._loads, self._counts = before
+
+    def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
+        """The partitions whose leaving gives it room: those at home least, then the lightest; heaviest first.
+        None: it has none then either."""
+        members = np.flatnonzero(self.task_of == task)[:_TRIED_TOGETHER]
+        masks = (np.arange(1 << len(members))[:, None] >> np.arange(len(members))) & 1
+        is_home = self._goal.homes[members] == task
+        cost, freed = masks @ np.where(is_home, self._worth[members], 0), masks @ self._sizes[members]
+        enough = self._loads[task] + self._sizes[item] - freed <= self._goal.room
+        after = self._counts[task] - masks.sum(axis=1)
+        possible = np.flatnonzero(enough & self._goal.limits.admits(after))
+        if not len(possible):
+            return None
+        chosen = masks[possible[np.lexsort((freed[possible], cost[possible]))[0]]] > 0
+        return [int(one) for one in members[chosen]]
+
+    def improve(self, start: int) -> list[int]:
+        """Find the best chain from here and carry it out: the partitions that moved, if any."""
+        self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
+        origin = int(self.task_of[start])
+        cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
+        steps = [_Step(np.array([start]), cost, np.full((1, 1), origin, np.int64), np.array([-1]))]
+        best = _NO_END
+        for depth in range(_DEPTH):
+            best = min(best, self._end(steps[-1], depth, start, origin), key=lambda end: end.cost)
+            following = self._continued(steps[-1], best.cost)
+            if not len(following.item):
+                break
+            steps.append(following)
+        return self._carry_out(steps, best) if best.task >= 0 else []
+
+    def _end(self, step: _Step, depth: int, start: int, origin: int) -> _End:
+        """The cheapest way to end one of these parts: its partition goes where there is room."""
+        after = self._loads[None, :] + self._sizes[step.item][:, None]
+        counts = self._counts
+        if depth and origin >= 0:
+            after[:, origin] -= self._sizes[start]
+            counts = counts - (np.arange(len(counts)) == origin)
+        open_to = (after <= self._goal.room) & self._goal.limits.admits(counts)[None, :]
+        rows = np.arange(len(step.item))
+        for column in range(1 if depth else 0, step.seen.shape[1]):
+            is_there = step.seen[:, column] >= 0
+            open_to[rows[is_there], step.seen[is_there, column]] = False
+        total = np.repeat(step.cost[:, None], len(self._loads), axis=1)
+        homes = self._goal.homes[step.item]
+        known = homes >= 0
+        total[rows[known], homes[known]] -= self._worth[step.item[known]]
+        total = np.where(open_to, total, _FAR)
+        lowest = int(total.min())
+        if lowest >= 0:
+            return _NO_END
+        row, task = divmod(int(np.where(total == lowest, after, -1).argmax()), len(self._loads))
+        return _End(lowest, depth, row, task)
+
+    def _continued(self, step: _Step, bar: int) -> _Step:
+        """The cheapest longer parts: each partition comes to a task and pushes another one out."""
+        there = np.maximum(self.task_of, 0)
+        free = self._goal.room - self._loads[there] + self._sizes
+        possible = (self._sizes[step.item][:, None] <= free[None, :]) & (self.task_of >= 0)[None, :]
+        for column in range(step.seen.shape[1]):
+            possible &= step.seen[:, column][:, None] != self.task_of[None, :]
+        homes = self._goal.homes[step.item]
+        comes_home = (homes[:, None] == self.task_of[None, :]) & (homes >= 0)[:, None]
+        leaves_home = np.where(self.task_of == self._goal.homes, self._worth, 0)
+        cost = step.cost[:, None] - np.where(comes_home, self._worth[step.item][:, None], 0)
+        cost = np.where(possible, cost + leaves_home[None, :], _FAR)
+        parent = cost.argmin(axis=0)
+        lowest = cost[parent, np.arange(len(self._sizes))]
+        items = np.flatnonzero(lowest < min(bar, 0))
+        items = items[np.lexsort((items, self._sizes[items], lowest[items]))[:_WIDTH]]
+        parent = parent[items]
+        seen = np.concatenate((step.seen[parent], self.task_of[items][:, None].astype(np.int64)), axis=1)
+        return _Step(items, lowest[items], seen, parent)
+
+    def _carry_out(self, steps: list[_Step], end: _End) -> list[int]:
+        """From the end to the start: each partition takes the place that the next one left."""
+        row, task, moved = end.row, end.task, []
+        for step in reversed(steps[: end.depth + 1]):
+            item = int(step.item[row])
+            before = int(self.task_of[item])
+            self._put(item, task)
+            moved.append(item)
+            task, row = before, int(step.parent[row])
+        return moved
+
+    def _put(self, item: int, task: int) -> None:
+        """Move it there from where it is; -1: nowhere."""
+        for place, sign in ((int(self.task_of[item]), -1), (task, 1)):
+            if place >= 0:
+                self._loads[place] += sign * self._sizes[item]
+                self._counts[place] += sign
+        self.task_of[item] = task
