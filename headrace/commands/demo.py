@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from headrace.console.terminal import console, note, print_table
+from headrace.console.terminal import complain, console, note, print_table
 from headrace.errors import explain
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def demo(
         processes.stop()
     if not findings.all_held:
         if findings.stopped:
-            note(f"headrace: {findings.stopped}", soft_wrap=True)
+            complain(findings.stopped)
         raise typer.Exit(1)
 
 
