@@ -285,6 +285,7 @@ class Extras(object):
         self.children = children
         self.compiling = None
         self.jars = None
+        self.browser = None
 
     def compile(self):
         """Machine code of the data plane; without it the sources run."""
@@ -314,7 +315,22 @@ class Extras(object):
                 command + ["fetch"], "fetching the servers' jars beside the rest", log
             )
 
+    def fetch_browser(self):
+        """Chromium and axe, for the tests of the web pages, which fetch them themselves where this has not."""
+        command = [VENV_PYTHON, "-m", "tests.browser.packages"]
+        if subprocess.call(command + ["check"], cwd=ROOT) != 0:
+            log = os.path.join(CACHE, "browser.log")
+            begin_log(log)
+            self.browser = self.children.begin(
+                command + ["fetch"], "fetching the tests' browser beside the rest", log
+            )
+
     def finish(self):
+        if self.browser is not None:
+            if self.children.wait(self.browser, "the browser") == 0:
+                say("the tests' browser is here, after {:.0f} s".format(self.browser.seconds()))
+            else:
+                say("the tests' browser is not here: {:.200}".format(tail_of(self.browser.log)))
         if self.jars is not None:
             if self.children.wait(self.jars, "the jars") == 0:
                 say("the jars are here, after {:.0f} s".format(self.jars.seconds()))
@@ -341,6 +357,7 @@ def main(arguments):
     if is_complete:
         extras.compile()
         extras.fetch_jars()
+        extras.fetch_browser()
     status = children.run_shown(command) if command else 0
     if status != 0:
         children.kill()

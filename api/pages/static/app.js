@@ -8,8 +8,13 @@ import { Sign, Trouble, announce, useAnswers } from "./lib/parts.js";
 const PAGES = {
   "": () => import("./pages/overview.js"),
   datastreams: () => import("./pages/datastream.js"),
+  offending: () => import("./pages/hot.js"),
+  plans: () => import("./pages/preview.js"),
+  whatif: () => import("./pages/whatif.js"),
+  incidents: () => import("./pages/incidents.js"),
+  instances: () => import("./pages/instances.js"),
 };
-const MENU = [["", "Overview"]];
+const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["incidents", "Incidents"], ["instances", "Instances"]];
 
 /** The page of an address: #/name/argument?query. Pure. */
 export function routeOf(hash) {
@@ -56,7 +61,7 @@ function App() {
   const isCurrent = page && page.name === route.name;
   return html`<${Top} route=${route} key=${login} changed=${() => setLogin(login + 1)} />
     <main id="main" tabindex="-1"><${Trouble} error=${trouble} />
-    ${isCurrent && html`<${page.module.default} key=${`${login}/${route.name}/${route.argument}`} argument=${route.argument} query=${route.query} />`}</main>`;
+    ${isCurrent && html`<${page.module.default} key=${`${login}/${route.name}/${route.argument}/${JSON.stringify(route.query)}`} argument=${route.argument} query=${route.query} />`}</main>`;
 }
 
 /** After a change of the page the content has the focus, as after a load. */

@@ -1,0 +1,55 @@
+// Which partitions are hot: the heaviest first, what that is of a task, and what helps.
+
+import { html } from "../vendor/htm/standalone.module.js";
+import { part } from "../lib/api.js";
+import { Ago, Card, Sign, Troubles, Value, to, useAnswers, usePage } from "../lib/parts.js";
+import { firstToLookAt, rowsOf, sentenceOf } from "../views/hot.js";
+
+export const title = () => "Hot partitions";
+
+export default function Hot({ query }) {
+  const { values, errors } = useAnswers({ all: "/v1/overview" }, 10000);
+  const overview = values.all?.value;
+  const name = query.datastream || (overview ? firstToLookAt(overview) : "");
+  const choose = (event) => {
+    location.hash = to("offending", { datastream: event.target.value });
+  };
+  return html`
+    <div class="head"><h1>Hot partitions</h1>
+      ${overview && overview.datastreams.length > 0 && html`<label>of <select value=${name} onChange=${choose}>${overview.datastreams.map((one) =>
+        html`<option key=${one.name} value=${one.name}>${one.name}${one.offending ? ` (${one.offending} too heavy)` : ""}</option>`)}</select></label>`}</div>
+    <${Troubles} errors=${errors} />
+    ${overview && !name && html`<p>There is no datastream yet.</p>`}
+    ${overview && name && html`<${Of} key=${name} name=${name} usable=${overview.usable_bytes_per_second} />`}`;
+}
+
+function Of({ name, usable }) {
+  const path = `/v1/datastreams/${part(name)}`;
+  const { values, errors, isFirst } = useAnswers({ loads: `${path}/loads?limit=500`, events: `/v1/events?datastream=${part(name)}&limit=300` });
+  const loads = values.loads?.value;
+  const rows = loads ? rowsOf(loads, usable, values.events?.value || []) : [];
+  const [shown, more] = usePage(rows, 25);
+  return html`<${Troubles} errors=${errors} />
+    ${isFirst && html`<p class="quiet">Asking the service …</p>`}
+    ${loads && html`<div class="alert note" role="status"><p class="strong">${sentenceOf(rows, loads, usable)}</p></div>
+      <${Card} id="table" title=${`Partitions of ${name} by load`} note=${loads.provider ? `what arrives at the source, measured by ${loads.provider}` : ""}>
+        <div class="scroll"><table class="stack"><thead><tr><th scope="col" class="num">#</th><th scope="col">Partition</th><th scope="col">State</th><th scope="col" class="num">Load</th>
+          <th scope="col">Share of a task</th><th scope="col">In its topic</th><th scope="col">Task</th><th scope="col">What helps</th></tr></thead>
+          <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} />`)}</tbody></table></div>${more}
+        ${loads.left_out > 0 && html`<p class="small quiet">${loads.left_out} lighter partitions are left out.</p>`}
+      <//>
+      <p><a href=${to(`plans/${encodeURIComponent(name)}`)}>Preview a plan that spreads them</a> · <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>The datastream</a></p>`}`;
+}
+
+const Row = ({ row }) => html`<tr>
+  <td class="num" data-label="Rank">${row.rank}</td>
+  <td class="name">${row.name}</td>
+  <td data-label="State"><span><${Sign} ...${row.standing} /></span></td>
+  <td class="num" data-label="Load"><span><${Value} text=${row.load} /><span class="sub">${row.source}${row.measuredMs && html`, <${Ago} ms=${row.measuredMs} />`}</span></span></td>
+  <td data-label="Share of a task"><span>${row.share !== null && html`<span class=${`bar ${row.share > 1 ? "over" : ""}`} role="img" aria-label=${row.shareText}><i style=${{ width: `${Math.min(100, row.share * 100)}%` }}></i></span>`} <${Value} text=${row.shareText} /></span></td>
+  <td data-label="In its topic"><span><${Value} text=${row.skew} /><span class="sub">${row.topicShare}</span></span></td>
+  <td data-label="Task"><span>${row.task}<span class="sub">${row.instance}</span></span></td>
+  <td data-label="What helps"><span>${row.advice}
+    ${row.history.length > 0 && html`<details><summary>${row.history.length} ${row.history.length === 1 ? "move" : "moves"}</summary>
+      <ol class="line">${row.history.map((one) => html`<li key=${one.key}><span class="when"><${Ago} ms=${one.ms} /></span>${one.text} ${one.load && `(${one.load})`}</li>`)}</ol></details>`}</span></td>
+</tr>`;

@@ -1,0 +1,31 @@
+// Who is here, and how each is. Pure.
+
+/** Instances in order of arrival: the first one leads. */
+export const rowsOf = (instances) => instances.map((one) => ({
+  name: one.name, host: one.host, address: one.rest_address, processId: one.process_id, weight: one.weight,
+  standing: standingOf(one),
+  epoch: one.health ? `epoch ${one.health.epoch}` : "unknown",
+  dataPlane: one.health ? one.health.data_plane || "not ready" : "unknown",
+  isLeading: one.health?.is_leading === true,
+  unwell: one.health ? partsOf(one.health, false) : [],
+  well: one.health ? partsOf(one.health, true) : [],
+  reason: one.reason,
+}));
+
+function standingOf(one) {
+  if (one.state !== "answered") return { tone: "bad", sign: "✖", word: one.state };
+  if (one.is_leaving) return { tone: "idle", sign: "→", word: "leaving" };
+  if (!one.health?.is_well) return { tone: "warn", sign: "▲", word: "not well" };
+  return { tone: "good", sign: "✓", word: "well" };
+}
+
+const partsOf = (health, isWell) =>
+  Object.entries(health.parts).filter(([, part]) => part.is_well === isWell).map(([name, part]) => ({ name: name.replaceAll("_", " "), sentence: part.sentence }));
+
+/** Whether all run the same plan. */
+export function sentenceOf(instances) {
+  const epochs = new Set(instances.filter((one) => one.health).map((one) => one.health.epoch));
+  const silent = instances.filter((one) => one.state !== "answered").map((one) => one.name);
+  if (silent.length) return `${silent.join(", ")} ${silent.length === 1 ? "does" : "do"} not answer.`;
+  return epochs.size > 1 ? "They do not all obey the same plan yet." : "";
+}

@@ -1,0 +1,61 @@
+"""The Chromium of these tests: headless, with its own libraries and fonts, so that pictures are the same
+everywhere."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import matplotlib
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.packages import executable
+from tests.patience import PATIENCE_SECONDS
+
+WIDE: Final = {"width": 1280, "height": 860}
+PHONE: Final = {"width": 390, "height": 844}
+_FONTS: Final = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir>{fonts}</dir><cachedir>{folder}/font-cache</cachedir>
+<match target="pattern"><test name="family"><string>monospace</string></test>
+<edit name="family" mode="assign" binding="strong"><string>DejaVu Sans Mono</string></edit></match>
+<match target="pattern"><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
+</fontconfig>
+"""
+_ARGUMENTS: Final = ("--no-sandbox", "--disable-dev-shm-usage", "--use-gl=angle", "--use-angle=swiftshader")
+
+
+@contextmanager
+def running_chromium() -> Iterator[Browser]:
+    """One browser; it ends with the block."""
+    file = executable()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=file,
+            args=list(_ARGUMENTS),
+            env=_environment(file.parent),
+            timeout=PATIENCE_SECONDS * 1000,
+        )
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def _environment(folder: Path) -> dict[str, str | float | bool]:
+    """Of the process. Without a font that has every sign this build ends itself when it looks for one."""
+    settings = folder / "fonts.conf"
+    if not settings.exists():
+        draft = folder / f"fonts.conf.{os.getpid()}"
+        fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+        draft.write_text(_FONTS.format(fonts=fonts, folder=folder))
+        draft.replace(settings)
+    return {
+        "PATH": os.environ.get("PATH", ""),
+        "HOME": str(folder),
+        "LANG": "en_US.UTF-8",
+        "LD_LIBRARY_PATH": str(folder / "al2023" / "lib"),
+        "FONTCONFIG_FILE": str(settings),
+    }

@@ -1,0 +1,66 @@
+"""A browser for the whole session, and a page of its own for each test."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page, expect
+
+from tests.browser.chromium import WIDE, running_chromium
+from tests.browser.served import served
+
+OpenPage = Callable[..., Page]
+Serve = Callable[[FastAPI], str]
+PATIENCE_MS = float(os.environ.get("BROWSER_PATIENCE_MS", "120000"))
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    with running_chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    with ExitStack() as running:
+        yield lambda app: running.enter_context(served(app))
+
+
+@pytest.fixture
+def open_page(chromium: Browser) -> Iterator[OpenPage]:
+    """Opens an address in a tab of its own. What a page says to the console, and whatever it asks of another
+    host, fails the test in the end."""
+    contexts, troubles = [], list[str]()
+
+    def open_one(address: str, **more: Any) -> Page:
+        context = chromium.new_context(**{"viewport": WIDE, "locale": "en-GB", "timezone_id": "UTC", **more})
+        context.set_default_timeout(PATIENCE_MS)
+        contexts.append(context)
+        page = context.new_page()
+        host = address.split("/")[2]
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on(
+            "console", lambda said: troubles.append(said.text) if _is_trouble(said.text, said.type) else None
+        )
+        page.on(
+            "request",
+            lambda asked: troubles.append(asked.url) if asked.url.split("/")[2] != host else None,
+        )
+        page.goto(address)
+        return page
+
+    yield open_one
+    for one in contexts:
+        one.close()
+    assert not troubles
+
+
+def _is_trouble(text: str, kind: str) -> bool:
+    """What is refused or not answered is in the console of every browser, too, and the page shows it."""
+    return kind in ("error", "warning") and "Failed to load resource" not in text

@@ -1,0 +1,292 @@
+"""What the pages show of answers: their view-models, run in the browser as modules of their own."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from api.overview.schemas import DatastreamGlance, OverviewAnswer
+from tests.browser.served import served
+from tests.fakes.site import Site
+
+NOW = 1_700_000_000_000
+
+
+@pytest.fixture(scope="module")
+def page(chromium: Browser) -> Iterator[Page]:
+    """At the icon, where no script runs but what a test asks for."""
+    with served(Site().app) as address:
+        page = chromium.new_page()
+        page.goto(f"{address}/ui/icon.svg")
+        yield page
+        page.close()
+
+
+def call(page: Page, module: str, name: str, *given: Any) -> Any:
+    """What a function of a module returns."""
+    code = "([module, name, given]) => import(`/ui/${module}.js`).then((one) => one[name](...given))"
+    return page.evaluate(code, [module, name, list(given)])
+
+
+def a_glance(**more: Any) -> dict[str, Any]:
+    """A datastream that is well."""
+    values: dict[str, Any] = {
+        **dict.fromkeys(DatastreamGlance.model_fields),
+        **{
+            "name": "orders",
+            "group": "orders",
+            "owner": "team",
+            "status": "READY",
+            "problem": "",
+            "halt": "",
+        },
+        **{
+            "source": "source",
+            "destination": "destination",
+            "is_set_aside": False,
+            "worst": "",
+            "states": {},
+        },
+        **{"objective_ms": 2_500, "percentile": 99.0, "tasks": 3, "required_tasks": 3, "partitions": 36},
+        **{
+            "not_copied": 0,
+            "bytes_per_second": 1_250_000.0,
+            "lag_records": 12,
+            "oldest_ms": 40,
+            "at_least_ms": 40,
+        },
+        **{"offending": 0, "unplaced": 0, "overloaded": 0, "fullest_bytes_per_second": 100.0},
+        **more,
+    }
+    return DatastreamGlance.model_validate(values).model_dump(mode="json")
+
+
+def an_overview(*datastreams: dict[str, Any], **more: Any) -> dict[str, Any]:
+    values = {
+        **{"instances": 2, "silent_instances": [], "is_complete": True, "knows_incidents": True, "epoch": 5},
+        **{"usable_bytes_per_second": 240_000, "datastreams": list(datastreams), **more},
+    }
+    return OverviewAnswer.model_validate(values).model_dump(mode="json")
+
+
+@pytest.mark.parametrize(
+    ("function", "value", "text"),
+    [
+        ("rate", 0, "0 B/s"),
+        ("rate", 999.4, "999 B/s"),
+        ("rate", 999.6, "1.0 kB/s"),
+        ("rate", 1_250_000, "1.3 MB/s"),
+        ("rate", 240_000, "240 kB/s"),
+        ("rate", None, "unknown"),
+        ("count", 200_000, "200,000"),
+        ("count", None, "unknown"),
+        ("percent", 0.034, "3.4 %"),
+        ("percent", 1.5, "150 %"),
+        ("percent", None, "unknown"),
+        ("duration", 40, "40 ms"),
+        ("duration", 2_500, "2.5 s"),
+        ("duration", 65_000, "65 s"),
+        ("duration", 600_000, "10 min"),
+        ("duration", 7_200_000, "2 h"),
+        ("duration", 400_000_000, "5 d"),
+        ("duration", None, "unknown"),
+    ],
+)
+def test_numbers_have_units_and_what_is_not_known_is_unknown(
+    page: Page, function: str, value: float | None, text: str
+) -> None:
+    assert call(page, "lib/format", function, value) == text
+
+
+def test_moments_are_told_by_their_distance(page: Page) -> None:
+    said = [call(page, "lib/format", "ago", NOW + add, NOW) for add in (0, -90_000, 3_600_000)]
+    assert said == ["now", "90 s ago", "in 60 min"]
+    assert call(page, "lib/format", "ago", None, NOW) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("more", "word", "tone"),
+    [
+        ({}, "well", "good"),
+        ({"loses_data_in_seconds": 600.0, "status": "PAUSED"}, "will lose records", "bad"),
+        ({"is_set_aside": True, "status": "DAMAGED", "problem": "no JSON"}, "damaged", "bad"),
+        ({"is_set_aside": True, "problem": "no topic"}, "set aside", "bad"),
+        ({"status": "PAUSED", "oldest_ms": 900_000, "at_least_ms": 900_000}, "paused", "idle"),
+        ({"oldest_ms": 2_600, "at_least_ms": 2_600}, "late", "bad"),
+        ({"oldest_ms": None, "at_least_ms": 2_600}, "late", "bad"),
+        ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stalled: 2", "bad"),
+        ({"unplaced": 1}, "1 partition without a task", "warn"),
+        ({"offending": 2}, "2 hot partitions", "warn"),
+        ({"states": {"CATCHING_UP": 3}}, "catching up: 3", "warn"),
+        ({"oldest_ms": None, "at_least_ms": None, "lag_records": None}, "unknown", "note"),
+        ({"status": "INITIALIZING"}, "being set up", "note"),
+    ],
+)
+def test_a_datastream_is_what_is_most_urgent_of_it(
+    page: Page, more: dict[str, Any], word: str, tone: str
+) -> None:
+    found = call(page, "views/overview", "standing", a_glance(**more))
+    assert (found["word"], found["tone"]) == (word, tone)
+    assert found["sign"], "colour is never the only sign"
+
+
+def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) -> None:
+    answer = an_overview(
+        a_glance(name="b-well"),
+        a_glance(name="a-well", owner="other"),
+        a_glance(name="hot", offending=1),
+        a_glance(name="lost", loses_data_in_seconds=60.0),
+        a_glance(name="late", oldest_ms=3_000, at_least_ms=3_000),
+        a_glance(name="later", oldest_ms=9_000, at_least_ms=9_000),
+        a_glance(name="unheard", oldest_ms=None, at_least_ms=None),
+    )
+
+    def names(**wanted: str) -> list[str]:
+        return [row["name"] for row in call(page, "views/overview", "rowsOf", answer, wanted)]
+
+    assert names() == ["lost", "later", "late", "hot", "unheard", "a-well", "b-well"]
+    assert names(tone="bad") == ["lost", "later", "late"]
+    assert names(text="WELL") == ["a-well", "b-well"]
+    assert names(owner="other") == ["a-well"]
+
+
+def test_a_sum_of_which_a_part_is_unknown_says_at_least(page: Page) -> None:
+    known, unknown = a_glance(name="one"), a_glance(name="two", bytes_per_second=None)
+
+    def throughput(*datastreams: dict[str, Any]) -> str:
+        facts = call(page, "views/overview", "summaryOf", an_overview(*datastreams))["facts"]
+        return next(str(one["text"]) for one in facts if one["name"] == "Throughput")
+
+    assert throughput(known) == "1.3 MB/s"
+    assert throughput(known, unknown) == "at least 1.3 MB/s"
+    assert throughput(unknown) == "unknown"
+
+
+def a_load(topic: str, number: int, rate: float | None, **more: Any) -> dict[str, Any]:
+    return {
+        **{
+            "topic": topic,
+            "partition": number,
+            "task": "shop-0",
+            "instance": "one",
+            "bytes_per_second": rate,
+        },
+        **{"messages_per_second": None, "rate_source": "slope", "measured_at_ms": NOW, "age_ms": 0},
+        **{"is_lower_bound": False, "is_offending": False, **more},
+    }
+
+
+def loads(*partitions: dict[str, Any], left_out: int = 0) -> dict[str, Any]:
+    return {"provider": "pinot", "no_answer": "", "partitions": list(partitions), "left_out": left_out}
+
+
+def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> None:
+    skewed = [a_load("orders", 0, 200_000.0), a_load("orders", 1, 7_000.0), a_load("orders", 2, 7_000.0)]
+    even = [a_load("clicks", number, 150_000.0) for number in range(2)]
+    unknown = [a_load("silent", 0, None)]
+    found = call(page, "views/hot", "rowsOf", loads(*skewed, *even, *unknown), 240_000, [])
+    assert [row["standing"]["word"] for row in found] == ["hot", "fits", "fits", "hot", "hot", "unknown"]
+    assert found[0]["shareText"] == "83 %"
+    assert found[0]["advice"].startswith("Fix the key")
+    assert found[3]["advice"].startswith("Add partitions")
+    assert found[5]["skew"] == found[5]["load"] == "unknown"
+    said = call(page, "views/hot", "sentenceOf", found, loads(*skewed), 240_000)
+    assert said.startswith("orders-0 is the hottest: 200 kB/s, 83 % of the 240 kB/s")
+
+
+def test_a_partition_that_no_task_can_carry_is_marked_and_its_moves_are_told(page: Page) -> None:
+    event: dict[str, Any] = {"event_key": "e", "time_ms": NOW, "topic": "t", "kafka_partition": 0}
+    event["sentence"] = "it is heavy"
+    row, other = call(
+        page,
+        "views/hot",
+        "rowsOf",
+        loads(a_load("t", 0, 300_000.0, is_offending=True), a_load("t", 1, 0.0), left_out=3),
+        240_000,
+        [event | {"bytes_per_second": 5_000.0}, event | {"topic": "", "event_key": "f"}],
+    )
+    assert (row["standing"]["word"], row["skew"]) == ("too much for a task", "unknown")
+    assert [one["text"] for one in row["history"]] == ["it is heavy"]
+    assert (other["advice"], other["history"]) == ("", [])
+
+
+def test_a_plan_can_be_approved_only_while_it_is_true(page: Page) -> None:
+    proposal = {
+        **{
+            "id": "1",
+            "datastream": "shop",
+            "epoch": 5,
+            "expires_ms": NOW + 1,
+            "asked_by": None,
+            "changed": [],
+        },
+        **{
+            "tasks": 3,
+            "required_tasks": 3,
+            "task_lower_bound": 3,
+            "moved": 1_000.0,
+            "moved_lower_bound": 900.0,
+        },
+        **{"loads_known": True, "sentence": "one moves", "reasons": [], "moves": []},
+    }
+    move: dict[str, Any] = {
+        "datastream": "shop",
+        "partition": "t-0",
+        "from_task": "shop-0",
+        "to_task": "shop-1",
+        "reason": "r",
+    }
+    move |= {"from_instance": "one", "to_instance": None}
+
+    def refusal(role: str = "", **more: Any) -> str:
+        diff = call(page, "views/preview", "diffOf", proposal | {"moves": [move], **more}, 3)
+        return str(call(page, "views/preview", "refusalOf", diff, role))
+
+    assert refusal() == ""
+    assert refusal(role="wendy may not") == "wendy may not"
+    assert refusal(changed=["the plan in force"]).endswith("the plan in force")
+    assert "petra" in refusal(asked_by="petra")
+    assert refusal(moves=[]) == "it changes nothing"
+    (row,) = call(page, "views/preview", "diffOf", proposal | {"moves": [move]}, 3)["rows"]
+    assert (row["from"], row["to"]) == ("shop-0 on one", "shop-1")
+
+
+def test_a_stream_of_events_is_read_at_whatever_place_it_is_cut(page: Page) -> None:
+    text = ': nothing new\n\nid: 1-0\n\nid: 1-1\ndata: {"a":1}\n\nevent: gap\ndata: {}\n\n'
+    whole = call(page, "lib/live", "eventsOf", text)
+    assert [(one["id"], one["kind"], one["data"]) for one in whole["events"]] == [
+        ("1-0", "message", ""),
+        ("1-1", "message", '{"a":1}'),
+        ("", "gap", "{}"),
+    ]
+    for cut in range(len(text)):
+        first = call(page, "lib/live", "eventsOf", text[:cut])
+        second = call(page, "lib/live", "eventsOf", first["rest"] + text[cut:])
+        assert first["events"] + second["events"] == whole["events"]
+
+
+def test_a_call_can_be_copied_into_a_shell_whatever_is_in_it(page: Page) -> None:
+    body = {"reason": 'it\'s; $(rm -rf /) `x` "y"'}
+    text = call(page, "lib/api", "curlOf", {"method": "POST", "path": "/v1/x", "body": body}, "http://here")
+    words = shlex.split(text)
+    assert words[:5] == ["curl", "-sS", "-X", "POST", "http://here/v1/x"]
+    assert json.loads(words[words.index("-d") + 1]) == body
+    assert "Authorization: Bearer $HEADRACE_TOKEN" in words
+
+
+def test_what_a_tab_remembers_has_holes_where_nobody_looked(page: Page) -> None:
+    def after(samples: list[dict[str, Any]], at: int) -> list[dict[str, Any]]:
+        return list(call(page, "lib/history", "withSample", samples, {"at": at, "oldest": 1}))
+
+    samples = after(after(after([], 10), 15), 15)
+    assert [one["at"] for one in samples] == [10, 15]
+    assert [one["at"] for one in after(samples, 500)] == [10, 15, 16, 500]
+    drawn = call(page, "lib/history", "columns", after(samples, 500), ["oldest", "queue"])
+    assert drawn["values"] == [[1, 1, None, 1], [None] * 4]
+    many = after([{"at": number} for number in range(720)], 720)
+    assert (len(many), many[0]["at"]) == (720, 1)
