@@ -1,4 +1,4 @@
-"""A browser for the whole session, and a page of its own for each test."""
+"""A browser for the tests of a module, and a page of its own for each test."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ PATIENCE_MS = float(os.environ.get("BROWSER_PATIENCE_MS", "120000"))
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser, until its module ends: while it runs, playwright's event loop counts as the thread's own,
+    and `asyncio.run` of any test that comes after in this process would be refused."""
     with running_chromium() as browser:
         yield browser
 
