@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Protocol
@@ -222,14 +222,20 @@ class Ended(Enum):
 
 
 class MonitorLoop:
-    """Turns at an interval until it is stopped; a turn that fails is told and tried again."""
+    """Turns at an interval until it is stopped; a turn that fails is told and tried again. `is_shut_out`:
+    whether another monitor has judged meanwhile, so that what is known here may not be true any more."""
 
     def __init__(
-        self, cycle: MonitorCycle, interval_seconds: float, listeners: Sequence[Listener] = ()
+        self,
+        cycle: MonitorCycle,
+        interval_seconds: float,
+        listeners: Sequence[Listener] = (),
+        is_shut_out: Callable[[], bool] = lambda: False,
     ) -> None:
         self._cycle = cycle
         self._interval = interval_seconds
         self._listeners = listeners
+        self._is_shut_out = is_shut_out
         self._stopping = threading.Event()
         self._told: dict[DatastreamName, tuple[str, str]] = {}
 
@@ -237,6 +243,8 @@ class MonitorLoop:
         """Until `stop`, or until another monitor judges."""
         trouble = ""
         while not self._stopping.wait(self._interval):
+            if self._is_shut_out():
+                return Ended.OUSTED
             movements = NOTHING_KNOWN
             try:
                 if self._cycle.is_judged_elsewhere():

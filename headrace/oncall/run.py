@@ -43,7 +43,7 @@ class MonitorTerm:
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
         kept = [self._keeper] if self._keeper is not None else []
         self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts, *kept]  # the keeper asks the alerts
-        self._loop = MonitorLoop(cycle, settings.monitor.interval_seconds, self._listeners)
+        self._loop = MonitorLoop(cycle, settings.monitor.interval_seconds, self._listeners, self._is_shut_out)
 
     def run(self) -> Ended:
         """Until `stop`, or until another monitor judges; what waits to be delivered is tried once more
@@ -59,6 +59,9 @@ class MonitorTerm:
             for one in reversed(self._listeners):
                 one.stop(_STOP_SECONDS)
             self._metrics.retire()
+
+    def _is_shut_out(self) -> bool:
+        return self._keeper is not None and self._keeper.is_shut_out
 
     def stop(self) -> None:
         """End it soon."""

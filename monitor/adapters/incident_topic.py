@@ -1,6 +1,7 @@
 """Incidents in a compacted topic, JSON by their ids, and as rows for Pinot in another one.
 
-Satisfies `monitor.records.keeper.RecordStore`.
+Satisfies `monitor.records.keeper.RecordStore`. The topic has one writer at a time: reading it for the first
+time shuts out the monitor before, which may only be frozen, and must not write over what the next one knows.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings, producer_settings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import DamagedState, HeadraceError, TimedOut, Unreachable
+from mirror.errors import DamagedState, HeadraceError, TimedOut
 from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
+from monitor.adapters.fenced_producer import FencedProducer
 from monitor.records.record import NOTES, IncidentRecord, Stored, record_from_json, record_to_json
 from monitor.records.row import row_of_incident
 from pinot.schemas import avro_schema
@@ -37,9 +39,9 @@ _DAY_MS: Final = 24 * 3_600_000
 
 
 class IncidentTopic:
-    """Used by one thread. `days`: retention of the topic where it is made. `rows`: topic of Pinot's table
-    `incidents`; empty: none. Rows that cannot be written wait for the next write, and never keep an incident
-    from being stored."""
+    """`load` and `write` are used by one thread. `days`: retention of the topic where it is made. `rows`:
+    topic of Pinot's table `incidents`; empty: none. Rows that cannot be written wait for the next write, and
+    never keep an incident from being stored."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:
         self._cluster = cluster
@@ -49,12 +51,14 @@ class IncidentTopic:
         self._row_schema = fastavro.parse_schema(avro_schema(INCIDENTS))
         settings = {"cleanup.policy": "compact,delete", "retention.ms": str(days * _DAY_MS)}
         self._description = TopicDescription(topic, 1, settings=settings)
-        self._producer: Producer | None = None
-        self._failure: KafkaError | None = None
+        self._writer = FencedProducer(cluster, "headrace-monitor", f"headrace-monitor-{topic}")
+        self._is_made = False
+        self._row_writer: Producer | None = None
 
     def load(self) -> Stored:
-        """As `read`; nothing where the topic is missing: the first incident makes it. Raises Unreachable,
-        TimedOut, Refused."""
+        """As `read`, of what nobody else writes from now on; nothing where the topic is missing: the first
+        incident makes it. Raises Unreachable, TimedOut, Refused."""
+        self._writer.take()
         with closing(KafkaAdmin(self._cluster)) as admin:
             is_there = admin.describe([self._description.name])
         return self.read() if is_there else Stored()
@@ -102,38 +106,34 @@ class IncidentTopic:
         return Stored(list(_records(value for key, value in found.items() if key not in notes)), notes)
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """And wait for the acknowledgements. Raises Unreachable, Refused."""
-        name = self._description.name
-        values = dict(notes) | {one.id: record_to_json(one) for one in records}
-        if self._producer is None:
+        """And wait for the acknowledgement. Raises Fenced where another monitor has loaded them since;
+        Unreachable, Refused."""
+        if not self._is_made:
             self._make()
-            self._producer = Producer(
-                producer_settings(self._cluster, "headrace-monitor") | {"message.timeout.ms": 10_000}
-            )
-        self._failure = None
-        try:
-            for key, value in values.items():
-                self._producer.produce(name, key=key.encode(), value=value, on_delivery=self._delivered)
-            if self._rows:
-                self._produce_rows(self._producer, records)
-        except (KafkaException, BufferError) as error:
-            raise Unreachable(f"writing to {name}: {error}") from error
-        left = self._producer.flush(_PATIENCE_SECONDS)
-        if self._failure is not None:
-            self._producer = None  # the next attempt makes a topic again that was deleted
-            raise translate(self._failure, f"writing to {name}")
-        if left:
-            raise Unreachable(f"{left} incidents were not acknowledged by {self._cluster.bootstrap_servers}")
+        self._is_made = False  # the next attempt makes a topic again that was deleted
+        values = dict(notes) | {one.id: record_to_json(one) for one in records}
+        self._writer.write(self._description.name, values)
+        self._is_made = True
+        if self._rows:
+            self._write_rows(records)
 
-    def _produce_rows(self, producer: Producer, records: Sequence[IncidentRecord]) -> None:
+    def _write_rows(self, records: Sequence[IncidentRecord]) -> None:
         for one in records:
             self._waiting_rows.pop(one.id, None)
             self._waiting_rows[one.id] = one
         for old in list(self._waiting_rows)[: max(0, len(self._waiting_rows) - _MOST_ROWS)]:
             del self._waiting_rows[old]
-        for key, one in list(self._waiting_rows.items()):
-            written = partial(self._row_delivered, one)
-            producer.produce(self._rows, key=key.encode(), value=self._row(one), on_delivery=written)
+        if self._row_writer is None:
+            settings = producer_settings(self._cluster, "headrace-monitor")
+            self._row_writer = Producer(settings | {"message.timeout.ms": 10_000})
+        try:
+            for key, one in list(self._waiting_rows.items()):
+                written = partial(self._row_delivered, one)
+                row = self._row(one)
+                self._row_writer.produce(self._rows, key=key.encode(), value=row, on_delivery=written)
+        except (KafkaException, BufferError) as error:
+            self._tell_of_rows(str(error))
+        self._row_writer.flush(_PATIENCE_SECONDS)
 
     def _row_delivered(self, record: IncidentRecord, error: KafkaError | None, _: Message) -> None:
         self._tell_of_rows("" if error is None else error.str())
@@ -152,10 +152,6 @@ class IncidentTopic:
         buffer = io.BytesIO()
         fastavro.schemaless_writer(buffer, self._row_schema, row_of(row_of_incident(record)))
         return buffer.getvalue()
-
-    def _delivered(self, error: KafkaError | None, _: Message) -> None:
-        if error is not None:
-            self._failure = error
 
 
 def _take(message: Message, found: dict[str, bytes]) -> bool:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from mirror.errors import reason_of
+from mirror.errors import Fenced, reason_of
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.cycle import Finding
@@ -36,7 +36,8 @@ class RecordStore(Protocol):
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """A note of None is one no more. Raises Unreachable, Refused."""
+        """A note of None is one no more. Raises Fenced where another monitor has loaded them since;
+        Unreachable, Refused."""
         ...
 
 
@@ -67,7 +68,7 @@ class IncidentKeeper:
         self._noted: Mapping[str, bytes] = {}
         self._stored_notes: dict[str, bytes] = {}
         self._is_stopping = False
-        self._is_ousted = False
+        self._is_ousted = self._is_shut_out = False
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
 
@@ -88,6 +89,11 @@ class IncidentKeeper:
         """Write nothing any more: another monitor does."""
         with self._changed:
             self._is_ousted = True
+
+    @property
+    def is_shut_out(self) -> bool:
+        """Whether the store is another monitor's by now: what is known here is not what is stored."""
+        return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, Finding], _: Movements) -> None:
         """Note what a turn found."""
@@ -132,6 +138,10 @@ class IncidentKeeper:
         while self._pause(pause):
             try:
                 self._work()
+            except Fenced as error:
+                _log.warning("another monitor keeps incidents from now on", reason=error.message)
+                self.oust()
+                self._is_shut_out = True
             except Exception as error:  # noqa: BLE001 - the bulkhead between the judging and the topic
                 pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or _FIRST_PAUSE_SECONDS)
                 self._tell(reason_of(error))

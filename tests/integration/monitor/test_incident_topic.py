@@ -5,16 +5,18 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from headrace.oncall.incidents import incident_topic, kept_incidents
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import HeadraceError, TopicMissing, Unreachable
+from mirror.errors import Fenced, HeadraceError, TopicMissing, Unreachable
 from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import IncidentRecord, Phase
 from stack.kafka import KafkaCluster as Servers
 from tests.kafka_data import Record, produce
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.servers
 
@@ -37,6 +39,45 @@ def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers
     admin.close()
     assert settings["cleanup.policy"] == "compact,delete"
     assert settings["retention.ms"] == str(90 * 24 * 3_600_000)
+
+
+def test_a_monitor_that_was_frozen_is_refused_by_the_broker(destination_kafka: Servers) -> None:
+    cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
+    frozen, following = IncidentTopic(cluster, name, 90), IncidentTopic(cluster, name, 90)
+    frozen.load()
+    opened = IncidentRecord("orders-1", "orders", "east", 1).noted(1, Phase.DETECTED, "late")
+    frozen.write([opened], {"alerts/orders": b"[1]"})
+    assert list(following.load().records) == [opened]
+    with pytest.raises(Fenced):
+        frozen.write([opened.noted(2, Phase.RELAPSED, "late")], {})
+    closed = opened.noted(3, Phase.CLOSED, "well")
+    following.write([closed], {"alerts/orders": None})
+    with pytest.raises(Fenced):
+        frozen.write([opened.noted(4, Phase.RELAPSED, "late")], {})
+    assert following.read() == ([closed], {})
+
+
+def test_a_topic_that_was_deleted_is_made_again(destination_kafka: Servers) -> None:
+    cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
+    topic, admin = (
+        IncidentTopic(cluster, name, 90),
+        AdminClient({"bootstrap.servers": destination_kafka.address}),
+    )
+    one = IncidentRecord("orders-1", "orders", "east", 1)
+    topic.load()
+    topic.write([one], {})
+    admin.delete_topics([name])[name].result()
+
+    def is_written() -> bool:
+        try:
+            topic.write([one], {})
+            return list(topic.read().records) == [one]
+        except Fenced:
+            raise
+        except HeadraceError:
+            return False
+
+    wait_until(is_written)
 
 
 def test_rows_for_pinot_that_cannot_be_written_keep_no_incident_from_being_stored(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mirror.errors import Unreachable
+from mirror.errors import Fenced, Unreachable
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
@@ -22,7 +22,7 @@ from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import ToldAlerts, matters_of, told_alerts
 from monitor.causes.evidence import Evidence, LaneEvidence
-from monitor.cycle import Finding, MonitorCycle
+from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Subject
 from monitor.movement.summary import NOTHING_KNOWN, Movements
@@ -47,6 +47,7 @@ class Topic:
         self.notes: dict[str, bytes] = {}
         self.note_writes = 0
         self.is_away = threading.Event()
+        self.owners = 0
         self.calls = 0
 
     def load(self) -> Stored:
@@ -67,6 +68,24 @@ class Topic:
 
     def stored(self) -> list[IncidentRecord]:
         return [record_from_json(one) for one in list(self.values.values())]
+
+
+class Opened:
+    """The topic as one monitor has it, until another one loads it."""
+
+    def __init__(self, topic: Topic) -> None:
+        self.topic = topic
+        self.owner = 0
+
+    def load(self) -> Stored:
+        self.topic.owners += 1
+        self.owner = self.topic.owners
+        return self.topic.load()
+
+    def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
+        if self.owner != self.topic.owners:
+            raise Fenced("another one has taken it")
+        self.topic.write(records, notes)
 
 
 class Site:
@@ -126,7 +145,7 @@ class Monitor:
         self.alerts = AlertDispatch(conditions, style, list, [delivery], site.clock, metrics)
         told = ToldAlerts()
         self.keeper = IncidentKeeper(
-            site.topic,
+            Opened(site.topic),
             site.clock,
             self.restore,
             lambda: told.records(self.alerts.firing),
@@ -311,3 +330,18 @@ def test_a_monitor_that_another_one_has_taken_over_from_writes_nothing() -> None
         site.topic.is_away.clear()
     (record,) = site.topic.stored()
     assert record.is_open, "how it ends is for the other one to say"
+
+
+def test_a_monitor_that_was_frozen_does_not_write_over_what_the_next_one_knows() -> None:
+    site = Site()
+    with Monitor(site) as frozen:
+        wait_until(lambda: frozen.turn(BAD) and site.topic.values)
+        with Monitor(site) as following:
+            wait_until(lambda: following.turn(GOOD).incident.is_open)
+            while following.turn(GOOD).incident.is_open:
+                pass
+            wait_until(lambda: not site.topic.stored()[0].is_open)
+        before = dict(site.topic.values)
+        wait_until(lambda: frozen.turn(GOOD) and frozen.keeper.is_shut_out)
+        assert site.topic.values == before
+        assert MonitorLoop(frozen.cycle, 0.001, (), lambda: frozen.keeper.is_shut_out).run() is Ended.OUSTED

@@ -1,0 +1,82 @@
+"""A topic with one writer at a time: the one that takes its identity later shuts out the one before.
+
+The identity is a transactional id. A writer that was frozen, and that another one has followed meanwhile, is
+refused by the broker with whatever it still wants to write, and with what it had begun.
+https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from librdkafka.errors import translate
+from librdkafka.settings import producer_settings
+from mirror.errors import Fenced, HeadraceError, Unreachable
+from mirror.settings import KafkaCluster
+
+_PATIENCE_SECONDS: Final = 15.0
+_TIMES: Final = {"message.timeout.ms": 10_000, "transaction.timeout.ms": 30_000}
+
+
+class FencedProducer:
+    """Used by one thread. `identity`: its transactional id."""
+
+    def __init__(self, cluster: KafkaCluster, client_id: str, identity: str) -> None:
+        self._settings = producer_settings(cluster, client_id) | _TIMES | {"transactional.id": identity}
+        self._identity = identity
+        self._producer: Producer | None = None
+        self._unfinished: Callable[[float], None] | None = None
+        """The end of a transaction that the cluster has not answered."""
+
+    def take(self) -> None:
+        """Shut out who has the identity now; done once, as a second time may be against a follower. Raises
+        Unreachable, Refused."""
+        if self._producer is not None:
+            return
+        producer = Producer(self._settings)
+        try:
+            producer.init_transactions(_PATIENCE_SECONDS)
+        except KafkaException as error:
+            found = translate(error, f"taking {self._identity}")
+            if isinstance(found, Fenced):
+                raise Unreachable(f"{found.message}: another one takes it at the same time") from error
+            raise found from error
+        self._producer = producer
+
+    def write(self, topic: str, values: Mapping[str, bytes | None]) -> None:
+        """All of it or nothing, and wait for the acknowledgement. Raises Fenced where another one has taken
+        the identity; Unreachable, Refused."""
+        self.take()
+        assert self._producer is not None
+        producer = self._producer
+        try:
+            self._finish()
+            producer.begin_transaction()
+            self._unfinished = producer.abort_transaction
+            for key, value in values.items():
+                producer.produce(topic, key=key.encode(), value=value)
+            self._unfinished = producer.commit_transaction
+            self._finish()
+        except BufferError as error:
+            raise Unreachable(f"writing to {topic}: {error}") from error
+        except KafkaException as error:
+            raise self._failure(producer, error, f"writing to {topic}") from error
+
+    def _finish(self) -> None:
+        if self._unfinished is not None:
+            self._unfinished(_PATIENCE_SECONDS)
+            self._unfinished = None
+
+    def _failure(self, producer: Producer, error: KafkaException, what: str) -> HeadraceError:
+        found, reason = translate(error, what), error.args[0]
+        assert isinstance(reason, KafkaError)
+        if isinstance(found, Fenced):
+            return found
+        if reason.fatal():  # as where the topic was deleted: nobody has followed, and this client is over
+            self._producer = self._unfinished = None
+        elif reason.txn_requires_abort():
+            self._unfinished = producer.abort_transaction
+        return found
