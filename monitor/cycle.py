@@ -13,6 +13,7 @@ import structlog
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
+from monitor.actions.worth import Worth
 from monitor.causes.diagnosis import Diagnosis
 from monitor.causes.inquiry import NO_ANSWER, Answer, Inquiry
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
@@ -29,13 +30,15 @@ _log = structlog.get_logger(__name__)
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What a turn found of one datastream, and what was done about it. `cluster`: its source. `diagnosis`:
-    why it is late, while an incident is open; None where there is none, or the evidence cannot be read."""
+    why it is late, while an incident is open; None where there is none, or the evidence cannot be read.
+    `worth`: what was predicted of a rebalance that was asked for in the turn."""
 
     verdict: Verdict
     incident: Incident
     action: str
     cluster: str = ""
     diagnosis: Diagnosis | None = None
+    worth: Worth | None = None
 
 
 class Listener(Protocol):
@@ -158,13 +161,14 @@ class MonitorCycle:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
         cause = self._cause(name, subject, verdict, incident)
-        actions = []
+        actions, worth = [], None
         for step in steps:
             try:
                 if step is Step.HELP:
                     opened_at = incident.opened_at or self._clock.monotonic()
                     helped = self._help(name, subject, verdict, cause, opened_at)
                     actions.append(helped.sentence)
+                    worth = helped.worth
                     if helped.done is Done.NOT_NOW:
                         incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
                 else:
@@ -177,7 +181,7 @@ class MonitorCycle:
         if found is not None and cause.is_news and not found.placement_can_help:
             actions.append(found.sentence)
         action = "; ".join(filter(None, actions))
-        return Finding(verdict, incident, action, subject.source.cluster, found)
+        return Finding(verdict, incident, action, subject.source.cluster, found, worth)
 
     def _cause(self, name: DatastreamName, subject: Subject, verdict: Verdict, incident: Incident) -> Answer:
         if verdict.standing is not Standing.BREACHED or not incident.is_open:

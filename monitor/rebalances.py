@@ -15,7 +15,7 @@ from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.actions.policy import ActingPolicy, Outcome, Record, decide, reason_against
-from monitor.actions.worth import worth_of
+from monitor.actions.worth import Worth, worth_of
 from monitor.ports import Service
 
 _log = structlog.get_logger(__name__)
@@ -35,6 +35,8 @@ class Help(NamedTuple):
 
     done: Done
     sentence: str
+    worth: Worth | None = None
+    """What was predicted of a rebalance that was asked for."""
 
 
 class Rebalancing:
@@ -74,4 +76,4 @@ class Rebalancing:
         identity = self._service.rebalance(name, why[:LONGEST_REASON])
         self._record, self._asked = self._record.acted(name, self._clock.now_ms()), name
         _log.info("rebalance asked for", datastream=name, request=identity, would=preview.sentence)
-        return Help(Done.ACTED, f"rebalance {identity} asked for: {decision.sentence}")
+        return Help(Done.ACTED, f"rebalance {identity} asked for: {decision.sentence}", worth)

@@ -122,6 +122,22 @@ class BudgetCostAnswer(_StatusModel):
     """The share of the budget that the incident has cost."""
 
 
+class GainAnswer(_StatusModel):
+    """What the first rebalance of an incident was predicted to save, against what came. Seconds of breach
+    from then on; null where that is not known."""
+
+    acted_ms: int
+    """When it was asked for."""
+    left: float | None
+    """For how long the breach would have lasted without it: as those that nothing was done about."""
+    predicted: float | None
+    """How much of that it would save."""
+    lasted: float | None
+    """For how long the breach did last; null while it does."""
+    saved: float | None
+    """`left` less `lasted`; below 0: it took longer."""
+
+
 class IncidentAnswer(_StatusModel):
     """A time in which something was the matter with a datastream, from its beginning to its end: it was later
     than its objective, not copied, or about to lose data."""
@@ -154,9 +170,12 @@ class IncidentAnswer(_StatusModel):
     """Up to when these are counted."""
     costs: list[BudgetCostAnswer]
     """What it cost of the error budgets."""
+    gain: GainAnswer | None
+    """Null where no rebalance was asked for."""
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
         """The JSON form."""
         costs = [{**asdict(one), "spent": one.spent} for one in record.costs]
-        return cls.model_validate({**asdict(record), "costs": costs})
+        gain = None if record.gain is None else {**asdict(record.gain), "saved": record.gain.saved}
+        return cls.model_validate({**asdict(record), "costs": costs, "gain": gain})

@@ -129,9 +129,23 @@ def incidents(
         until = "open" if closed_ms is None else f"until {moment_text(closed_ms)}"
         console().print(f"{one['datastream']} from {one['cluster']}: since {since}, {until}")
         console().print(f"  {_cost_of(one)}", soft_wrap=True)
+        if one.get("gain") is not None:
+            console().print(f"  {_gain_of(one['gain'])}", soft_wrap=True)
         for entry in one["timeline"]:
             when = moment_text(entry["time_ms"])
             console().print(f"  {when} {entry['phase']}: {entry['text']}", soft_wrap=True)
+
+
+def _gain_of(gain: Mapping[str, Any]) -> str:
+    """What the rebalance was predicted to save, and what it has saved."""
+    predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
+    return (
+        f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted for {lasted} more"
+    )
+
+
+def _seconds_of(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.0f}"
 
 
 def _cost_of(incident: Mapping[str, Any]) -> str:

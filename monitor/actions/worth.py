@@ -31,10 +31,12 @@ class PastBreach:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """`saved_seconds` None: not known. `sentence`: behind "it"."""
+    """`saved_seconds` None: not known. `sentence`: behind "it". `left_seconds`: for how long the breach would
+    still last if nothing were done; None: not known."""
 
     saved_seconds: float | None
     sentence: str
+    left_seconds: float | None = None
 
     @property
     def is_worth_it(self) -> bool:
@@ -62,6 +64,7 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
         f" about) less {open_seconds:.0f} s that it has lasted, times {relief:.0%} of the fullest task's"
         f" overload, as it would carry {_rate(effect.fullest_after)} instead of"
         f" {_rate(effect.fullest_before)}; {costs}",
+        lasts - open_seconds,
     )
 
 

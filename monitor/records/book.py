@@ -16,7 +16,7 @@ from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing
 from monitor.records.costs import is_news, opened_costs, with_costs
-from monitor.records.record import IncidentRecord, Phase
+from monitor.records.record import Gain, IncidentRecord, Phase
 
 
 class Matter(NamedTuple):
@@ -112,6 +112,7 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
         worst_ms=_worse(former.worst_ms, since.worst_ms),
         # A new monitor may not have seen it late yet: whether that is over is for its verdicts to say.
         is_late=former.is_late or since.is_late,
+        gain=former.gain or since.gain,
         matters=tuple(dict.fromkeys((*former.matters, *since.matters))),
     )
 
@@ -147,6 +148,8 @@ def _after(
     act, last = _act_of(finding), record.last(Phase.ACTED)
     if act and (last is None or last.text != act):
         record = record.noted(now_ms, Phase.ACTED, act)
+    if finding.worth is not None and record.gain is None:
+        record = replace(record, gain=Gain(now_ms, finding.worth.left_seconds, finding.worth.saved_seconds))
     return replace(record, worst_ms=_worse(record.worst_ms, finding.verdict.observed_ms))
 
 
@@ -181,7 +184,8 @@ def _continued(
     if not is_late or verdict.standing is Standing.WITHIN:
         return _recovered(record, verdict.sentence, now_ms)
     if _is_recovered(record) and verdict.standing is Standing.BREACHED:
-        return record.noted(now_ms, Phase.RELAPSED, verdict.sentence)
+        gain = None if record.gain is None else replace(record.gain, lasted=None)
+        return replace(record, gain=gain).noted(now_ms, Phase.RELAPSED, verdict.sentence)
     if not was_late:
         return record.noted(now_ms, Phase.CLASSIFIED, f"it is late too: {verdict.sentence}")
     return record
@@ -228,7 +232,12 @@ def _is_recovered(record: IncidentRecord) -> bool:
 
 
 def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord:
-    return record if _is_recovered(record) else record.noted(now_ms, Phase.RECOVERED, text)
+    """Where it relapses and recovers again, the breach has lasted until then."""
+    if _is_recovered(record):
+        return record
+    if record.gain is not None:
+        record = replace(record, gain=replace(record.gain, lasted=(now_ms - record.gain.acted_ms) / 1000))
+    return record.noted(now_ms, Phase.RECOVERED, text)
 
 
 def _worse(one: float | None, other: float | None) -> float | None:

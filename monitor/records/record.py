@@ -54,6 +54,24 @@ class BudgetCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Gain:
+    """What the first rebalance of an incident was predicted to save, against what came. In seconds of breach
+    from `acted_ms` on; None where it is not known. `left`: for how long the breach would have lasted without
+    it; `predicted`: how much of that it would save; `lasted`: for how long the breach did last."""
+
+    acted_ms: int
+    left: float | None
+    predicted: float | None
+    lasted: float | None = None
+
+    @property
+    def saved(self) -> float | None:
+        """What it has saved, as far as breaches of the datastream that nothing was done about go; below 0: it
+        took longer than those."""
+        return None if self.left is None or self.lasted is None else self.left - self.lasted
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentRecord:
     """One incident of a datastream, whatever is the matter with it.
 
@@ -61,7 +79,8 @@ class IncidentRecord:
     `left_out`: entries in the middle of the timeline that are not kept. `is_late`: whether an objective is
     missed now. `matters`: what else was the matter, by the names of alerts. `cause` and `evidence`: as it was
     diagnosed last. `bad_seconds`: of its time, those in which something was the matter; `unknown_seconds`:
-    those of which nobody knows; both up to `judged_ms`. `costs`: what it cost of the error budgets.
+    those of which nobody knows; both up to `judged_ms`. `costs`: what it cost of the error budgets. `gain`:
+    None where no rebalance was asked for.
     """
 
     id: str
@@ -80,6 +99,7 @@ class IncidentRecord:
     unknown_seconds: float = 0.0
     judged_ms: int = 0
     costs: tuple[BudgetCost, ...] = ()
+    gain: Gain | None = None
 
     @property
     def is_open(self) -> bool:
@@ -144,9 +164,17 @@ def record_from_json(value: bytes) -> IncidentRecord:
                 BudgetCost(str(one["objective"]), _number(one["before"]), _number(one["now"]))
                 for one in found.get("costs", ())
             ),
+            _gain(found.get("gain")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedState(f"no incident: {value[:100]!r}") from error
+
+
+def _gain(found: Any) -> Gain | None:
+    if found is None:
+        return None
+    figures = (_number(found[name]) for name in ("left", "predicted", "lasted"))
+    return Gain(int(found["acted_ms"]), *figures)
 
 
 def _number(value: Any) -> float | None:

@@ -15,7 +15,7 @@ from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.worker.protocol import LaneRate, TaskSums
-from monitor.records.record import BudgetCost, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, Gain, IncidentRecord, Phase
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site
@@ -305,6 +305,7 @@ def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) 
     late = IncidentRecord("orders-2", "orders", "source", 2).noted(2, Phase.DETECTED, "p99 is 9 s")
     cost = BudgetCost("99 % within 1 ms over 30 d", 0.5, 0.25)
     late = replace(late, matters=("HeadraceSourceAway",), bad_seconds=20.0, costs=(cost,))
+    late = replace(late, gain=Gain(5, 60.0, 30.0, 20.0))
     over = replace(IncidentRecord("clicks-1", "clicks", "source", 1, worst_ms=9.5), closed_ms=7)
     site.incidents = [late, over]
 
@@ -334,4 +335,5 @@ def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) 
         "unknown_seconds": 0.0,
         "judged_ms": 0,
         "costs": [{"objective": "99 % within 1 ms over 30 d", "before": 0.5, "now": 0.25, "spent": 0.25}],
+        "gain": {"acted_ms": 5, "left": 60.0, "predicted": 30.0, "lasted": 20.0, "saved": 40.0},
     }

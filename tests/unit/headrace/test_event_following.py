@@ -15,7 +15,7 @@ from mirror.control.event_positions import EventPosition, following
 from mirror.coordination.stores.events import command_event
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
-from monitor.records.record import BudgetCost, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, Gain, IncidentRecord, Phase
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Shown
 
@@ -208,6 +208,7 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
     late = IncidentRecord("orders-2", "orders", "east", 2_000).noted(2_000, Phase.DETECTED, "p99 is [9] s")
     costs = (BudgetCost("99 %", 0.5, 0.25), BudgetCost("50 %", None, 0.5))
     late = replace(late, cause="source-bound", bad_seconds=20.0, unknown_seconds=5.0, costs=costs)
+    late = replace(late, gain=Gain(4_000, 60.0, None, 20.0))
     over = replace(IncidentRecord("clicks-1", "clicks", "east", 1_000), closed_ms=7_000)
     site.incidents = [late, over]
     shown = headrace("incidents")
@@ -216,6 +217,7 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
         "orders from east: since 1970-01-01T00:00:02Z, open",
         "  cause: source-bound; cost: 20 s bad, 5 s unknown, 25.0% of the budget 99 %, "
         "an unknown part of the budget 50 %",
+        "  rebalance, in seconds of breach: unknown predicted, 40 saved; it lasted for 20 more",
         "  1970-01-01T00:00:02Z detected: p99 is [9] s",
         "clicks from east: since 1970-01-01T00:00:01Z, until 1970-01-01T00:00:07Z",
         "  cost: 0 s bad",

@@ -9,13 +9,14 @@ import pytest
 
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
+from monitor.actions.worth import Worth
 from monitor.burn.rates import Budget
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
 from monitor.records.book import NO_MATTERS, IncidentBook, Matter, resumed
-from monitor.records.record import IncidentRecord, Phase
+from monitor.records.record import Gain, IncidentRecord, Phase, record_from_json, record_to_json
 
 ORDERS: Final = DatastreamName("orders")
 OBJECTIVE: Final = Objective(2_000, 99.5)
@@ -149,3 +150,30 @@ def test_a_cause_alone_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
     (record,) = book.judged({ORDERS: acted}, 3_000)
     assert phases(record)[2:] == [Phase.CLASSIFIED, Phase.ACTED]
     assert resumed(record, 5_000, 100.0).helped_at == 98.0
+
+
+@pytest.mark.parametrize(
+    ("worth", "expected", "saved"),
+    [
+        (Worth(300.0, "saves", 400.0), Gain(11_000, 400.0, 300.0, 50.0), 350.0),
+        (Worth(None, "saves nobody knows how much"), Gain(11_000, None, None, 50.0), None),
+        (Worth(10.0, "saves", 20.0), Gain(11_000, 20.0, 10.0, 50.0), -30.0),
+    ],
+)
+def test_what_a_rebalance_has_saved_stands_beside_what_was_predicted(
+    worth: Worth, expected: Gain, saved: float | None
+) -> None:
+    book = IncidentBook()
+    book.judged(late(), 1_000)
+    acted = replace(late()[ORDERS], action="rebalance r-1 asked for", worth=worth)
+    (before,) = book.judged({ORDERS: acted}, 11_000)
+    assert before.gain is not None
+    assert before.gain.saved is None, "it is not over"
+    (recovered,) = book.judged(well(is_open=True), 31_000)
+    assert recovered.gain == replace(expected, lasted=20.0)
+    (relapsed,) = book.judged(late(), 41_000)
+    assert relapsed.gain == replace(expected, lasted=None)
+    book.judged(well(is_open=True), 61_000)
+    (closed,) = book.judged(well(), 71_000)
+    assert (closed.gain, closed.gain and closed.gain.saved) == (expected, saved)
+    assert record_from_json(record_to_json(closed)) == closed
