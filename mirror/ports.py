@@ -15,7 +15,7 @@ from mirror.model.metrics import Drops, MirrorMetric
 from mirror.model.movement.history import LanePosition
 from mirror.model.nodes import Node, NodeChange
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition, WaitingRecord
 
 
 class Clock(Protocol):
@@ -109,6 +109,11 @@ class TopicAdmin(Protocol):
     ) -> Mapping[TopicPartition, SourcePosition]:
         """Where a consumer group stands, and what the partitions hold; those that have no leader now are left
         out. Raises Unreachable, Refused."""
+        ...
+
+    def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
+        """When the first record from an offset on was written, of each partition, and what its topic keeps;
+        those that have no leader now are left out. Raises Unreachable, Refused."""
         ...
 
     def create(self, topic: TopicDescription) -> None:

@@ -170,7 +170,7 @@ class LaneAnswer(BaseModel):
             since_ms=what.since_ms,
             age_ms=max(now_ms - what.since_ms, 0) if what.since_ms is not None else None,
             lag_records=lane.lag_records,
-            lag_ms=None,
+            lag_ms=lane.lag_ms,
             retained_records=lane.retained_records,
             lost_records=lane.lost_records,
             bytes_per_second=None,

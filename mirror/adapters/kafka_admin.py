@@ -8,14 +8,24 @@ from typing import Any, Final, TypeVar
 
 from mirror.adapters.kafka.access import usable_access
 from mirror.adapters.kafka.loop_thread import LoopThread, shared_loop
+from mirror.adapters.kafka.record_times import record_times
 from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
+from mirror.adapters.system_clock import SystemClock
 from mirror.client.cluster import Cluster
-from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
+from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition, WaitingRecord
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
-from mirror.protocol.control.topics import Outcome, create_partitions, create_topic, describe_each
+from mirror.protocol.control.topics import (
+    Outcome,
+    create_partitions,
+    create_topic,
+    describe_each,
+    describe_settings,
+)
+from mirror.replication.reports.retention import retention_of
 
 _T = TypeVar("_T")
 _DEADLINE_SECONDS: Final = 30.0
@@ -66,6 +76,14 @@ class KafkaAdmin:
         if not partitions:
             return {}
         return self._ask(f"asking {self._name} for offsets", partial(_positions, group, partitions))
+
+    def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
+        """When the first record from an offset on was written, and what its topic keeps; the latter stays
+        unknown where the settings must not be read."""
+        if not places:
+            return {}
+        now_ms = SystemClock().now_ms()
+        return self._ask(f"asking {self._name} for the age of records", partial(_waiting, places, now_ms))
 
     def create(self, topic: TopicDescription) -> None:
         """Create it; one that exists already is left as it is."""
@@ -130,6 +148,20 @@ async def _positions(
     end = await _offsets(cluster, list(first), LATEST)
     committed = await _committed(cluster, group, list(end))
     return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
+
+
+async def _waiting(
+    places: Mapping[TopicPartition, int], now_ms: int, cluster: Cluster
+) -> dict[TopicPartition, WaitingRecord]:
+    times = await record_times(cluster, places, now_ms)
+    settings: dict[str, Retention] = {}
+    for page in _pages(sorted({one.topic for one in times})):
+        found = await cluster.ask(describe_settings(page))
+        settings |= {name: retention_of(one) for name, one in found.items()}
+    return {
+        one: WaitingRecord(written_ms, settings.get(one.topic, UNKNOWN_RETENTION))
+        for one, written_ms in times.items()
+    }
 
 
 async def _offsets(

@@ -55,6 +55,7 @@ from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment, AssessmentKeeper
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.problem_board import ProblemBoard
+from mirror.instance.uncopied.ages import WaitingAges
 from mirror.instance.uncopied.backlog import Backlog
 from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.world_view import WorldView
@@ -93,7 +94,12 @@ class Leader:
         self._health = health
         self._board = ProblemBoard(world_view.stores.problems, health, clock)
         self._load_watch = world_view.load_watch(health)
-        self._uncopied = UncopiedWatch(Backlog(world_view.topic_discovery, clock), clock, health)
+        self._uncopied = UncopiedWatch(
+            Backlog(world_view.topic_discovery, clock),
+            WaitingAges(world_view.topic_discovery, clock),
+            clock,
+            health,
+        )
         self._interval = tick_interval_seconds
         self._me: LiveInstance | None = None
         self._joined_at = 0.0

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.expressions import LONGEST, Expression, expression_of, split_look_ahead
+from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 PLACEHOLDER: Final = "*"
 """Stands for the source topic's name in a destination name template, as in Brooklin."""
@@ -67,6 +68,14 @@ class SourcePosition(NamedTuple):
     committed: int | None
     first: int
     end: int
+
+
+class WaitingRecord(NamedTuple):
+    """When a record of a partition was written, by its time stamps (epoch ms; None: that is not known), and
+    how long and how much the topic keeps: `UNLIMITED` for everything, None where that cannot be read."""
+
+    written_ms: int | None
+    retention: Retention = UNKNOWN_RETENTION
 
 
 def checked_topic(what: str, value: object) -> str:

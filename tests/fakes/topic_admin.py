@@ -10,14 +10,15 @@ from dataclasses import replace
 from uuid import uuid4
 
 from mirror.errors import HeadraceError, Refused, TopicMissing
-from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
+from mirror.model.movement.history import UNLIMITED, Retention
+from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition, WaitingRecord
 
 
 class FakeTopicAdmin:
     """`failure`: what every request raises, if anything; `asked`: how many requests there were; `forbidden`:
     topics that may not be described; `asked_by_name`: questions for those; `identity`: what the cluster
     calls itself; `committed`: of consumer groups; `ranges`: first and end offset; `positions_failure`: what
-    only a question for those raises."""
+    only a question for those raises; `written`: when a record was; `searched`: questions for that."""
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
@@ -29,6 +30,8 @@ class FakeTopicAdmin:
         self.asked = 0
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
+        self.written: dict[tuple[TopicPartition, int], int] = {}
+        self.searched: list[dict[TopicPartition, int]] = []
 
     def cluster_id(self) -> str:
         """As in the port."""
@@ -76,6 +79,17 @@ class FakeTopicAdmin:
         known = [one for one in partitions if one.topic in self.topics]
         ranges = {one: self.ranges.get(one, (0, 0)) for one in known}
         return {one: SourcePosition(self.committed.get((group, one)), *ranges[one]) for one in known}
+
+    def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
+        """As in the port; of the records that `written` knows."""
+        self._ask()
+        self.searched.append(dict(places))
+        known = {one: offset for one, offset in places.items() if one.topic in self.topics}
+        kept = {one.topic: self.topics[one.topic].settings.get("retention.ms", "604800000") for one in known}
+        return {
+            one: WaitingRecord(self.written.get((one, offset)), Retention(int(kept[one.topic]), UNLIMITED))
+            for one, offset in known.items()
+        }
 
     def _ask(self) -> None:
         self.asked += 1

@@ -12,6 +12,7 @@ from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError
 from mirror.instance.health import Health
 from mirror.instance.problem_board import ProblemBoard
+from mirror.instance.uncopied.ages import WaitingAges
 from mirror.instance.uncopied.backlog import Backlog, Route
 from mirror.instance.uncopied.partitions import (
     UncopiedPartition,
@@ -22,6 +23,7 @@ from mirror.instance.uncopied.partitions import (
 from mirror.model.datastreams.datastream import Datastream, Halt, PartitionPause
 from mirror.model.datastreams.pauses import moment_text
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.metrics import age_ms
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
@@ -50,6 +52,13 @@ class UncopiedLane:
         return max(self.position.end - self.position.committed, 0)
 
     @property
+    def lag_ms(self) -> int | None:
+        """Age of the first record that was not copied and is still there; 0 where there is none."""
+        if self.lag_records == 0:
+            return 0
+        return None if self.lag_records is None else self.history.age_ms
+
+    @property
     def retained_records(self) -> int | None:
         """How many records retention may still delete at the source before it reaches one that was not
         copied."""
@@ -68,8 +77,9 @@ class UncopiedLane:
 class UncopiedWatch:
     """Used by the leader's thread; `lanes` may be read from any."""
 
-    def __init__(self, backlog: Backlog, clock: Clock, health: Health) -> None:
+    def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog
+        self._ages = ages
         self._clock = clock
         self._health = health
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
@@ -105,6 +115,7 @@ class UncopiedWatch:
         for each in found:
             wanted.setdefault(routes[each.datastream], []).append(each.partition)
         self._backlog.look(wanted)
+        self._ages.look(self._waiting(wanted))
         now = self._clock.monotonic()
         before = {(one.what.datastream, one.what.partition): one.history for one in self._found[1]}
         lanes = tuple(
@@ -121,9 +132,25 @@ class UncopiedWatch:
         history = NO_HISTORY if before is None else before
         if position is not None and position.committed is not None:
             end = position.end
-            waypoint = Waypoint(now, position.committed, end, end, None, position.first)
-            history = history.after(waypoint)
+            record = self._ages.of(route[0], what.partition, max(position.committed, position.first))
+            age = None if record.written_ms is None else age_ms(self._clock.now_ms(), record.written_ms)
+            waypoint = Waypoint(now, position.committed, end, end, age, position.first)
+            history = history.after(waypoint, retention=record.retention)
         return UncopiedLane(what, position, history)
+
+    def _waiting(
+        self, wanted: Mapping[Route, Iterable[TopicPartition]]
+    ) -> dict[tuple[ClusterRef, TopicPartition], int]:
+        """Where the first record lies that was not copied, of partitions where one is left."""
+        found: dict[tuple[ClusterRef, TopicPartition], int] = {}
+        for route, partitions in wanted.items():
+            for partition in partitions:
+                position = self._backlog.position(route, partition)
+                if position is not None and position.committed is not None:
+                    offset = max(position.committed, position.first)
+                    if offset < position.end:
+                        found[route[0], partition] = offset
+        return found
 
     def resign(self) -> None:
         """We do not lead: what nobody copies is another's to find."""

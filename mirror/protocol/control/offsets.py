@@ -29,11 +29,13 @@ _FIRST_WITH_TIERS: Final = 8
 
 
 class OffsetAnswer(NamedTuple):
-    """An offset with the leader epoch of its record; -1 where there is no such offset."""
+    """An offset with the leader epoch and the time stamp (epoch ms) of its record; -1 where there is no such
+    offset, and no time stamp where it was not asked for by time."""
 
     error: int
     offset: int
     leader_epoch: int
+    timestamp_ms: int = -1
 
 
 Answers = Mapping[TopicPartition, OffsetAnswer]
@@ -86,7 +88,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]
 def _offsets(response: Any) -> Answers:
     return {
         TopicPartition(topic.name, one.partition_index): OffsetAnswer(
-            one.error_code, one.offset, one.leader_epoch
+            one.error_code, one.offset, one.leader_epoch, one.timestamp
         )
         for topic in response.topics
         for one in topic.partitions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -216,6 +217,50 @@ def test_the_start_of_the_log_that_comes_nearer_says_when_a_paused_partition_los
     site.source.ranges[T0] = (12, 30)
     site.tick()
     assert uncopied(site)["t-0"]["movement"]["seconds_to_loss"] == 0.0, "some are lost"
+
+
+def test_the_record_that_waits_and_the_topics_retention_say_when_a_paused_partition_loses_records(
+    site: Site,
+) -> None:
+    site.source.topics["t"] = replace(site.source.topics["t"], settings={"retention.ms": "3600000"})
+    site.source.written[T0, 10] = site.clock.now_ms() - 1_800_000
+    site.create()
+    pause(site, "pause")
+    first = uncopied(site)["t-0"]
+    assert first["lag_ms"] == pytest.approx(1_800_000, abs=60_000)
+    assert first["movement"]["seconds_to_loss"] == pytest.approx(1_800, abs=60)
+    assert first["movement"]["loses_data"]
+    assert uncopied(site)["t-1"]["lag_ms"] == 0, "nothing waits there, and nobody was asked for its age"
+    site.clock.advance(600)
+    site.tick()
+    later = uncopied(site)["t-0"]
+    assert later["lag_ms"] == pytest.approx(first["lag_ms"] + 600_000, abs=60_000)
+    assert later["movement"]["seconds_to_loss"] == pytest.approx(1_200, abs=60)
+    said = site.client.get("/v1/datastreams/orders/lag").json()["partitions"]
+    assert {one["partition"]: one["lag_ms"] for one in said} == {0: later["lag_ms"], 1: 0}
+
+
+def test_the_age_of_a_record_is_looked_up_once_while_it_waits(site: Site) -> None:
+    site.source.written[T0, 10] = site.clock.now_ms() - 1_800_000
+    site.create()
+    pause(site, "pause")
+    for _ in range(4):
+        site.tick()
+    assert site.source.searched == [{T0: 10}]
+    site.source.written[T0, 14] = site.clock.now_ms() - 60_000
+    site.source.ranges[T0] = (14, 25)
+    for _ in range(4):
+        site.tick()
+    assert site.source.searched == [{T0: 10}, {T0: 14}], "of the first one that is still there"
+    assert uncopied(site)["t-0"]["lag_ms"] == pytest.approx(110_000, abs=60_000)
+
+
+def test_a_source_that_says_no_times_leaves_the_age_unknown(site: Site) -> None:
+    site.create()
+    pause(site, "pause")
+    site.tick()
+    lane = uncopied(site)["t-0"]
+    assert (lane["lag_records"], lane["lag_ms"], lane["movement"]["seconds_to_loss"]) == (15, None, None)
 
 
 def test_who_leads_no_more_lists_nothing_though_zookeeper_is_away(site: Site) -> None:

@@ -1,0 +1,100 @@
+"""How old what nobody copies is, and how long its source keeps it.
+
+The time of the record at a position does not change, but settings of topics do: both are looked up again
+after some minutes, or where the position is another. A cluster is asked about some partitions together, and
+then left alone for some seconds: so the questions of a minute are bounded, however many wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from math import inf
+from typing import Final, NamedTuple
+
+import structlog
+
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.background_calls import StillAsking
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicPartition, WaitingRecord
+from mirror.ports import Clock, TopicAdmin
+
+_log = structlog.get_logger(__name__)
+_PAUSE_SECONDS: Final = 10.0
+"""Between two questions of one cluster."""
+_FAILED_SECONDS: Final = 60.0
+_AGAIN_SECONDS: Final = 300.0
+"""How long an answer counts."""
+_AT_ONCE: Final = 200
+_NOTHING: Final = WaitingRecord(None)
+
+Place = tuple[ClusterRef, TopicPartition]
+
+
+class _Looked(NamedTuple):
+    """`at`: in monotonic seconds."""
+
+    offset: int
+    at: float
+    found: WaitingRecord
+
+
+class WaitingAges:
+    """Used by the leader's thread."""
+
+    def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
+        self._topic_discovery = topic_discovery
+        self._clock = clock
+        self._known: dict[Place, _Looked] = {}
+        self._next: dict[ClusterRef, float] = {}
+
+    def look(self, waiting: Mapping[Place, int]) -> None:
+        """Ask about some of these first records that wait, by source cluster, and forget all others."""
+        self._known = {place: one for place, one in self._known.items() if place in waiting}
+        now = self._clock.monotonic()
+        due: dict[ClusterRef, list[Place]] = {}
+        for place, offset in waiting.items():
+            if self._is_due(place, offset, now):
+                due.setdefault(place[0], []).append(place)
+        for cluster, places in sorted(due.items()):
+            if now >= self._next.get(cluster, now):
+                oldest = sorted(places, key=self._order)[:_AT_ONCE]
+                self._ask(cluster, {one[1]: waiting[one] for one in oldest}, now)
+
+    def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
+        """What is known of the record at that offset, and of its topic."""
+        known = self._known.get((cluster, partition))
+        if known is None:
+            return _NOTHING
+        return known.found if known.offset == offset else _NOTHING._replace(retention=known.found.retention)
+
+    def _is_due(self, place: Place, offset: int, now: float) -> bool:
+        known = self._known.get(place)
+        return known is None or known.offset != offset or now - known.at >= _AGAIN_SECONDS
+
+    def _order(self, place: Place) -> tuple[float, Place]:
+        known = self._known.get(place)
+        return (-inf if known is None else known.at), place
+
+    def _ask(self, cluster: ClusterRef, places: Mapping[TopicPartition, int], now: float) -> None:
+        self._next[cluster] = now + _PAUSE_SECONDS
+        job = partial(_waiting, places=places)
+        try:
+            asked, found = self._topic_discovery.ask(cluster, "age of what nobody copies", job)
+        except StillAsking:
+            del self._next[cluster]
+        except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
+            self._next[cluster] = now + _FAILED_SECONDS
+            _log.info("age not known", cluster=cluster, partitions=len(places), reason=reason_of(error))
+        else:
+            for place, offset in asked.items():
+                self._known[cluster, place] = _Looked(offset, now, found.get(place, _NOTHING))
+
+
+def _waiting(
+    admin: TopicAdmin, places: Mapping[TopicPartition, int]
+) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
+    """With what was asked: an answer that comes late may be fetched by another question."""
+    return places, admin.first_records(places)
