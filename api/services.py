@@ -34,6 +34,7 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import Drops
 from mirror.model.plan import Plan
+from mirror.model.sizing.advice import Advice
 from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
 from monitor.records.record import IncidentRecord
@@ -177,6 +178,8 @@ class Services:
     """How long another instance is waited for."""
     sleep: Callable[[float], Awaitable[None]]
     """Lets a call wait some seconds before it looks again."""
+    newest_advice: Callable[[], Advice | None] = lambda: None
+    """How the leader advised to size the service last. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
     """What the monitor keeps, the newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None

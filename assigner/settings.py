@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from assigner.advice.settings import AdviceSettings
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource
 from mirror.options import Settings
 
@@ -46,6 +47,7 @@ class AssignerSettings(Settings):
     seed: int = Field(default=1, ge=0)
     """Of the random choices; equal seeds give equal plans."""
     unknown: UnknownLoads = UnknownLoads()
+    advice: AdviceSettings = AdviceSettings()
 
     def policy(self) -> Policy:
         """The same for the planner."""

@@ -21,11 +21,6 @@ from mirror.errors import InvalidRequest, LoadUnavailable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from mirror.model.load import PartitionLoad
-    from mirror.model.topics import TopicPartition
-    from pinot.client import PinotClient
-    from pinot.partitions.pages import Grain
-
 
 def read_text(path: Path) -> str:
     """A text file as UTF-8, with or without a mark of it. Raises InvalidRequest when it is neither."""
@@ -47,6 +42,7 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
     An hour whose samples are kept is read from them, an older one from its rollup. Raises LoadUnavailable
     when none has either.
     """
+    from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient
     from pinot.partitions.pages import Grain
 
@@ -56,7 +52,7 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
     with closing(PinotClient(settings.pinot)) as client:
         for hour in range(first, end + 1, HOUR_MS):
             grains = (Grain.SAMPLES, Grain.HOURS)
-            found = (_hour(client, cluster, hour, grain) for grain in grains)
+            found = (hour_of_pinot(client, cluster, hour, grain) for grain in grains)
             loads = next(filter(None, found), None)
             if loads:
                 hours[hour] = loads
@@ -66,20 +62,6 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
             advice="name the cluster as its samples do, or look further back",
         )
     return hours, notes_on(list(hours), first, end)
-
-
-def _hour(
-    client: PinotClient, cluster: str, hour_ms: int, grain: Grain
-) -> dict[TopicPartition, PartitionLoad]:
-    """Mean loads of one hour."""
-    from pinot.partitions.loads import partition_rates
-    from pinot.tables import Statistic
-    from pinot.time_range import TimeRange
-    from pmp.loads.rates import Reading, partition_loads
-
-    when = TimeRange(hour_ms, hour_ms + HOUR_MS)
-    rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN, grain=grain)
-    return partition_loads(rates, Reading(Statistic.MEAN))
 
 
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:

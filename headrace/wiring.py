@@ -21,6 +21,7 @@ from api.access.settings import TlsSettings
 from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
+from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.instance_status import RunningStatus
 from headrace.oncall.incidents import kept_incidents
 from headrace.planners import usable_bytes_per_second
@@ -57,6 +58,7 @@ from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
+from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
@@ -85,6 +87,7 @@ class BuiltInstance:
     instance: Instance
     services: Services
     event_topic: RecordTopic[PlacementEvent]
+    foresight: ForesightThread
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
@@ -129,8 +132,7 @@ def build_instance(
         health=health,
         handover_deadline_seconds=worker.handover_deadline_seconds,
     )
-    metrics_cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
-    event_topic = placement_event_topic(metrics_cluster, settings.mirror.events_topic)
+    event_topic = _event_topic(settings, directory)
     stores = _leader_stores(session, membership, definitions, plans, requests)
     patience = settings.mirror.leader.patience_seconds
     background_calls = ThreadedCalls(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
@@ -144,10 +146,16 @@ def build_instance(
     status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
-    access = who_may_call(settings.api, rest_address, clock, health)
     prepare = partial(_prepare, session, settings.zookeeper, health)
     instance = Instance(session, prepare, follower, leader, health)
-    return BuiltInstance(instance, _with_limits(services, access, settings), event_topic)
+    services = _with_limits(services, who_may_call(settings.api, rest_address, clock, health), settings)
+    foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
+    return BuiltInstance(instance, services, event_topic, foresight)
+
+
+def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:
+    cluster = directory.resolve(ClusterRef(settings.mirror.metrics_cluster))
+    return placement_event_topic(cluster, settings.mirror.events_topic)
 
 
 def _with_limits(services: Services, access: Access, settings: HeadraceSettings) -> Services:
@@ -230,6 +238,7 @@ def _services(
         transports=frozenset(settings.api.transport_provider_names),
         progress=partial(_stored, settings),
         group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
+        newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
         is_zookeeper_answering=session.is_answering,

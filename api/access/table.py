@@ -45,6 +45,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/v1/groups/{prefix}",
             "/v1/incidents",
             "/v1/instances",
+            "/v1/advice",
             "/v1/lanes",
             "/v1/monitor",
             "/v1/loads",

@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
 from api.datastreams.answers import located
 from api.dependencies import EventFeedDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.loads.advice import AdviceAnswer
 from api.schemas.headers import described
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
 from api.schemas.problems import problems
@@ -42,6 +43,14 @@ def plan(
             "groups": [one for one in found.groups if one.datastream == group],
         }
     )
+
+
+@router.get("/advice")
+def advice(reads: ReadsDep) -> AdviceAnswer:
+    """What the service needs now and in the hours ahead, as the leader computed it last: once an hour, for
+    now and a day ahead. `required_instances` and `required_tasks` are steady enough for an autoscaler; where
+    one is not known it is null, and `why` says what is missing. Any instance answers."""
+    return AdviceAnswer.from_advice(reads.advice())
 
 
 @router.post(

@@ -24,6 +24,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
+from mirror.model.sizing.advice import Advice
 
 _T = TypeVar("_T")
 AS_OF: Final = "As-Of-Ms"
@@ -89,6 +90,10 @@ class Reads:
     def assessments(self) -> Mapping[GroupName, Assessment]:
         """What the last planning of each group found."""
         return self._taken(self._memory.read("assessments", self._services.assessments))
+
+    def advice(self) -> Advice | None:
+        """How the leader advised to size the service last; None: not yet."""
+        return self._taken(self._memory.read("advice", self._services.newest_advice))
 
     def events(self, limit: int) -> tuple[PlacementEvent, ...]:
         """The newest, the newest publication first."""

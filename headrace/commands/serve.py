@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import threading
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from structlog.stdlib import BoundLogger
 
+    from headrace.foresight.run import ForesightThread
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
+    from monitor.leader_monitor import LeaderMonitor
 
 _MONITOR_STOP_SECONDS: Final = 12.0
 
@@ -71,7 +72,7 @@ def serve(
     listeners = [rest, *brooklin_listener(settings.api, app)]
     asked_to_stop = _stop_signals()
     settings.api.report_exposure(built.instance.health)
-    begin_judging, end_judging = _monitor(settings, config, address, built, app.state.registry)
+    begin_judging, end_judging = _leaders_threads(settings, config, address, built, app.state.registry)
     built.instance.start()
     try:
         for one in listeners:
@@ -120,21 +121,34 @@ def _stop_signals() -> threading.Event:
     return asked
 
 
-def _monitor(
+def _leaders_threads(
     settings: HeadraceSettings,
     config: Path | None,
     address: str,
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """How the instance's own monitor starts and stops; nothing happens where it is not enabled."""
-    if not settings.monitor.enabled:
-        return (lambda: None), (lambda: None)
-    from headrace.own_monitor import OwnMonitor
+    """How what works while the instance leads starts and stops: the advice, and the instance's own monitor
+    where it is enabled."""
+    from api.metrics.advice import AdviceCollector
 
-    own = OwnMonitor(settings, config, address, built.services, registry)
-    found = own.within(built.instance.health)
-    return found.start, partial(found.stop, _MONITOR_STOP_SECONDS)
+    registry.register(AdviceCollector(lambda: built.foresight.advice))
+    threads: list[LeaderMonitor | ForesightThread] = [built.foresight]
+    if settings.monitor.enabled:
+        from headrace.own_monitor import OwnMonitor
+
+        own = OwnMonitor(settings, config, address, built.services, registry)
+        threads.append(own.within(built.instance.health))
+
+    def begin() -> None:
+        for one in threads:
+            one.start()
+
+    def end() -> None:
+        for one in reversed(threads):
+            one.stop(_MONITOR_STOP_SECONDS)
+
+    return begin, end
 
 
 def worker(

@@ -9,6 +9,7 @@ from typing import Any, Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
+from api.metrics.advice import AdviceCollector
 from api.metrics.collector import InstanceCollector
 from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, Renamed
 from mirror.adapters.system_clock import SystemClock
@@ -125,7 +126,8 @@ def metrics_reference() -> str:
 
 def described() -> Mapping[str, Sequence[Described]]:
     """Every metric, by where it is found."""
-    instance = InstanceCollector(_Nothing(), SystemClock()).collect()
+    collectors = (InstanceCollector(_Nothing(), SystemClock()), AdviceCollector(lambda: None))
+    instance = [family for one in collectors for family in one.collect()]
     job = JobMetrics()
     job.watch_rollup(lambda: True, lambda: 0)
     return {

@@ -25,6 +25,7 @@ from mirror.instance.background_calls import LoadsOnTheWay
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.expectation import Loads, with_expected
 from mirror.instance.loads.keeper import MemoryKeeper
 from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.store import ObservationStore
@@ -188,8 +189,11 @@ class WorldView:
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in self._observed.items()} if world.due else {}
         sources = {one.source for one in world.datastreams}
-        recent = {source: self._memory.before(source, until.get(source, now)) for source in sources}
+        recent: Mapping[ClusterRef, tuple[Loads, ...]] = {
+            source: self._memory.before(source, until.get(source, now)) for source in sources
+        }
         loads, awaited = self._loads(world)
+        loads, recent = self._looking_ahead(world, loads, recent)
         postponed = self._postponed(world, awaited)
         requests = tuple(one for one in world.requests if one.identity not in postponed)
         world = _with(world, loads=loads, recent=recent, requests=requests, awaited=awaited)
@@ -197,6 +201,25 @@ class WorldView:
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
         return replace(decision, postponed=postponed)
+
+    def _looking_ahead(
+        self,
+        world: World,
+        loads: Mapping[GroupName, LoadReport],
+        recent: Mapping[ClusterRef, tuple[Loads, ...]],
+    ) -> tuple[Mapping[GroupName, LoadReport], Mapping[ClusterRef, tuple[Loads, ...]]]:
+        """With what is expected of the clusters of which somebody forecasts. Each answer is looked at once,
+        however many groups it is for."""
+        now_ms, found, before = self._clock.now_ms(), dict(loads), dict(recent)
+        done: dict[int, LoadReport] = {}
+        for group, report in loads.items():
+            source = world.groups[group][0].source
+            expectation = self._memory.expected.of(source)
+            if expectation is not None and id(report) not in done:
+                earlier = recent.get(source, ())
+                done[id(report)], before[source] = with_expected(report, earlier, expectation, now_ms)
+            found[group] = done.get(id(report), report)
+        return found, before
 
     def lead(self, world: World) -> Decision:
         """The leader's decision: some groups are planned because their turn has come, and none again whose

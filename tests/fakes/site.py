@@ -20,6 +20,7 @@ from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
+from mirror.instance.loads.advice_store import AdviceStore
 from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
@@ -140,6 +141,7 @@ class Site:
             transports=frozenset({"kafkaTransportProvider"}),
             progress=lambda _, group: self._progress_of(group),
             group_positions=self._positions_of,
+            newest_advice=AdviceStore(self.session).read,
             incidents=lambda: self.incidents,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
             is_zookeeper_answering=lambda: self.session.is_up,

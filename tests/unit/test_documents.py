@@ -13,17 +13,14 @@ from typing import Any, Final, get_args
 
 import pytest
 import typer
-from prometheus_client import generate_latest
 from pydantic import BaseModel
 from typer.core import TyperGroup
 
 from bench.__main__ import names
 from headrace.__main__ import app
+from headrace.reference.of_metrics import described
 from headrace.settings import HeadraceSettings
 from mirror.coordination.stores import znodes
-from monitor.alerts.metrics import AlertMetrics
-from pmp.job.metrics import JobMetrics
-from tests.fakes.site import Site
 from tests.situations import SITUATIONS, situations_on
 from tests.unit.test_worked_examples import examples, hunks_of
 
@@ -129,14 +126,7 @@ def test_every_toml_example_is_valid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_metric_that_a_page_names_is_exported() -> None:
-    site = Site()
-    site.create()
-    job = JobMetrics()
-    job.watch_rollup(lambda: True, lambda: 0)
-    exported = set(re.findall(r"^# HELP (\w+)", site.client.get("/metrics").text, re.MULTILINE))
-    alerts = AlertMetrics()
-    for registry in (job.registry, alerts.registry):
-        exported |= set(re.findall(r"^# HELP (\w+)", generate_latest(registry).decode(), re.MULTILINE))
+    exported = {one.name for metrics in described().values() for one in metrics}
     named = [(where, match[1]) for where, match in found(_METRIC, PAGES)]
     assert len(named) > 10
     assert [one for one in named if one[1] not in exported] == []

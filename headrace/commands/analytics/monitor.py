@@ -1,10 +1,10 @@
-"""`headrace monitor` and `headrace audit`."""
+"""`headrace monitor`, `headrace monitor advise` and `headrace audit`."""
 
 from __future__ import annotations
 
 import signal
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from monitor.latency import Verdict
 
 
+app = typer.Typer()
+
+
+@app.callback(invoke_without_command=True)
 def monitor(
+    context: typer.Context,
     once: Annotated[
         bool, typer.Option(help="Judge once, act on nothing, and exit 1 on a breach or a halt.")
     ] = False,
@@ -29,6 +34,8 @@ def monitor(
     as_json: JsonOption = False,
 ) -> None:
     """Judge every datastream's latency against its objective; rebalance where that can help."""
+    if context.invoked_subcommand is not None:
+        return
     from headrace.oncall.monitors import build_monitor
     from headrace.oncall.run import MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
@@ -71,6 +78,44 @@ def _show(verdicts: Mapping[DatastreamName, Verdict]) -> None:
             console().print(f"  {verdict.cause}")
         for budget in verdict.budgets:
             console().print(f"  {budget.sentence}")
+
+
+@app.command()
+def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """Say how many tasks and instances the service needs, now and in the hours ahead, and why."""
+    found = connect(at, config).get("/v1/advice")
+    if as_json:
+        print_json(found)
+        return
+    console().print(found["sentence"])
+    if found["why"]:
+        console().print(f"not known: {found['why']}")
+    if found["lower_since_ms"] is not None:
+        console().print(f"{found['lower_tasks']} tasks have been enough for a while; that is watched")
+    if (sums := found["sums"]) is not None:
+        console().print(_sums(sums))
+    rows = [
+        {
+            "datastream": one["group"],
+            "tasks": one["tasks"],
+            "now": one["now"],
+            "most": max((hour["most_tasks"] for hour in one["coming"]), default=None),
+            "covered": one["covered"],
+            "off_by": one["error"],
+            "why": one["why"],
+        }
+        for one in found["groups"]
+    ]
+    if rows:
+        print_table("tasks: in force, needed now, at most in the hours ahead", list(rows[0]), rows)
+
+
+def _sums(sums: Mapping[str, Any]) -> str:
+    said = f"the next {sums['hours']} h: {sums['task_hours']} task-hours stand, "
+    said += f"{sums['needed_task_hours']} are needed"
+    if sums["needed_instance_hours"] is not None:
+        said += f"; {sums['instance_hours']} instance-hours stand, {sums['needed_instance_hours']} are needed"
+    return said
 
 
 def audit(

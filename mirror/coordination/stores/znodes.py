@@ -18,6 +18,7 @@
     /observations/<cluster>        which observations of a source cluster's loads the leader keeps
     /observations/<cluster>/<time>-…   one of them
     /assessments/<group>           what the last planning of a group found
+    /advice                        how many tasks and instances are needed
     /clusters/<name>               what a cluster calls itself that definitions call so
     /made/<group>                  destination topics that were made for a group of datastreams
     /adopted/<group>               destination topics that were there before it and that it writes
@@ -71,6 +72,7 @@ EVENTS: Final = "/events"
 LOADS: Final = "/loads"
 OBSERVATIONS: Final = "/observations"
 ASSESSMENTS: Final = "/assessments"
+ADVICE: Final = "/advice"
 CLUSTERS: Final = "/clusters"
 MADE: Final = "/made"
 ADOPTED: Final = "/adopted"

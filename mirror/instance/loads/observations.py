@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.instance.loads.newest import NewestLoads
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
@@ -70,11 +71,13 @@ class Observation:
 class LoadMemory:
     """Written by one thread; times are those of one monotonic clock.
 
-    `newest`: the newest loads that anybody was given, also those that are no observation.
+    `newest`: the newest loads that anybody was given, also those that are no observation. `expected`: those
+    of the hours ahead.
     """
 
     def __init__(self) -> None:
         self.newest = NewestLoads()
+        self.expected = ExpectedLoads()
         self._kept: dict[ClusterRef, tuple[Observation, ...]] = {}
 
     def all_of(self, cluster: ClusterRef) -> tuple[Observation, ...]:

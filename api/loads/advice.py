@@ -1,0 +1,85 @@
+"""Advice to size the service on /v1."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from pydantic import BaseModel
+
+from mirror.model.sizing.advice import Advice
+
+
+class HourNeedAnswer(BaseModel):
+    """What an hour from `hour_ms` (epoch ms) on needs: `tasks` for the middle of the forecast, `most_tasks`
+    for its high end."""
+
+    hour_ms: int
+    tasks: int
+    most_tasks: int
+
+
+class GroupNeedAnswer(BaseModel):
+    """Of one group of datastreams. `tasks`: in force. `now`: needed by the present load, null where that is
+    not known. `coming`: by hour, empty where nothing is forecast; `why` says what is not known. `tried`,
+    `covered`, `error`: how such forecasts came out: their number, the share of them that lay at or above
+    what came, and how far the middle was off (the median, as a share of what came)."""
+
+    group: str
+    tasks: int
+    now: int | None
+    coming: list[HourNeedAnswer]
+    why: str
+    tried: int
+    covered: float | None
+    error: float | None
+
+
+class HoursAnswer(BaseModel):
+    """Sums over the `hours` of the forecast: what is there now, if it stays, and what is needed. Their
+    difference is what growing and shrinking would save, or what is missing."""
+
+    hours: int
+    task_hours: int
+    needed_task_hours: int
+    instance_hours: int
+    needed_instance_hours: int | None
+
+
+class AdviceAnswer(BaseModel):
+    """`required_tasks`, `required_instances`: now and very soon; they rise at once and fall late. Null is
+    not known, and `why` says what is missing. `rises`: the first hour that needs more; `peak`: the hour that
+    needs most, and the instances it takes. `lower_since_ms`: since when fewer tasks would do, `lower_tasks`:
+    how many. `computed_ms` is null where the leader has not computed it yet."""
+
+    computed_ms: int | None
+    tasks: int | None
+    instances: int | None
+    required_tasks: int | None
+    required_instances: int | None
+    why: str
+    sentence: str
+    lower_since_ms: int | None = None
+    lower_tasks: int | None = None
+    rises: HourNeedAnswer | None = None
+    peak: HourNeedAnswer | None = None
+    peak_instances: int | None = None
+    sums: HoursAnswer | None = None
+    groups: list[GroupNeedAnswer] = []
+
+    @classmethod
+    def from_advice(cls, found: Advice | None) -> AdviceAnswer:
+        """None: not computed yet."""
+        if found is None:
+            why = "the leader has not computed it yet"
+            return cls(
+                computed_ms=None,
+                tasks=None,
+                instances=None,
+                required_tasks=None,
+                required_instances=None,
+                why=why,
+                sentence="nothing is advised yet",
+            )
+        return cls.model_validate(
+            {name: one for name, one in asdict(found).items() if name in cls.model_fields}
+        )

@@ -1,0 +1,1 @@
+"""From what hours need to what a service should be given. Pure; read `decide.py`."""

@@ -1,0 +1,156 @@
+"""From the need of each group to one piece of advice. Pure.
+
+The number that is advised rises at once and falls late: an autoscaler that follows it starts instances
+before they are needed, and stops none for a dip. It is the most of what the present load needs and of the
+high end of the forecast for the imminent hours, summed over all groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from assigner.wording import counted
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours
+
+HOUR_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Instances that are here to stay, and tasks that one bears (None: nobody says)."""
+
+    instances: int
+    tasks_per_instance: int | None
+
+    def needed(self, tasks: int) -> int | None:
+        """Instances for this number of tasks; at least one, which leads and waits for work."""
+        if self.tasks_per_instance is None:
+            return None
+        return max(1, -(-tasks // self.tasks_per_instance))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """See `settings.AdviceSettings`."""
+
+    imminent_hours: int = 2
+    shrink_after_hours: float = 6.0
+
+
+class _Steady(NamedTuple):
+    tasks: int
+    lower_since_ms: int | None
+    lower_tasks: int | None
+
+
+def advise(
+    groups: Sequence[GroupNeed], fleet: Fleet, terms: Terms, before: Advice | None, now_ms: int
+) -> Advice:
+    """`before`: what was advised last, by whichever leader; None: nothing yet."""
+    held = sum(one.tasks for one in groups)
+    unknown = [one for one in groups if one.now is None]
+    if unknown:
+        more = f" (and of {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        why = f"what {unknown[0].group} needs is not known{more}: {unknown[0].why}"
+        said = f"what is needed is not known; there are {_having(held, fleet.instances)}"
+        last = before.last_required_tasks if before is not None else None
+        return Advice(now_ms, held, fleet.instances, None, None, why, said, last, groups=tuple(groups))
+    now = sum(one.now for one in groups if one.now is not None)
+    coming = _together(groups, now_ms)
+    soon = now_ms + terms.imminent_hours * HOUR_MS
+    near = max([now, *(one.most_tasks for one in coming if one.hour_ms < soon)])
+    steady = _steady(near, terms, before, now_ms)
+    rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
+    peak = max(coming, key=lambda one: one.most_tasks, default=None)
+    return Advice(
+        computed_ms=now_ms,
+        tasks=held,
+        instances=fleet.instances,
+        required_tasks=steady.tasks,
+        required_instances=fleet.needed(steady.tasks),
+        why=_missing(groups, fleet),
+        sentence=_sentence(steady.tasks, rises, held, fleet, is_ahead=bool(coming)),
+        last_required_tasks=steady.tasks,
+        lower_since_ms=steady.lower_since_ms,
+        lower_tasks=steady.lower_tasks,
+        rises=rises,
+        peak=peak,
+        peak_instances=fleet.needed(peak.most_tasks) if peak else None,
+        sums=_sums(coming, held, fleet),
+        groups=tuple(groups),
+    )
+
+
+def _together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
+    """The hours that are not over, for all groups; one without a forecast needs what it needs now."""
+    by_group = [{hour.hour_ms: hour for hour in one.coming} for one in groups]
+    hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
+    found = []
+    for hour in hours:
+        middle = most = 0
+        for one, known in zip(groups, by_group, strict=True):
+            need = known.get(hour)
+            middle += need.tasks if need else one.now or 0
+            most += need.most_tasks if need else one.now or 0
+        found.append(HourNeed(hour, middle, most))
+    return found
+
+
+def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Steady:
+    """What is advised rises at once, and falls to the most of a time in which less was always enough."""
+    last = before.last_required_tasks if before is not None else None
+    if before is None or last is None or near >= last:
+        return _Steady(near, None, None)
+    since = before.lower_since_ms if before.lower_since_ms is not None else now_ms
+    most = max(near, before.lower_tasks or 0)
+    if now_ms - since >= terms.shrink_after_hours * HOUR_MS:
+        return _Steady(most, None, None)
+    return _Steady(last, since, most)
+
+
+def _missing(groups: Sequence[GroupNeed], fleet: Fleet) -> str:
+    """What the numbers do not know."""
+    blind = [one for one in groups if not one.coming]
+    said = []
+    if blind:
+        more = f" (and of {len(blind) - 1} more)" if len(blind) > 1 else ""
+        said.append(f"of {blind[0].group}{more} only the present need is known: {blind[0].why}")
+    if fleet.tasks_per_instance is None:
+        said.append("how many tasks an instance bears is not set (assigner.advice.tasks_per_instance)")
+    return "; ".join(said)
+
+
+def _sentence(required: int, rises: HourNeed | None, held: int, fleet: Fleet, *, is_ahead: bool) -> str:
+    have = f"there are {_having(held, fleet.instances)}"
+    if rises is not None:
+        when = datetime.fromtimestamp(rises.hour_ms / 1000, UTC).strftime("%A %H:%M UTC")
+        between = f" ({rises.tasks} in the middle of the forecast)" if rises.tasks < rises.most_tasks else ""
+        return f"needs {_on(rises.most_tasks, fleet)} from {when}{between}; {have}"
+    lasting = ", and no more in the hours ahead" if is_ahead else ""
+    return f"needs {_on(required, fleet)} now{lasting}; {have}"
+
+
+def _on(tasks: int, fleet: Fleet) -> str:
+    needed = fleet.needed(tasks)
+    return counted(tasks, "task") + (f" on {counted(needed, 'instance')}" if needed is not None else "")
+
+
+def _having(tasks: int, instances: int) -> str:
+    return f"{counted(tasks, 'task')} on {counted(instances, 'instance')}"
+
+
+def _sums(coming: Sequence[HourNeed], held: int, fleet: Fleet) -> Hours | None:
+    if not coming:
+        return None
+    instances = [fleet.needed(one.most_tasks) for one in coming]
+    known = [one for one in instances if one is not None]
+    return Hours(
+        len(coming),
+        held * len(coming),
+        sum(one.most_tasks for one in coming),
+        fleet.instances * len(coming),
+        sum(known) if len(known) == len(instances) else None,
+    )

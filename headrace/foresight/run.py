@@ -1,0 +1,142 @@
+"""The thread of forecast and advice: it works while the instance leads, now and then."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from headrace.foresight.history import PastHours
+from headrace.foresight.turn import ForesightTurn, Means
+from headrace.settings import HeadraceSettings
+from mirror.errors import reason_of
+from mirror.instance.health import Health
+from mirror.instance.loads.advice_store import AdviceStore
+from mirror.instance.loads.expectation import ExpectedLoads
+from mirror.model.sizing.advice import Advice
+from mirror.ports import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from api.services import Services
+    from assigner.what_if.document import Fallback
+    from mirror.model.datastreams.datastream import Datastream
+
+_log = structlog.get_logger(__name__)
+PART: Final = "advice"
+"""Of the health of the instance that leads."""
+_LOOK_SECONDS: Final = 1.0
+_AGAIN_SECONDS: Final = 60.0
+"""After a computation that failed, or that did not know what is needed."""
+
+
+class ForesightThread:
+    """Computes soon after the instance begins to lead, and then once an interval. A computation that fails
+    makes this part of the health red, is repeated, and ends nothing."""
+
+    def __init__(
+        self,
+        turn: ForesightTurn,
+        is_leading: Callable[[], bool],
+        interval_seconds: float,
+        health: Health,
+        clock: Clock,
+    ) -> None:
+        self._turn = turn
+        self._is_leading = is_leading
+        self._interval = interval_seconds
+        self._health = health
+        self._clock = clock
+        self._next = -math.inf
+        self._has_led = False
+        self._advice: Advice | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="foresight", daemon=True)
+
+    @property
+    def advice(self) -> Advice | None:
+        """What was computed last, while the instance leads; safe from any thread."""
+        return self._advice
+
+    def start(self) -> None:
+        """Begin to look whether the instance leads."""
+        self._thread.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """End it. May be called where it was never started."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(deadline_seconds)
+
+    def look(self) -> None:
+        """Compute, where it is time."""
+        if not self._is_leading():
+            if self._has_led:
+                self._turn.forget()
+                self._health.forget(PART)
+                self._has_led, self._next, self._advice = False, -math.inf, None
+            return
+        self._has_led = True
+        if self._clock.monotonic() < self._next:
+            return
+        try:
+            advice = self._turn.run()
+        except Exception as error:  # noqa: BLE001 - the bulkhead between the advice and the mirror
+            self._next = self._clock.monotonic() + _AGAIN_SECONDS
+            self._health.report(PART, False, f"nothing is advised: {reason_of(error)}")
+            _log.warning("nothing is advised", reason=reason_of(error))
+            return
+        self._advice = advice
+        is_known = advice.required_tasks is not None
+        self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
+        self._health.report(PART, True, advice.sentence)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(_LOOK_SECONDS):
+            self.look()
+
+
+def build_foresight(
+    settings: HeadraceSettings,
+    services: Services,
+    store: AdviceStore,
+    expected: ExpectedLoads,
+    health: Health,
+) -> ForesightThread:
+    """One that asks Pinot for the past where loads come from there."""
+    advice = settings.assigner.advice
+    has_past = settings.mirror.leader.load_provider == "pinot"
+    turn = ForesightTurn(
+        Means(services, store, expected, advice, _how(settings), _past(settings) if has_past else None)
+    )
+    return ForesightThread(
+        turn, lambda: services.status.is_leading, advice.interval_seconds, health, services.clock
+    )
+
+
+def _past(settings: HeadraceSettings) -> PastHours:
+    from headrace.foresight.pinot_hours import rolled_up_hours_of
+
+    return PastHours(rolled_up_hours_of(settings), settings.assigner.advice.history_days)
+
+
+def _how(settings: HeadraceSettings) -> Callable[[Sequence[Datastream]], Fallback]:
+    """By the settings of the leader."""
+
+    def how(_: Sequence[Datastream]) -> Fallback:
+        from assigner.what_if.document import Fallback
+        from mirror.model.load import TaskCapacity
+
+        leader = settings.mirror.leader
+        capacity = TaskCapacity(
+            leader.task_capacity_bytes_per_second,
+            leader.task_capacity_messages_per_second,
+            leader.task_utilisation_percent,
+        )
+        return Fallback(capacity, settings.assigner.unknown_load(), settings.assigner.policy())
+
+    return how

@@ -1,0 +1,169 @@
+"""One computation of forecast and advice, from what the service knows and from Pinot's past."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import structlog
+
+from api.services import Services
+from assigner.advice.decide import Fleet, Terms, advise
+from assigner.advice.settings import AdviceSettings
+from headrace.foresight.history import HOUR_MS, Hours, PastHours
+from mirror.coordination.planning import groups_of
+from mirror.errors import HeadraceError, InvalidRequest
+from mirror.instance.loads.advice_store import AdviceStore
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.expectation import Expectation, ExpectedLoads
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.load import PartitionLoad, TaskLimits, joint_limits
+from mirror.model.plan import Plan
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed
+from mirror.model.topics import TopicPartition
+
+if TYPE_CHECKING:
+    from assigner.forecast.outlook import Outlook
+    from assigner.what_if.document import Fallback
+
+_log = structlog.get_logger(__name__)
+_DAY_MS = 24 * HOUR_MS
+NO_PAST = "no history of loads is kept: that takes Pinot (mirror.leader.load_provider)"
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a turn works with. `past`: None where there is no history. `how`: capacity of a task of these
+    datastreams, and the policy of the planner."""
+
+    services: Services
+    store: AdviceStore
+    expected: ExpectedLoads
+    settings: AdviceSettings
+    how: Callable[[Sequence[Datastream]], Fallback]
+    past: PastHours | None = None
+
+
+class ForesightTurn:
+    """Used by one thread, while the instance leads."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+
+    def run(self) -> Advice:
+        """Forecast, hand what is expected to the planning, and keep the advice. Raises HeadraceError when the
+        shared state cannot be read or written; what ails a history is said in the advice."""
+        services, now_ms = self._means.services, self._means.services.clock.now_ms()
+        groups, plan = groups_of(services.status.datastreams), services.plan()
+        assessments = services.assessments()
+        pasts = {source: self._past(source, now_ms) for source in {one[0].source for one in groups.values()}}
+        needs: list[GroupNeed] = []
+        ahead: dict[ClusterRef, list[tuple[Outlook | None, str]]] = {source: [] for source in pasts}
+        for group, members in groups.items():
+            source = members[0].source
+            need = _present_need(group, plan, assessments.get(group), now_ms)
+            outlook, need = self._coming(need, members, plan, *pasts[source])
+            needs.append(need)
+            ahead[source].append((self._trusted(outlook), need.why or _distrust(need)))
+        self._expect(ahead)
+        settings = self._means.settings
+        fleet = Fleet(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
+        terms = Terms(settings.imminent_hours, settings.shrink_after_hours)
+        advice = advise(needs, fleet, terms, self._means.store.read(), now_ms)
+        self._means.store.put(advice)
+        return advice
+
+    def forget(self) -> None:
+        """Another instance leads."""
+        self._means.expected.forget()
+        if self._means.past is not None:
+            self._means.past.forget()
+
+    def _past(self, source: ClusterRef, now_ms: int) -> tuple[Hours, str]:
+        """The hours behind, and why there are none."""
+        if self._means.past is None:
+            return {}, NO_PAST
+        try:
+            return self._means.past.of(source, now_ms), ""
+        except HeadraceError as error:
+            _log.warning("no history of loads", cluster=source, reason=error.message)
+            return {}, f"Pinot does not say what was: {error.message}"
+
+    def _coming(
+        self, need: GroupNeed, members: Sequence[Datastream], plan: Plan, past: Hours, why: str
+    ) -> tuple[Outlook | None, GroupNeed]:
+        """What is forecast of the group, or why nothing is."""
+        planned = plan.planned.get(need.group, frozenset())
+        if not why and not past:
+            why = "Pinot knows no hour of the past"
+        if why or not planned:
+            return None, replace(need, why=need.why or why or "nothing of it is planned")
+        from assigner.forecast.outlook import outlook
+        from assigner.what_if.ahead import coming_hours
+
+        settings = self._means.settings
+        history = {hour: _only(loads, planned) for hour, loads in past.items()}
+        limits = TaskLimits(
+            max_partitions_per_task=joint_limits(one.limits for one in members).max_partitions_per_task
+        )
+        try:
+            found = outlook(history, settings.hours_ahead, settings.certainty)
+            hours = coming_hours(found, 1.0, limits, self._means.how(members))
+        except InvalidRequest as error:
+            return None, replace(need, why=need.why or error.message)
+        grade = found.grade
+        return found, replace(
+            need,
+            coming=tuple(HourNeed(one.hour_ms, one.tasks, one.most_tasks) for one in hours),
+            tried=grade.tried,
+            covered=grade.covered if math.isfinite(grade.covered) else None,
+            error=grade.error if math.isfinite(grade.error) else None,
+        )
+
+    def _trusted(self, found: Outlook | None) -> Outlook | None:
+        """Only what such forecasts were not too far off by may change plans."""
+        if found is None or not found.grade.error <= self._means.settings.largest_error:
+            return None
+        return found
+
+    def _expect(self, ahead: Mapping[ClusterRef, Sequence[tuple[Outlook | None, str]]]) -> None:
+        """Hand what is forecast, at its high end, to the planning."""
+        settings = self._means.settings
+        counted = max(settings.imminent_hours, settings.consent_hours) + 2
+        for source, found in ahead.items():
+            hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
+            for one in (outlook for outlook, _ in found if outlook is not None):
+                for number, hour_ms in enumerate(one.hours_ms[:counted]):
+                    loads = one.loads(number, float(one.totals.high[number]))
+                    hours.setdefault(hour_ms, {}).update(loads)
+            why = "" if hours else next((why for _, why in found if why), "")
+            if self._means.past is not None:
+                expectation = Expectation(hours, settings.imminent_hours, settings.consent_hours, why)
+                self._means.expected.put(source, expectation)
+
+
+def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
+    """By the last planning that knew loads."""
+    tasks = len(plan.of_group(group))
+    if found is None:
+        return GroupNeed(group, tasks, None, why="it has not been planned yet")
+    if found.loads_measured_at_ms is None:
+        return GroupNeed(group, tasks, None, why="none of its loads has been measured")
+    if now_ms - found.planned_ms > _DAY_MS:
+        return GroupNeed(group, tasks, None, why="it was planned last more than a day ago")
+    return GroupNeed(group, tasks, found.required_tasks)
+
+
+def _distrust(need: GroupNeed) -> str:
+    if need.error is None:
+        return "nothing says how good such forecasts are"
+    return f"such forecasts were off by {need.error:.0%} of what came (the median)"
+
+
+def _only(
+    loads: Mapping[TopicPartition, PartitionLoad], wanted: frozenset[TopicPartition]
+) -> dict[TopicPartition, PartitionLoad]:
+    return {partition: loads[partition] for partition in wanted if partition in loads}

@@ -1,0 +1,53 @@
+"""The leader's advice in ZooKeeper: any instance shows it, and the next leader continues from it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from mirror.coordination.stores import znodes
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
+from mirror.model.sizing.advice import Advice
+from mirror.ports import NodeStore
+
+_log = structlog.get_logger(__name__)
+_ADVICE: Final = TypeAdapter(Advice)
+_FORMAT: Final = 1
+
+
+class AdviceStore:
+    """One znode. Only the leader writes."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def read(self) -> Advice | None:
+        """What was advised last; None where nothing was, or where it cannot be read. Raises Unreachable."""
+        try:
+            document = znodes.decode_chunks([self._nodes.read(znodes.ADVICE).data], znodes.ADVICE)
+        except NotFound:
+            return None
+        except DamagedState as error:
+            _log.warning("the advice is left out", reason=error.message)
+            return None
+        if document.get("format") != _FORMAT:
+            return None
+        try:
+            return _ADVICE.validate_python(document.get("advice"))
+        except ValidationError as error:
+            _log.warning("the advice is left out", reason=f"{error.error_count()} fields are wrong")
+            return None
+
+    def put(self, advice: Advice) -> None:
+        """In place of the last. Raises InvalidRequest when it is too large for a znode, VersionConflict,
+        Unreachable."""
+        document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
+        data, *further = znodes.encode_chunks(document)
+        if further:
+            raise InvalidRequest("the advice does not fit into a znode", advice="look fewer hours ahead")
+        try:
+            znodes.put(self._nodes, znodes.ADVICE, data)
+        except AlreadyExists as error:
+            raise VersionConflict(f"somebody else wrote {znodes.ADVICE}") from error

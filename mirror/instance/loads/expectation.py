@@ -1,0 +1,110 @@
+"""What partitions are expected to carry in the hours ahead, for the leader's plans.
+
+A forecast is put here; a planning counts the larger of the present load and of what the imminent
+hours are expected to bring, and gives up no task that the hours after them need. What is not expected, or is
+not to be trusted, leaves a plan as the present load makes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.topics import TopicPartition
+
+Loads = Mapping[TopicPartition, PartitionLoad]
+HOUR_MS: Final = 3_600_000
+_SETTLING: Final = 2
+"""Observations before the present one that are raised, too: what a forecast says is no spike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Loads of a source cluster's partitions at the high end of a forecast, by the begin of the hour (epoch
+    ms). `imminent_hours`: what these bring is counted as if it were there. `consent_hours`: tasks that these
+    need stay. `why`: why nothing is expected; empty where something is."""
+
+    hours: Mapping[int, Loads]
+    imminent_hours: int = 2
+    consent_hours: int = 6
+    why: str = ""
+
+
+class ExpectedLoads:
+    """By source cluster. Written by one thread and read by others: a cluster's value is replaced whole."""
+
+    def __init__(self) -> None:
+        self._by_cluster: dict[ClusterRef, Expectation] = {}
+
+    def put(self, cluster: ClusterRef, expectation: Expectation) -> None:
+        """In place of what was expected of the cluster."""
+        self._by_cluster[cluster] = expectation
+
+    def forget(self) -> None:
+        """Nothing is expected of any."""
+        self._by_cluster = {}
+
+    def of(self, cluster: ClusterRef) -> Expectation | None:
+        """None: nobody forecasts."""
+        return self._by_cluster.get(cluster)
+
+
+def with_expected(
+    report: LoadReport, recent: tuple[Loads, ...], expectation: Expectation, now_ms: int
+) -> tuple[LoadReport, tuple[Loads, ...]]:
+    """The present loads and those observed before, as a plan that looks ahead counts them. Pure.
+
+    Of the hours that tasks must stay for the heaviest is one more observation, and the oldest: tasks are
+    given up only where every observation spares them, and added where the newest ones agree.
+    """
+    if report.is_blind:
+        return report, recent
+    ahead = {at: loads for at, loads in expectation.hours.items() if at + HOUR_MS > now_ms}
+    if not ahead:
+        why = expectation.why or "what was forecast is over"
+        return replace(report, notes=(*report.notes, f"planned without a forecast: {why}")), recent
+    imminent = [loads for at, loads in ahead.items() if at < now_ms + expectation.imminent_hours * HOUR_MS]
+    soon = [loads for at, loads in ahead.items() if at < now_ms + expectation.consent_hours * HOUR_MS]
+    heaviest = (max(soon, key=_total),) if soon else ()
+    raised = report.loads
+    for loads in imminent:
+        raised = _larger(raised, loads)
+    before, after = _total(report.loads), _total(raised)
+    older, newest = recent[:-_SETTLING], recent[-_SETTLING:]
+    for loads in imminent:
+        newest = tuple(_larger(one, loads) for one in newest)
+    notes = report.notes
+    if after > before:
+        share = f"{after / before:.2f} times the present load" if before else "more than the present load"
+        notes = (*notes, f"planned by the forecast of the next hours: {share}")
+    return replace(report, loads=raised, notes=notes), (*heaviest, *older, *newest)
+
+
+def _larger(present: Loads, expected: Loads) -> Loads:
+    """Each dimension by itself; of partitions that the present does not know nothing is added."""
+    found = dict(present)
+    for partition, one in present.items():
+        other = expected.get(partition)
+        if other is None or (one.level is not LoadLevel.DEFAULT and _covers(one, other)):
+            continue
+        messages = one.messages_per_second
+        if other.messages_per_second is not None:
+            messages = max(messages or 0.0, other.messages_per_second)
+        level = LoadLevel.TOPIC if one.level is LoadLevel.DEFAULT else one.level
+        rate = other.bytes_per_second
+        if one.level is not LoadLevel.DEFAULT:
+            rate = max(rate, one.bytes_per_second)
+        found[partition] = replace(one, bytes_per_second=rate, messages_per_second=messages, level=level)
+    return found
+
+
+def _covers(one: PartitionLoad, other: PartitionLoad) -> bool:
+    messages = one.messages_per_second or 0.0
+    return one.bytes_per_second >= other.bytes_per_second and messages >= (other.messages_per_second or 0.0)
+
+
+def _total(loads: Loads) -> float:
+    return sum(one.bytes_per_second for one in loads.values())

@@ -1,0 +1,77 @@
+"""What the service should be given: tasks and instances, now and in the hours ahead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mirror.model.identifiers import GroupName
+
+
+@dataclass(frozen=True, slots=True)
+class HourNeed:
+    """The tasks that an hour from `hour_ms` (epoch ms) on needs: for the middle of the forecast, and for its
+    high end."""
+
+    hour_ms: int
+    tasks: int
+    most_tasks: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNeed:
+    """Of one group of datastreams.
+
+    `tasks`: in force. `now`: what the present load needs, None where it is not known. `coming`: the hours
+    ahead, none where nothing is forecast. `why`: what is not known, and why; empty where all is. `tried`,
+    `covered`, `error`: the grade of such forecasts, as in `assigner.forecast.seasonal.Grade`; None where the
+    past says nothing.
+    """
+
+    group: GroupName
+    tasks: int
+    now: int | None
+    coming: tuple[HourNeed, ...] = ()
+    why: str = ""
+    tried: int = 0
+    covered: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Sums over the hours of a forecast: what stays as it is takes, and what is needed takes. Instance-hours
+    are None where nobody says how many tasks an instance bears."""
+
+    hours: int
+    task_hours: int
+    needed_task_hours: int
+    instance_hours: int
+    needed_instance_hours: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """Computed by the leader at `computed_ms` (epoch ms).
+
+    `required_tasks`, `required_instances`: what is needed now and very soon, steady enough for an autoscaler;
+    None where it is not known, and then `why` says what is missing. `last_required_tasks`: the newest number
+    that was known. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that time; None
+    while not. `rises`: the first hour that needs more than is required now. `peak`: the hour that needs most,
+    `peak_instances`: how many that takes. `sums`: None without a forecast.
+    """
+
+    computed_ms: int
+    tasks: int
+    instances: int
+    required_tasks: int | None
+    required_instances: int | None
+    why: str
+    sentence: str
+    last_required_tasks: int | None = None
+    lower_since_ms: int | None = None
+    lower_tasks: int | None = None
+    rises: HourNeed | None = None
+    peak: HourNeed | None = None
+    peak_instances: int | None = None
+    sums: Hours | None = None
+    groups: tuple[GroupNeed, ...] = ()

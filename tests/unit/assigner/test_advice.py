@@ -1,0 +1,129 @@
+"""From the need of groups to advice that an autoscaler and a person can follow."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assigner.advice.decide import HOUR_MS, Fleet, Terms, advise
+from mirror.model.identifiers import GroupName
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed
+
+MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
+TERMS = Terms(imminent_hours=2, shrink_after_hours=6)
+FLEET = Fleet(2, 5)
+
+
+def need(
+    now: int | None, coming: tuple[HourNeed, ...] = (), name: str = "orders", tasks: int = 9
+) -> GroupNeed:
+    return GroupNeed(GroupName(name), tasks, now, coming, "" if coming else "nothing is forecast")
+
+
+def hours(*most: int, first: int = MONDAY) -> tuple[HourNeed, ...]:
+    return tuple(HourNeed(first + n * HOUR_MS, one - 1, one) for n, one in enumerate(most))
+
+
+def test_a_rise_is_said_a_day_ahead_with_its_interval() -> None:
+    found = advise([need(9, hours(*[9] * 8, 14, 12))], FLEET, TERMS, None, MONDAY)
+    assert found.sentence == (
+        "needs 14 tasks on 3 instances from Monday 08:00 UTC (13 in the middle of the forecast); "
+        "there are 9 tasks on 2 instances"
+    )
+    assert found.rises == HourNeed(MONDAY + 8 * HOUR_MS, 13, 14)
+    assert (found.required_tasks, found.required_instances) == (9, 2)
+    assert (found.peak_instances, found.why) == (3, "")
+
+
+def test_what_is_imminent_is_needed_now() -> None:
+    found = advise([need(9, hours(9, 14, 20))], FLEET, TERMS, None, MONDAY)
+    assert (found.required_tasks, found.required_instances) == (14, 3)
+
+
+def test_hours_that_are_over_do_not_count() -> None:
+    found = advise([need(3, hours(30, 4, 4))], FLEET, TERMS, None, MONDAY + HOUR_MS)
+    assert found.required_tasks == 4
+    assert found.peak is not None
+    assert found.peak.most_tasks == 4
+
+
+def test_what_is_not_known_is_no_number() -> None:
+    found = advise([need(9), need(None, name="logs")], FLEET, TERMS, None, MONDAY)
+    assert (found.required_tasks, found.required_instances, found.sums) == (None, None, None)
+    assert "logs" in found.why
+    assert "not known" in found.sentence
+
+
+def test_without_a_history_only_the_present_is_known_and_that_is_said() -> None:
+    found = advise([need(9)], FLEET, TERMS, None, MONDAY)
+    assert (found.required_tasks, found.rises, found.peak, found.sums) == (9, None, None, None)
+    assert "only the present need is known: nothing is forecast" in found.why
+    assert "hours ahead" not in found.sentence
+
+
+def test_nobody_says_what_an_instance_bears() -> None:
+    found = advise([need(9, hours(9))], Fleet(2, None), TERMS, None, MONDAY)
+    assert (found.required_tasks, found.required_instances, found.peak_instances) == (9, None, None)
+    assert "assigner.advice.tasks_per_instance" in found.why
+    assert found.sums is not None
+    assert found.sums.needed_instance_hours is None
+
+
+def test_a_group_without_a_forecast_needs_in_each_hour_what_it_needs_now() -> None:
+    found = advise([need(9, hours(10, 11)), need(4, name="logs", tasks=4)], FLEET, TERMS, None, MONDAY)
+    assert found.required_tasks == 15
+    assert "of logs only the present need is known" in found.why
+
+
+def test_what_could_be_saved_is_a_sum_of_hours() -> None:
+    found = advise([need(9, hours(4, 6, 4))], FLEET, TERMS, None, MONDAY)
+    assert found.sums is not None
+    assert (found.sums.task_hours, found.sums.needed_task_hours) == (27, 14)
+    assert (found.sums.instance_hours, found.sums.needed_instance_hours) == (6, 4)
+
+
+def test_the_number_falls_late_and_to_the_most_of_that_time() -> None:
+    said: Advice | None = None
+    numbers = []
+    for hour, now in enumerate([10, 4, 5, 4, 4, 4, 4, 4, 4]):
+        said = advise([need(now)], FLEET, TERMS, said, MONDAY + hour * HOUR_MS)
+        numbers.append(said.required_tasks)
+    assert numbers == [10, 10, 10, 10, 10, 10, 10, 5, 5]
+
+
+def test_a_dip_is_forgotten_when_the_need_is_back() -> None:
+    said: Advice | None = None
+    for hour, now in enumerate([10, 4, 4, 4, 4, 10, 4, 4, 4]):
+        said = advise([need(now)], FLEET, TERMS, said, MONDAY + hour * HOUR_MS)
+    assert said is not None
+    assert said.required_tasks == 10
+    assert said.lower_since_ms == MONDAY + 6 * HOUR_MS
+
+
+def test_an_unknown_need_does_not_shrink_what_comes_after() -> None:
+    first = advise([need(10)], FLEET, TERMS, None, MONDAY)
+    blind = advise([need(None)], FLEET, TERMS, first, MONDAY + HOUR_MS)
+    again = advise([need(4)], FLEET, TERMS, blind, MONDAY + 2 * HOUR_MS)
+    assert blind.required_tasks is None
+    assert again.required_tasks == 10
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=40))
+def test_the_number_is_never_below_what_is_needed_and_never_turns_within_the_time(needs: list[int]) -> None:
+    said: Advice | None = None
+    numbers = []
+    for hour, now in enumerate(needs):
+        said = advise([need(now)], FLEET, TERMS, said, MONDAY + hour * HOUR_MS)
+        assert said.required_tasks is not None
+        assert said.required_tasks >= now
+        numbers.append(said.required_tasks)
+    falls = [n for n, (one, other) in enumerate(pairwise(numbers)) if other < one]
+    assert all(later - earlier >= 6 for earlier, later in pairwise(falls))
+
+
+@pytest.mark.parametrize(("tasks", "instances"), [(0, 1), (1, 1), (5, 1), (6, 2), (14, 3)])
+def test_instances_for_tasks(tasks: int, instances: int) -> None:
+    assert FLEET.needed(tasks) == instances

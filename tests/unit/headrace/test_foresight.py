@@ -1,0 +1,195 @@
+"""Forecast and advice of the leader, over a past that is given as values."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from assigner.advice.settings import AdviceSettings
+from assigner.planner import LoadPlanner
+from assigner.problem.loads import UNKNOWN_LOAD
+from assigner.problem.problem import Policy
+from assigner.what_if.document import Fallback
+from headrace.foresight.history import DAY, HOUR_MS, AskHour, PastHours
+from headrace.foresight.run import PART, ForesightThread
+from headrace.foresight.turn import NO_PAST, ForesightTurn, Means
+from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.errors import Unreachable
+from mirror.instance.loads.advice_store import AdviceStore
+from mirror.instance.loads.expectation import ExpectedLoads
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.load import PartitionLoad, TaskCapacity
+from mirror.model.topics import TopicPartition
+from tests.builders import SOURCE
+from tests.fakes.clock import ManualClock
+from tests.fakes.site import Site
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+NOW = 1_700_000_000_000 // HOUR_MS * HOUR_MS
+"""The clock of a site stands a little later."""
+CAPACITY = TaskCapacity(100, None, 100)
+Hour = Mapping[TopicPartition, PartitionLoad]
+
+
+def busy_at_noon(_: ClusterRef, hour_ms: int) -> Hour:
+    """Between 20 and 180 bytes/s in two partitions, the same every day."""
+    rate = 50 - 40 * math.cos(hour_ms / HOUR_MS % DAY / DAY * 2 * math.pi)
+    return {T0: PartitionLoad(rate, 1.0), T1: PartitionLoad(rate, 1.0)}
+
+
+def away(_: ClusterRef, hour_ms: int) -> Hour:
+    raise Unreachable(f"Pinot does not answer about {hour_ms}")
+
+
+def how(_: Sequence[Datastream]) -> Fallback:
+    return Fallback(CAPACITY, UNKNOWN_LOAD, Policy())
+
+
+@pytest.fixture
+def site() -> Site:
+    """A leader that has planned two partitions of 10 bytes/s each."""
+    one = Site(planner=LoadPlanner())
+    one.create()
+    rates = {T0: (10.0, 1.0), T1: (10.0, 1.0)}
+    MeasuredLoads(one.session).publish(
+        InstanceName("m"), {SOURCE: rates}, one.clock.now_ms(), {SOURCE: frozenset()}
+    )
+    one.client.post("/v1/rebalance", json={"datastream": "orders"})
+    one.tick()
+    return one
+
+
+def means_of(site: Site, ask: AskHour | None, **settings: float) -> Means:
+    wanted = AdviceSettings.model_validate({"tasks_per_instance": 1, **settings})
+    past = None if ask is None else PastHours(ask, wanted.history_days)
+    return Means(site.services, AdviceStore(site.session), ExpectedLoads(), wanted, how, past)
+
+
+def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
+    means = means_of(site, busy_at_noon)
+    advice = ForesightTurn(means).run()
+    assert advice.rises is not None
+    assert advice.rises.most_tasks == 2
+    assert "needs 2 tasks on 2 instances from" in advice.sentence
+    assert (advice.required_tasks, advice.required_instances, advice.why) == (1, 1, "")
+    (need,) = advice.groups
+    assert need.tried > 1_000
+    assert need.error is not None
+    assert need.error < 0.01
+    expectation = means.expected.of(SOURCE)
+    assert expectation is not None
+    assert len(expectation.hours) == 8
+    assert site.client.get("/v1/advice").json()["sentence"] == advice.sentence
+
+
+def test_pinot_away_leaves_the_present_need_and_the_reason(site: Site) -> None:
+    means = means_of(site, away)
+    advice = ForesightTurn(means).run()
+    assert (advice.required_tasks, advice.rises, advice.sums) == (1, None, None)
+    assert "Pinot does not say what was" in advice.why
+    expectation = means.expected.of(SOURCE)
+    assert expectation is not None
+    assert not expectation.hours
+    assert "Pinot does not say what was" in expectation.why
+
+
+def test_without_pinot_the_advice_knows_only_the_present_need(site: Site) -> None:
+    means = means_of(site, None)
+    advice = ForesightTurn(means).run()
+    assert advice.required_tasks == 1
+    assert NO_PAST in advice.why
+    assert means.expected.of(SOURCE) is None
+
+
+def test_a_history_of_a_day_forecasts_nothing(site: Site) -> None:
+    """A new topic, or a service that has just begun."""
+
+    def young(cluster: ClusterRef, hour_ms: int) -> Hour:
+        return busy_at_noon(cluster, hour_ms) if hour_ms >= NOW - DAY * HOUR_MS else {}
+
+    advice = ForesightTurn(means_of(site, young)).run()
+    assert "too few for a forecast" in advice.why
+    assert advice.required_tasks == 1
+
+
+def test_forecasts_that_were_far_off_change_no_plan(site: Site) -> None:
+    """Ten times more or less from day to day, without a rule."""
+
+    def wild(_: ClusterRef, hour_ms: int) -> Hour:
+        rate = 10.0 if random.Random(hour_ms).random() < 0.5 else 100.0
+        return {T0: PartitionLoad(rate), T1: PartitionLoad(rate)}
+
+    means = means_of(site, wild, largest_error=0.2)
+    ForesightTurn(means).run()
+    expectation = means.expected.of(SOURCE)
+    assert expectation is not None
+    assert not expectation.hours
+    assert "were off by" in expectation.why
+
+
+def test_a_group_that_nobody_has_measured_needs_an_unknown_number() -> None:
+    one = Site(planner=LoadPlanner())
+    one.create()
+    advice = ForesightTurn(means_of(one, None)).run()
+    assert (advice.required_tasks, advice.required_instances) == (None, None)
+    answer = one.client.get("/v1/advice").json()
+    assert answer["required_tasks"] is None
+    assert "none of its loads has been measured" in answer["why"]
+
+
+def test_before_the_first_computation_nothing_is_advised(site: Site) -> None:
+    answer = site.client.get("/v1/advice").json()
+    assert (answer["computed_ms"], answer["required_instances"]) == (None, None)
+    assert answer["why"]
+
+
+def test_an_hour_is_asked_for_once_and_a_silent_one_again_while_it_is_young() -> None:
+    asked: list[int] = []
+
+    def ask(cluster: ClusterRef, hour_ms: int) -> Hour:
+        asked.append((NOW - hour_ms) // HOUR_MS)
+        return {} if asked[-1] in (1, 30) else busy_at_noon(cluster, hour_ms)
+
+    past = PastHours(ask, 2)
+    assert len(past.of(SOURCE, NOW)) == 46
+    assert asked == list(range(1, 49))
+    asked.clear()
+    past.of(SOURCE, NOW + 1)
+    assert asked == [1]
+
+
+def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:
+    def ask(cluster: ClusterRef, hour_ms: int) -> Hour:
+        return busy_at_noon(cluster, hour_ms) if hour_ms >= NOW - 50 * HOUR_MS else away(cluster, hour_ms)
+
+    past = PastHours(ask, 14)
+    assert min(past.of(SOURCE, NOW)) == NOW - 50 * HOUR_MS
+    with pytest.raises(Unreachable):
+        PastHours(away, 14).of(SOURCE, NOW)
+
+
+def test_only_a_leader_computes_and_its_health_says_what_goes_wrong(site: Site) -> None:
+    clock, leads = ManualClock(), [False]
+    turn = ForesightTurn(means_of(site, None))
+    thread = ForesightThread(turn, lambda: leads[0], 3600, site.health, clock)
+    thread.look()
+    assert thread.advice is None
+    leads[0] = True
+    thread.look()
+    first = thread.advice
+    assert first is not None
+    assert site.health.conditions()[PART].sentence == first.sentence
+    thread.look()
+    assert thread.advice is first
+    clock.advance(3600)
+    site.session.is_up = False
+    thread.look()
+    assert not site.health.conditions()[PART].is_well
+    leads[0] = False
+    thread.look()
+    assert PART not in site.health.conditions()
+    assert thread.advice is None

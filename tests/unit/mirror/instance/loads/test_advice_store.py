@@ -1,0 +1,63 @@
+"""The advice in ZooKeeper, for every instance and the next leader."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from mirror.coordination.stores import znodes
+from mirror.instance.loads.advice_store import AdviceStore
+from mirror.model.identifiers import GroupName
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours
+from tests.fakes.node_store import FakeZooKeeper
+
+ADVICE = Advice(
+    computed_ms=5,
+    tasks=2,
+    instances=1,
+    required_tasks=3,
+    required_instances=None,
+    why="nobody says",
+    sentence="needs 3 tasks",
+    lower_since_ms=4,
+    lower_tasks=2,
+    rises=HourNeed(7, 3, 4),
+    peak=HourNeed(7, 3, 4),
+    sums=Hours(1, 2, 4, 1, None),
+    groups=(GroupNeed(GroupName("orders/é"), 2, 3, (HourNeed(7, 3, 4),), "", 9, 0.5, None),),
+)
+
+
+def test_what_one_leader_advised_the_next_finds() -> None:
+    server = FakeZooKeeper()
+    first = AdviceStore(server.session())
+    assert first.read() is None
+    first.put(ADVICE)
+    first.put(ADVICE)
+    assert AdviceStore(server.session()).read() == ADVICE
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"format": 2, "advice": asdict(ADVICE)},
+        {"format": 1},
+        {"format": 1, "advice": []},
+        {"format": 1, "advice": {**asdict(ADVICE), "tasks": "many"}},
+        {"format": 1, "advice": {**asdict(ADVICE), "groups": [None]}},
+    ],
+)
+def test_what_cannot_be_read_is_no_advice(document: dict[str, object]) -> None:
+    session = FakeZooKeeper().session()
+    session.create(znodes.ADVICE, znodes.encode_chunks(document)[0])
+    assert AdviceStore(session).read() is None
+    AdviceStore(session).put(ADVICE)
+    assert AdviceStore(session).read() == ADVICE
+
+
+def test_bytes_that_are_no_document_are_no_advice() -> None:
+    session = FakeZooKeeper().session()
+    session.create(znodes.ADVICE, b"\xff")
+    assert AdviceStore(session).read() is None

@@ -1,0 +1,109 @@
+"""What is expected of the hours ahead, as a planning counts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from assigner.planner import LoadPlanner
+from assigner.problem.problem import Policy
+from mirror.instance.loads.expectation import HOUR_MS, Expectation, ExpectedLoads, Loads, with_expected
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.topics import TopicPartition
+
+PLACES = tuple(TopicPartition("t", number) for number in range(8))
+NOON = 1_767_614_400_000
+CAPACITY = TaskCapacity(100, None, 100)
+
+
+def loads(rate: float, messages: float | None = None) -> dict[TopicPartition, PartitionLoad]:
+    return {place: PartitionLoad(rate, messages) for place in PLACES}
+
+
+def report(rate: float) -> LoadReport:
+    return LoadReport(loads(rate), "pinot", NOON)
+
+
+def planned(now: float, before: tuple[float, ...], expectation: Expectation | None, tasks: int) -> GroupPlan:
+    """As the leader plans in a group's turn, of eight equal partitions on this number of tasks."""
+    found = report(now)
+    recent: tuple[Loads, ...] = tuple(loads(one) for one in before)
+    if expectation is not None:
+        found, recent = with_expected(found, recent, expectation, NOON)
+    current = {place: TaskName(f"g-{number % tasks}") for number, place in enumerate(PLACES)}
+    request = PlanningRequest(
+        GroupName("g"), PLACES, found.loads, CAPACITY, TaskLimits(), current, recent=recent
+    )
+    return LoadPlanner(Policy()).plan(request)
+
+
+def expecting(*rates: float, imminent: int = 2, consent: int = 6) -> Expectation:
+    hours = {NOON + number * HOUR_MS: loads(rate) for number, rate in enumerate(rates)}
+    return Expectation(hours, imminent, consent)
+
+
+def test_no_task_is_given_up_that_the_hours_ahead_need() -> None:
+    before = (10.0, 10.0)
+    assert len(planned(10, before, None, 4).tasks) == 1
+    assert len(planned(10, before, expecting(10, 10, 10, 45), 4).tasks) == 4
+    assert len(planned(10, before, expecting(10, 10, 10, 10, 10, 10, 10, 45), 4).tasks) == 1
+
+
+def test_tasks_are_there_before_the_load() -> None:
+    assert len(planned(20, (20, 20), None, 2).tasks) == 2
+    assert len(planned(20, (20, 20), expecting(20, 45), 2).tasks) == 4
+    assert len(planned(20, (20, 20), expecting(20, 20, 20, 45), 2).tasks) == 2
+
+
+def test_a_spike_adds_no_task_that_is_not_forecast() -> None:
+    assert len(planned(45, (20, 20), expecting(20, 20), 2).tasks) == 2
+
+
+def test_a_forecast_that_is_too_low_takes_nothing_away() -> None:
+    """Wrong by ten times in the cheap direction: the present load counts."""
+    assert len(planned(45, (45, 45), expecting(4.5, 4.5, 4.5), 4).tasks) == 4
+
+
+def test_a_plan_says_that_it_counts_a_forecast_or_why_there_is_none() -> None:
+    found, _ = with_expected(report(10), (), expecting(20), NOON)
+    assert found.notes == ("planned by the forecast of the next hours: 2.00 times the present load",)
+    found, recent = with_expected(report(10), (loads(5),), Expectation({}, why="Pinot is away"), NOON)
+    assert found.notes == ("planned without a forecast: Pinot is away",)
+    assert (found.loads, recent) == (loads(10), (loads(5),))
+
+
+def test_a_forecast_of_hours_that_are_over_is_none() -> None:
+    found, _ = with_expected(report(10), (), expecting(45), NOON + HOUR_MS)
+    assert found.loads == loads(10)
+    assert found.notes == ("planned without a forecast: what was forecast is over",)
+
+
+def test_where_nothing_is_known_a_forecast_is_no_measurement() -> None:
+    blind = LoadReport({place: PartitionLoad(5, 5, LoadLevel.DEFAULT) for place in PLACES}, "pinot")
+    assert with_expected(blind, (), expecting(45), NOON) == (blind, ())
+
+
+def test_a_new_topic_stays_as_it_is_known() -> None:
+    new = TopicPartition("new", 0)
+    held = LoadReport({**loads(10), new: PartitionLoad(7)}, "pinot", NOON)
+    found, _ = with_expected(held, (), expecting(20), NOON)
+    assert found.loads[new] == PartitionLoad(7)
+
+
+@pytest.mark.parametrize("messages", [None, 3.0])
+def test_each_dimension_counts_by_itself(messages: float | None) -> None:
+    held = LoadReport({PLACES[0]: PartitionLoad(10, messages)}, "pinot", NOON)
+    hour = {PLACES[0]: PartitionLoad(5, 8.0)}
+    found, _ = with_expected(held, (), Expectation({NOON: hour}), NOON)
+    assert found.loads[PLACES[0]].bytes_per_second == 10
+    assert found.loads[PLACES[0]].messages_per_second == 8
+
+
+def test_what_is_expected_is_kept_by_cluster_until_it_is_forgotten() -> None:
+    board, cluster = ExpectedLoads(), ClusterRef("source")
+    assert board.of(cluster) is None
+    board.put(cluster, expecting(1))
+    assert board.of(cluster) == expecting(1)
+    board.forget()
+    assert board.of(cluster) is None
