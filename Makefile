@@ -76,6 +76,8 @@ lock: environment ## renew the hash-locked requirements and the sums of the serv
 	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra pinot";; all) extras="--extra all";; dev) extras="--extra all --group dev --group docs";; esac; \
 	  $(BIN)/uv pip compile pyproject.toml $$extras --universal --python-version 3.11 --generate-hashes \
 	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/$$set.txt || exit 1; done
+	@$(BIN)/uv pip compile --group superset --universal --python-version 3.11 --generate-hashes \
+	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/superset.txt
 	@$(BIN)/python -m stack.jars lock
 
 clean: ## remove what make has made, but not the data of a running stack

@@ -1,0 +1,50 @@
+"""The bundle for Superset, imported into a real one that asks a real Pinot."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from deploy.superset.bundle import files, main
+from pinot.partitions.rollups import HOUR_MS
+from pinot.tables import MIRROR_METRICS, PARTITION_METRICS
+from stack.pinot import PinotServer
+from tests.metrics_data import MetricsWorld, a_measurement, a_metric, fresh_name
+from tests.superset import Superset
+
+pytestmark = pytest.mark.servers
+
+HOUR: Final = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+
+
+def test_every_chart_has_something_to_show(
+    metrics_world: MetricsWorld, pinot_server: PinotServer, tmp_path: Path
+) -> None:
+    cluster = fresh_name("superset")
+    busy = [a_metric(cluster, "t", 0, HOUR + 60_000 * at, inflow_bytes_per_second=9e6) for at in range(3)]
+    calm = [a_metric(cluster, "t", 1, HOUR + 60_000 * at, inflow_bytes_per_second=1e6) for at in range(3)]
+    metrics_world.put(PARTITION_METRICS, busy + calm)
+    metrics_world.put(MIRROR_METRICS, [a_measurement("orders", cluster, 0, HOUR, 10, 0)])
+
+    superset = Superset(tmp_path)
+    packed = tmp_path / "headrace.zip"
+    main([str(packed)])
+    superset.take(packed)
+    superset.take(packed)  # what was imported before is replaced
+
+    start, end = (datetime.fromtimestamp(ms / 1000, UTC) for ms in (HOUR, HOUR + HOUR_MS))
+    answers = superset.answers(
+        f"pinot://{pinot_server.broker_address}/query/sql?controller=http://{pinot_server.controller_address}/",
+        f"{start:%Y-%m-%dT%H:%M:%S} : {end:%Y-%m-%dT%H:%M:%S}",
+    )
+    assert len(answers) == sum(path.startswith("charts/") for path in files())
+    for title, answer in answers.items():
+        assert answer["error"] is None, f"{title}: {answer}"
+        assert answer["rows"], title
+    first = answers["Busiest partitions"]["rows"][0]
+    assert (first["cluster"], first["kafka_partition"], first["samples"]) == (cluster, 0, 3)
+    (skewed,) = [one for one in answers["Skewed topics"]["rows"] if one["cluster"] == cluster]
+    assert (skewed["skew"], skewed["partitions"]) == (9 / 5, 2)

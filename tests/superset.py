@@ -1,0 +1,119 @@
+"""A Superset of its own for the tests of its bundle: packages by a lock, database in a folder of the test."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+_ROOT: Final = Path(__file__).parents[1]
+_LOCK: Final = _ROOT / "requirements" / "superset.txt"
+_CACHE: Final = _ROOT / ".cache" / "superset"
+_SECONDS: Final = 600
+_ADMIN: Final = "admin"
+
+# Runs within Superset: the questions of every chart of a dashboard, asked of the database at an address.
+_ASK: Final = """
+import json, sys
+from flask import g
+from superset.app import create_app
+application = create_app()
+with application.app_context():
+    from superset import db, security_manager
+    from superset.models.core import Database
+    from superset.models.slice import Slice
+    from superset.utils.date_parser import get_since_until
+    g.user = security_manager.find_user(sys.argv[1])
+    db.session.query(Database).one().set_sqlalchemy_uri(sys.argv[2])
+    db.session.commit()
+    since, until = get_since_until(time_range=sys.argv[3])
+    answers = {}
+    for chart in db.session.query(Slice).all():
+        form = chart.form_data
+        answer = chart.datasource.query({
+            "columns": form["groupby"], "metrics": form["metrics"], "is_timeseries": "x_axis" in form,
+            "granularity": chart.datasource.main_dttm_col, "from_dttm": since, "to_dttm": until,
+            "extras": {"time_grain_sqla": form.get("time_grain_sqla")}, "filter": [],
+            "row_limit": form["row_limit"], "order_desc": form.get("order_desc", True),
+        })
+        answers[chart.slice_name] = {
+            "error": answer.error_message, "sql": answer.query,
+            "rows": json.loads(answer.df.to_json(orient="records")),
+        }
+    print("ANSWERS" + json.dumps(answers))
+"""
+
+
+class Superset:
+    """A Superset with nothing in it and one administrator. `folder`: for its database."""
+
+    def __init__(self, folder: Path) -> None:
+        self._bin = _installed() / "bin"
+        settings = folder / "superset_config.py"
+        settings.write_text(
+            f"SECRET_KEY = {os.urandom(24).hex()!r}\n"
+            f"SQLALCHEMY_DATABASE_URI = {f'sqlite:///{folder}/superset.db'!r}\n",
+            encoding="utf-8",
+        )
+        self._environment = {
+            **os.environ,
+            "SUPERSET_CONFIG_PATH": str(settings),
+            "SUPERSET_HOME": str(folder),
+            "FLASK_APP": "superset",
+        }
+        self._run("superset", "db", "upgrade")
+        person = ("--firstname", "Ada", "--lastname", "Admin", "--email", "ada@example.org")
+        self._run("superset", "fab", "create-admin", "--username", _ADMIN, *person, "--password", _ADMIN)
+        self._run("superset", "init")
+
+    def take(self, bundle: Path) -> None:
+        """Import a bundle of dashboards."""
+        self._run("superset", "import-dashboards", "-p", str(bundle), "-u", _ADMIN)
+
+    def answers(self, database: str, period: str) -> Mapping[str, Any]:
+        """What each chart shows, by its name: `error`, `sql`, `rows`. `database`: its SQLAlchemy address;
+        `period`: as "2026-01-01T00:00:00 : 2026-01-02T00:00:00"."""
+        said = self._run("python", "-c", _ASK, _ADMIN, database, period)
+        (line,) = [line for line in said.splitlines() if line.startswith("ANSWERS")]
+        found: Mapping[str, Any] = json.loads(line.removeprefix("ANSWERS"))
+        return found
+
+    def _run(self, program: str, *arguments: str) -> str:
+        done = subprocess.run(
+            [str(self._bin / program), *arguments],
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def _installed() -> Path:
+    """A virtual environment with what the lock names, made once; two that ask at once wait for each other."""
+    digest = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:16]
+    folder = _CACHE / digest
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            _quietly(sys.executable, "-m", "venv", "--without-pip", str(folder))
+            pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin/python"))
+            _quietly(*pip, "install", "--no-deps", "--no-compile", "--require-hashes", "-r", str(_LOCK))
+            (folder / "complete").touch()
+    return folder
+
+
+def _quietly(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    assert done.returncode == 0, done.stdout + done.stderr
