@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
-import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import nbformat
 import pytest
 
 from mirror.adapters.system_clock import SystemClock
@@ -17,14 +13,12 @@ from pinot.client import PinotClient
 from pinot.tables import PARTITION_METRICS, PartitionMetric
 from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name, pinot_settings
-from tests.patience import PATIENCE_SECONDS
+from tests.notebooks import NOTEBOOKS, executed, outputs_of
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
-NOTEBOOK: Final = Path(__file__).parents[3] / "notebooks/01-from-load-to-plan.ipynb"
 MINUTE_MS: Final = 60_000
-READ: Final[Callable[..., Any]] = nbformat.read
 RATES: Final = (4000.0, 900.0, 500.0, 500.0, 100.0, 0.0)
 """Bytes per second by partition: one that no task can hold, a few, and a silent one."""
 
@@ -70,40 +64,14 @@ def config(pinot_server: PinotServer, tmp_path: Path) -> Path:
     return file
 
 
-def executed(environment: dict[str, str]) -> list[Any]:
-    """The notebook's cells after a run in a kernel of its own. Raises CellExecutionError with the trace."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the client's own libraries; the kernel is another process
-        from nbclient import NotebookClient
-
-        notebook = READ(NOTEBOOK, as_version=4)
-        plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
-        NotebookClient(notebook, timeout=int(PATIENCE_SECONDS), kernel_name="python3").execute(
-            env=plain | environment
-        )
-    return list(notebook.cells)
-
-
-def outputs_of(cells: Sequence[Any], kind: str) -> list[str]:
-    """Every output of a MIME type, and what was printed for `text/plain`."""
-    found = []
-    for cell in cells:
-        for output in cell.get("outputs", ()):
-            if kind == "text/plain" and output["output_type"] == "stream":
-                found.append(output["text"])
-            elif kind in output.get("data", {}):
-                found.append(output["data"][kind])
-    return found
-
-
 def test_the_notebook_shows_the_loads_the_plan_and_a_picture_of_both(recorded: str, config: Path) -> None:
     cells = executed(
+        NOTEBOOKS / "01-from-load-to-plan.ipynb",
         {
             "HEADRACE_CONFIG": str(config),
             "NOTEBOOK_CLUSTER": recorded,
             "NOTEBOOK_WINDOW_SECONDS": "600",
-            "PYTHONPATH": str(NOTEBOOK.parents[1]),
-        }
+        },
     )
     loads, plan, tasks, *_ = outputs_of(cells, "text/plain")
     rates = [float(rate) for rate in re.findall(r"orders\s+\d+\s+([\d.]+)", loads)]
@@ -115,8 +83,3 @@ def test_the_notebook_shows_the_loads_the_plan_and_a_picture_of_both(recorded: s
     assert len(outputs_of(cells, "image/png")) == 1
     (ratio,) = re.findall(r"max/mean ([\d.]+)", "".join(outputs_of(cells, "text/plain")))
     assert float(ratio) == pytest.approx(2.0, abs=0.01)
-
-
-def test_the_notebook_is_kept_without_outputs() -> None:
-    cells = READ(NOTEBOOK, as_version=4).cells
-    assert [cell.outputs for cell in cells if cell.cell_type == "code" and cell.outputs] == []

@@ -1,0 +1,68 @@
+"""The notebooks that need no server run as they are kept, on data that the repository has."""
+
+from __future__ import annotations
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.notebooks import NOTEBOOKS, cells_of, executed, outputs_of
+
+
+def printed(name: str, environment: dict[str, str] | None = None) -> tuple[str, int]:
+    """Everything that the notebook wrote, and the number of its pictures."""
+    cells = executed(NOTEBOOKS / name, environment or {})
+    return "\n".join(outputs_of(cells, "text/plain")), len(outputs_of(cells, "image/png"))
+
+
+def test_averages_of_cruise_control_mislead_and_growth_does_not() -> None:
+    text, pictures = printed("02-cruise-control-samples.ipynb")
+    (sampled,) = re.findall(r"sampled: median error ([\d.]+)%", text)
+    (growth, worst) = re.findall(r"growth: median error ([\d.]+)%, worst ([\d.]+)%", text)[0]
+    assert float(sampled) > 40
+    assert float(growth) < 0.2
+    assert float(worst) < 2
+    assert pictures == 1
+
+
+def test_skew_of_topics_is_measured_in_a_history_of_ones_own(tmp_path: Path) -> None:
+    history = tmp_path / "loads.csv"
+    with history.open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(("topic", "partition", "bytes_per_second"))
+        rows.writerows([("even", number, 100) for number in range(4)])
+        rows.writerows([("hot", 0, 3000), ("hot", 1, 0), ("silent", 0, 0)])
+    text, pictures = printed(
+        "03-skew-of-topics.ipynb", {"NOTEBOOK_LOADS": str(history), "NOTEBOOK_USABLE": "1000"}
+    )
+    assert re.search(r"even +4 +400 +1\.0+ +0\.25 +0\.0+ +0\.1\b", text)
+    assert re.search(r"hot +2 +3000 +2\.0+ +1\.0+ +0\.5 +3\.0", text)
+    assert re.search(r"hot +\d+ +[\d.]+ +3\.0+ +1\b", text), "one partition that no task can hold"
+    assert pictures == 1
+
+
+def test_skew_is_shown_without_a_history() -> None:
+    text, _ = printed("03-skew-of-topics.ipynb")
+    assert "90 partitions of 4 topics" in text
+
+
+def test_a_plan_reaches_its_bounds_and_a_forged_one_is_refused() -> None:
+    text, pictures = printed("04-plan-and-proof.ipynb")
+    assert "gap: 0 tasks" in text
+    (moved, bound) = re.findall(r"repair +\d+ +\d+ +([\d.]+) +([\d.]+)", text)[0]
+    assert 0 < float(bound) <= float(moved) <= 1.3 * float(bound)
+    assert "the plan is not published" in text
+    assert pictures == 1
+
+
+@pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_notebooks_are_numbered_and_kept_without_outputs(notebook: Path) -> None:
+    assert re.match(r"\d\d-[a-z-]+$", notebook.stem)
+    assert [cell.outputs for cell in cells_of(notebook) if cell.cell_type == "code" and cell.outputs] == []
+
+
+def test_the_numbers_of_notebooks_leave_no_gap() -> None:
+    numbers = [int(path.stem[:2]) for path in sorted(NOTEBOOKS.glob("*.ipynb"))]
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -1,0 +1,51 @@
+"""The notebooks of the repository, run in kernels of their own."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+
+from tests.patience import PATIENCE_SECONDS
+
+NOTEBOOKS: Final = Path(__file__).parents[1] / "notebooks"
+READ: Final[Callable[..., Any]] = nbformat.read
+
+
+def cells_of(notebook: Path) -> list[Any]:
+    """The cells as they are kept."""
+    return list(READ(notebook, as_version=4).cells)
+
+
+def executed(notebook: Path, environment: Mapping[str, str]) -> list[Any]:
+    """The cells after a run in the folder of the notebooks, with these variables and no settings of the
+    machine. Raises CellExecutionError with the trace."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the client's own libraries; the kernel is another process
+        from nbclient import NotebookClient
+
+        found = READ(notebook, as_version=4)
+        plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+        NotebookClient(
+            found,
+            timeout=int(PATIENCE_SECONDS),
+            kernel_name="python3",
+            resources={"metadata": {"path": str(NOTEBOOKS)}},
+        ).execute(env=plain | {"PYTHONPATH": str(NOTEBOOKS.parent)} | dict(environment))
+    return list(found.cells)
+
+
+def outputs_of(cells: Sequence[Any], kind: str) -> list[str]:
+    """Every output of a MIME type, and what was printed for `text/plain`."""
+    found = []
+    for cell in cells:
+        for output in cell.get("outputs", ()):
+            if kind == "text/plain" and output["output_type"] == "stream":
+                found.append(output["text"])
+            elif kind in output.get("data", {}):
+                found.append(output["data"][kind])
+    return found
