@@ -1,4 +1,7 @@
-"""A browser for the tests of a module, and a page of its own for each test."""
+"""A browser for the tests of a module, and a page of its own for each test.
+
+Tests with a browser run in a thread of their own (`own_thread`), with their set-up and their end.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.chromium import WIDE, running_chromium
+from tests.browser.own_thread import in_browser_thread
 from tests.browser.served import served
 
 OpenPage = Callable[..., Page]
@@ -20,12 +25,23 @@ PATIENCE_MS = float(os.environ.get("BROWSER_PATIENCE_MS", "120000"))
 expect.set_options(timeout=PATIENCE_MS)
 
 
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Runs what asks for the browser in the browser's thread; None: pytest runs it as always."""
+    if "chromium" not in getattr(item, "fixturenames", ()):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    in_browser_thread(lambda: runtestprotocol(item, nextitem=nextitem))
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """A browser, until its module ends: while it runs, playwright's event loop counts as the thread's own,
-    and `asyncio.run` of any test that comes after in this process would be refused."""
-    with running_chromium() as browser:
-        yield browser
+    """A browser, until its module ends. It is closed in its thread also where a run is broken off, which ends
+    the fixtures in the main thread."""
+    running = ExitStack()
+    yield in_browser_thread(lambda: running.enter_context(running_chromium()))
+    in_browser_thread(running.close)
 
 
 @pytest.fixture
