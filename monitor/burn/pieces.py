@@ -13,8 +13,12 @@ _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
 """A window begins up to a part of its length too early, at a whole step."""
-_SHORT_STEP_MS: Final = 10_000
-"""One for which a minute would be more than that begins up to so much too late: its alert ends in time."""
+_SEEN_AFTER_MS: Final = 20_000
+"""One for which a minute would be more than that begins so much later than its length says, so that its alert
+is over within that length after its cause: the last bad report comes up to 5 s after the cause has ended, and
+the next look, with its answer, up to 15 s after the window has left it behind."""
+_MOST_OF_IT: Final = 4
+"""But by no more than this part of it."""
 
 
 class Piece(NamedTuple):
@@ -33,10 +37,9 @@ class Piece(NamedTuple):
 def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
     """What a window that ends now consists of, oldest first. Only the last piece is not a whole step, and
     the first one of a short window."""
-    length_ms = seconds * 1_000
-    begin_ms = now_ms - length_ms
-    first = _first_step(length_ms)
-    at_ms = begin_ms // first * first if first else -(-begin_ms // _SHORT_STEP_MS) * _SHORT_STEP_MS
+    first = _first_step(seconds * 1_000)
+    begin_ms = now_ms - _least_ms(seconds)
+    at_ms = begin_ms // first * first if first else begin_ms
     found = []
     while at_ms < now_ms:
         steps = (step for step in _STEPS_MS if at_ms % step == 0 and at_ms + step <= now_ms)
@@ -45,6 +48,11 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
         found.append(Piece(at_ms, until_ms))
         at_ms = until_ms
     return tuple(found)
+
+
+def looked_at_seconds(seconds: int) -> float:
+    """How much of the past a window of that length looks at; a long one up to a part of it more."""
+    return _least_ms(seconds) / 1_000
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
@@ -57,6 +65,11 @@ def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
         for step in _STEPS_MS
         if step < _HOUR_MS
     }
+
+
+def _least_ms(seconds: int) -> int:
+    length_ms = seconds * 1_000
+    return length_ms if _first_step(length_ms) else length_ms - min(_SEEN_AFTER_MS, length_ms // _MOST_OF_IT)
 
 
 def _first_step(length_ms: int) -> int | None:

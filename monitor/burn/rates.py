@@ -15,6 +15,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.datastreams.objectives.objective import Objective
+from monitor.burn.pieces import looked_at_seconds
 from monitor.burn.tally import Tally, bad_share
 
 DAY_SECONDS: Final = 86_400
@@ -156,7 +157,7 @@ def judge_budget(
         tally = tallies.get(seconds)
         if tally is None:
             return None
-        return bad_share(tally, seconds, minimum_records) / objective.budget
+        return bad_share(tally, looked_at_seconds(seconds), minimum_records) / objective.budget
 
     days = min(objective.period_days, most_days)
     whole = rate(days * DAY_SECONDS)

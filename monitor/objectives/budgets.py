@@ -24,8 +24,8 @@ QUESTIONS_OF_A_TURN: Final = 20
 _EVERY_SECONDS: Final = 30.0
 """Between two looks, once all of the past is known: the shortest windows are some minutes."""
 
-_FIRING_SECONDS: Final = 10.0
-"""While something burns too fast: its end is to be seen soon."""
+_BURNING_SECONDS: Final = 10.0
+"""While something burns so fast that an alert of it would last: its end is to be seen soon."""
 
 _AWAY_SECONDS: Final = 60.0
 """Until a look after one that failed: an answer that does not come may have been waited for for long."""
@@ -54,8 +54,8 @@ class Budgets:
         be read is not known, and raises nothing."""
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
-        is_firing = any(one.firing for budgets in self._found.values() for one in budgets)
-        usual = _FIRING_SECONDS if is_firing else _EVERY_SECONDS
+        is_burning = any(one.lasting for budgets in self._found.values() for one in budgets)
+        usual = _BURNING_SECONDS if is_burning else _EVERY_SECONDS
         rest = _AWAY_SECONDS if self._history.problem else usual
         is_due = self._looked is None or now - self._looked >= rest
         may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mirror.errors import Unreachable
@@ -15,7 +16,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS, percentile_ms
 from mirror.model.topics import TopicSelection
-from monitor.burn.pieces import Piece, pieces_of
+from monitor.burn.pieces import Piece, looked_at_seconds, pieces_of
 from monitor.burn.rates import DAY_SECONDS, Budget, judge_budget, read_rule
 from monitor.burn.tally import NOTHING, Tally, bad_share, late_records
 from monitor.latency import Source, Subject
@@ -50,15 +51,16 @@ class Recorded:
         self.asked: Counter[Piece] = Counter()
         self.is_away = False
 
+    def within(self, piece: Piece) -> tuple[int, int, float]:
+        found = [one for at_ms, one in self.minutes.items() if piece.since_ms < at_ms <= piece.until_ms]
+        on_time, late, stale = zip(*found, strict=True) if found else ((), (), ())
+        return sum(on_time), sum(late), float(sum(stale))
+
     def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
         if self.is_away:
             raise Unreachable("away")
         self.asked[piece] += 1
-        good = late = 0
-        stale = 0.0
-        for at_ms, (on_time, too_late, silent) in self.minutes.items():
-            if piece.since_ms < at_ms <= piece.until_ms:
-                good, late, stale = good + on_time, late + too_late, stale + silent
+        good, late, stale = self.within(piece)
         return TopicSums(
             [(*SOURCE, "t")] if self.minutes else [],
             [good + late] if self.minutes else [],
@@ -75,9 +77,10 @@ def test_pieces_are_the_window_without_a_gap_and_whole_steps_but_for_the_last(
     assert pieces[-1].until_ms == now_ms
     assert all(one.until_ms == other.since_ms for one, other in pairwise(pieces))
     early, is_short = now_ms - seconds * 1_000 - pieces[0].since_ms, seconds * 1_000 < 24 * MINUTE_MS
-    assert (-10_000 < early <= 0) if is_short else (0 <= early < seconds * 1_000 / 24)
+    assert (early == -min(20_000, seconds * 250)) if is_short else (0 <= early < seconds * 1_000 / 24)
+    assert now_ms - pieces[0].since_ms >= looked_at_seconds(seconds) * 1_000
     if is_short:
-        assert pieces[0].since_ms % 10_000 == 0
+        assert now_ms - pieces[0].since_ms == looked_at_seconds(seconds) * 1_000
         assert pieces[0].until_ms - pieces[0].since_ms <= MINUTE_MS
     for since_ms, until_ms in pieces[1:-1] if is_short else pieces[:-1]:
         assert (until_ms - since_ms) in (MINUTE_MS, 10 * MINUTE_MS, 60 * MINUTE_MS, 1_440 * MINUTE_MS)
@@ -159,6 +162,39 @@ def test_an_alert_of_two_windows_ends_after_the_short_one(
     assert firing() <= {"1 over 3 d"}
 
 
+@settings(max_examples=25)
+@given(
+    st.sampled_from([99.0, 99.5, 99.9]),
+    st.integers(110, 140),
+    st.integers(0, 4_999),
+    st.integers(0, 3_000),
+    st.sampled_from([(0, 500, 5.0), (0, 0, 5.0)]),
+)
+def test_an_alert_is_over_within_its_short_window_after_its_cause_however_looks_and_reports_fall(
+    target: float, reports: int, phase_ms: int, turn_ms: int, report: tuple[int, int, float]
+) -> None:
+    """Lanes report every 5 s, the monitor begins a turn 10 s after the one before has ended."""
+    recorded, clock = Recorded(), ManualClock()
+    clock.advance((BEGIN_MS - clock.now_ms()) / 1_000)
+    subject = replace(SUBJECT, objectives=(Objective(1_000, target, period_days=7),))
+    cause_ends_ms = BEGIN_MS + reports * 5_000
+    for number in range(1, reports + 100):
+        until_ms = BEGIN_MS + number * 5_000 + phase_ms
+        was_bad = until_ms - 5_000 < cause_ends_ms
+        recorded.minutes[until_ms] = report if was_bad else (500, 0, 0.0)
+    budgets = Budgets(recorded, clock, RULES[:1], 100, 30)
+    was_firing, ended_ms = False, 0
+    while clock.now_ms() < cause_ends_ms + 400_000:
+        (budget,) = budgets.judge({ORDERS: subject})[ORDERS]
+        lasts = bool(budget.lasting if was_firing else budget.firing)
+        if was_firing and not lasts:
+            ended_ms = clock.now_ms() + turn_ms
+        was_firing = lasts
+        clock.advance(10.0 + turn_ms / 1_000)
+    assert ended_ms, "it has fired, and is over"
+    assert cause_ends_ms + 220_000 < ended_ms <= cause_ends_ms + 300_000
+
+
 def test_silence_is_an_alert_when_it_has_used_up_what_the_rule_allows() -> None:
     """Everything is late: 200 times the rate of the budget, so 14.4 of an hour is reached in 5 minutes."""
     recorded, clock = Recorded(), ManualClock()
@@ -189,13 +225,14 @@ def test_what_a_window_has_is_the_sum_of_what_was_measured_in_it(
     for _ in range(len(history) + 2):
         past.refresh(now_ms, wanted, WINDOWS, 10_000)
         for seconds in WINDOWS:
-            first = pieces_of(now_ms, seconds)[0].since_ms
-            found = [minute for at, minute in recorded.minutes.items() if first < at <= now_ms]
+            pieces = pieces_of(now_ms, seconds)
+            found = [recorded.within(piece) for piece in pieces]
             total = past.totals(one)[seconds]
             assert total is not None
+            stale = sum(min(one[2], each.length_ms / 1_000) for one, each in zip(found, pieces, strict=True))
             assert total.records == sum(good + late for good, late, _ in found)
             assert total.late == pytest.approx(sum(late for _, late, _ in found))
-            assert total.stale_seconds == pytest.approx(sum(silent for *_, silent in found))
+            assert total.stale_seconds == pytest.approx(stale)
         now_ms += MINUTE_MS
     assert max(recorded.asked.values()) <= 2, "what stays as it is is asked for once, after it was new"
 

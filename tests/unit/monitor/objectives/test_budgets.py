@@ -1,0 +1,48 @@
+"""When error budgets are looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.identifiers import DatastreamName
+from mirror.model.topics import TopicSelection
+from monitor.burn.pieces import Piece
+from monitor.burn.rates import read_rule
+from monitor.latency import Source, Subject
+from monitor.objectives.budgets import Budgets
+from monitor.objectives.past import TopicSums
+from tests.fakes.clock import ManualClock
+
+SOURCE, ORDERS = Source("orders", "east"), DatastreamName("orders")
+SUBJECT = Subject(None, SOURCE, TopicSelection("t"), objectives=(Objective(1_000, 99.0, period_days=1),))
+RULE = read_rule("10 over 1 h and 5 m")
+
+
+class Constant:
+    """As much is late in every piece. Satisfies `monitor.objectives.past.Past`."""
+
+    def __init__(self, late_share: float) -> None:
+        self._late = 1_000 * late_share
+        self.questions = 0
+
+    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+        self.questions += 1
+        late, nothing = ({age: [one] for age in milliseconds} for one in (self._late, 0.0))
+        return TopicSums([(*SOURCE, "t")], [1_000], late, nothing)
+
+
+def looks_again(late_share: float, after_seconds: float) -> bool:
+    past, clock = Constant(late_share), ManualClock()
+    budgets = Budgets(past, clock, [RULE], 100, 30)
+    budgets.judge({ORDERS: SUBJECT})
+    before = past.questions
+    clock.advance(after_seconds)
+    budgets.judge({ORDERS: SUBJECT})
+    return past.questions > before
+
+
+def test_it_looks_more_often_while_an_alert_of_what_burns_would_last() -> None:
+    """At a target of 99 % a share of 0.1 is the rule's rate, and an alert lasts down to 0.075 of it."""
+    assert [looks_again(share, 10.0) for share in (0.0, 0.07, 0.08, 0.2)] == [False, False, True, True]
+    assert all(looks_again(share, 30.0) for share in (0.0, 0.07, 0.08, 0.2))
