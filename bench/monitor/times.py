@@ -1,10 +1,12 @@
-"""From a breach to the rebalance that ends it; from a burning error budget to its alert and its end.
+"""From a breach to its rebalance, from a burning budget to its alert and end, from an alarm to the loss.
 
 An instance that judges itself, two brokers, ZooKeeper, Pinot and a receiver of alerts on one machine. A hot
 partition: two that carry 70 % of what a task may copy each lie in one task; placement counts with what the
 mirror itself measures (`load_provider = "self"`). A breach begins when p99 of what arrived in the last five
 seconds, by a consumer of the copy, is above the objective, and is over when it is not. A burning budget: one
-partition gets twice what its task may copy, which no placement helps. `BENCH_CASES`: default, fastest, burn.
+partition gets twice what its task may copy, which no placement helps. A loss: the source keeps records for two
+minutes and one partition gets four times what its task may copy; it is lost when the log begins behind the
+checkpoint that is stored. `BENCH_CASES`: default, fastest, burn, loss.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ _FASTEST: Final[Mapping[str, str]] = {
 }
 _ONE_RULE: Final = {"HEADRACE_MONITOR__BURN_RATES": '["14.4 over 1 h and 5 m"]'}
 _BURNING: Final = "HeadraceErrorBudgetBurning"
+_LOSING: Final = "HeadraceDataLossAhead"
+_KEPT: Final = {"retention_ms": "120000", "segment_ms": "1000"}
 _BUDGET: Final = {"milliseconds": OBJECTIVE_MS, "target_percent": 99.5}
 
 
@@ -39,6 +43,9 @@ def main() -> None:
     if chosen("burn"):
         with judged(_ONE_RULE, [_BUDGET]) as site:
             _burning(site)
+    if chosen("loss"):
+        with judged({}, [], **_KEPT) as site:
+            _losing(site)
 
 
 def _hot_partition(name: str, site: Judged) -> None:
@@ -73,3 +80,14 @@ def _burning(site: Judged) -> None:
     print(f"  breach to called                  {called - breach:7.1f}")
     print(f"  the breach lasts for              {ended - breach:7.1f}")
     print(f"  end of the breach to resolved     {over - ended:7.1f}", flush=True)
+
+
+def _losing(site: Judged) -> None:
+    site.write({})
+    time.sleep(_CALM_SECONDS)
+    began = site.write({0: LIMIT * 4.0})
+    called = site.until(lambda: site.is_called(_LOSING), "somebody is called")
+    lost = site.until(lambda: site.has_lost(0), "a record is lost")
+    print("retention 2 min, four times what a task may copy, default settings (seconds)")
+    print(f"  traffic begins to called          {called - began:7.1f}")
+    print(f"  called to the first loss          {lost - called:7.1f}", flush=True)

@@ -80,11 +80,16 @@ class Started:
     instances: dict[str, RunningInstance]
 
 
-def started(stack: ExitStack, names: Sequence[str], settings: Mapping[str, str]) -> Started:
-    """ZooKeeper, two brokers and the instances, with these settings beside their addresses; all end with the
-    stack."""
+def started(
+    stack: ExitStack,
+    names: Sequence[str],
+    settings: Mapping[str, str],
+    properties: Mapping[str, object] | None = None,
+) -> Started:
+    """ZooKeeper, two brokers with these properties and the instances, with these settings beside their
+    addresses; all end with the stack."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-    pair = stack.enter_context(clusters(quick_start=True))
+    pair = stack.enter_context(clusters(quick_start=True, properties=properties))
     zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
     zookeeper.start()
     stack.callback(zookeeper.stop)

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
+from confluent_kafka import Consumer, TopicPartition
+
 from bench.coordination.rig.service import started
 from bench.monitor.rig.arrivals import Arrivals
 from stack.pinot import PinotPorts, PinotServer
@@ -30,6 +32,8 @@ OBJECTIVE_MS: Final = 1_500
 LIGHT: Final = 2_000.0
 _PATIENCE_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.1
+_SOON: Final = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.ms": 500}
+"""Brokers look for what is to be deleted every five minutes otherwise."""
 
 
 class Judged:
@@ -41,11 +45,13 @@ class Judged:
         called: CheckingAlertmanager,
         traffic: Traffic,
         arrivals: Arrivals,
+        source: Consumer,
         name: str,
     ) -> None:
         self.instance = instance
         self.arrivals = arrivals
         self.name = name
+        self._source = source
         self._called = called
         self._traffic = traffic
 
@@ -89,6 +95,13 @@ class Judged:
         ]
         return bool(states) and (states[-1] if resolved else True)
 
+    def has_lost(self, partition: int) -> bool:
+        """Whether the source has deleted what was not copied, by the checkpoint that is stored."""
+        place = TopicPartition(self.name, partition)
+        begin, _ = self._source.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
+        rows = self.instance.rest.get(f"/v1/datastreams/{self.name}/progress")
+        return any(row["partition"] == partition and (row["next_offset"] or 0) < begin for row in rows)
+
     def until(self, is_so: Callable[[], bool], what: str) -> float:
         """The moment at which it is."""
         wait_until(is_so, _PATIENCE_SECONDS, what, interval_seconds=_LOOK_SECONDS)
@@ -100,18 +113,19 @@ def _now() -> str:
 
 
 @contextmanager
-def judged(settings: Mapping[str, str], objectives: list[dict[str, Any]]) -> Iterator[Judged]:
-    """Everything that is not in the settings is as it comes; it ends with the context."""
+def judged(settings: Mapping[str, str], objectives: list[dict[str, Any]], **topic: str) -> Iterator[Judged]:
+    """Everything that is not in the settings is as it comes; it ends with the context. `topic`: settings of
+    the source's topic, with underscores for dots."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pinot = PinotServer("pinot", folder / "pinot", PinotPorts.free(), jvm=Jvm(heap_mib=1024))
         pinot.start()
         stack.callback(pinot.kill)
         called = stack.enter_context(CheckingAlertmanager())
-        site = started(stack, (), {})
+        site = started(stack, (), {}, _SOON)
         source, target, name = site.pair.source.address, site.pair.target.address, f"load-{uuid4().hex[:8]}"
         apply_tables(pinot, target)
-        make_topic(source, name, PARTITIONS)
+        make_topic(source, name, PARTITIONS, **topic)
         environment = {
             "HEADRACE_ZOOKEEPER__SERVERS": site.zookeeper.address,
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": source,
@@ -135,7 +149,9 @@ def judged(settings: Mapping[str, str], objectives: list[dict[str, Any]]) -> Ite
         stack.callback(traffic.stop)
         thread.start()
         arrivals = stack.enter_context(Arrivals(target, f"copy.{name}", PARTITIONS))
-        yield Judged(instance, called, traffic, arrivals, name)
+        looking = Consumer({"bootstrap.servers": source, "group.id": uuid4().hex})
+        stack.callback(looking.close)
+        yield Judged(instance, called, traffic, arrivals, looking, name)
 
 
 def _create(instance: RunningInstance, name: str, objectives: list[dict[str, Any]]) -> None:

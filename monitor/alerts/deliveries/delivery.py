@@ -1,4 +1,8 @@
-"""The thread of one receiver: it may be away, frozen or slow, and nobody else waits for it."""
+"""The thread of one receiver: it may be away, frozen or slow, and nobody else waits for it.
+
+What no turn of the monitor has confirmed for as long as a lease lasts is told to nobody: another monitor may
+judge by then, and have told the end of it. So a monitor that was frozen tells nothing of before.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, reason_of
 from mirror.ports import Clock
 from monitor.alerts.alert import Notice
@@ -44,6 +49,7 @@ class Delivery:
         self._metrics = metrics
         self._changed = threading.Condition()
         self._is_stopping = False
+        self._offered_at = -NEVER
         self._trouble = ""
         self._thread = threading.Thread(target=self._run, name=f"alerts to {name}", daemon=True)
         metrics.watch(name, self._waiting)
@@ -63,7 +69,8 @@ class Delivery:
     def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice]) -> None:
         """Everything that fires now, and what has ended. Returns at once."""
         with self._changed:
-            dropped = self._outbox.offer(firing, ended, self._clock.monotonic())
+            self._offered_at = self._clock.monotonic()
+            dropped = self._outbox.offer(firing, ended, self._offered_at)
             self._changed.notify()
         if dropped:
             _log.error("no room for alerts", receiver=self.name, alerts=dropped)
@@ -87,10 +94,11 @@ class Delivery:
         with self._changed:
             while True:
                 now = self._clock.monotonic()
-                notices = self._outbox.take(now, is_last=self._is_stopping)
+                is_confirmed = now - self._offered_at < LEASE_SECONDS
+                notices = self._outbox.take(now, is_last=self._is_stopping) if is_confirmed else ()
                 if notices or self._is_stopping:
                     return notices
-                next_at = self._outbox.next_at()
+                next_at = self._outbox.next_at() if is_confirmed else NEVER
                 self._changed.wait(None if next_at == NEVER else min(next_at - now, _LONGEST_WAIT_SECONDS))
 
     def _attempt(self, notices: Sequence[Notice]) -> None:

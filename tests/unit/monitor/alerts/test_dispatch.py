@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from mirror.adapters.system_clock import SystemClock
+from mirror.coordination.acting.state import LEASE_SECONDS
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
@@ -187,6 +188,24 @@ def test_the_end_of_the_monitor_tries_what_waits_and_ends_no_alert() -> None:
         rig.judged(orders=LATE)
     assert receiver.heard() == [("orders", True)]
     rig.dispatch.stop(PATIENCE_SECONDS)
+
+
+def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobody() -> None:
+    """A monitor that was frozen does not know what the next one has told meanwhile."""
+    clock, receiver = ManualClock(), Memory()
+    rig = Rig(clock, receiver)
+    rig.judged(orders=WELL, clicks=LATE)
+    rig.judged(orders=LATE, clicks=WELL)
+    clock.advance(LEASE_SECONDS)
+    rig.dispatch.start()
+    rig.dispatch.stop(PATIENCE_SECONDS)
+    assert receiver.messages == []
+    rig = Rig(clock, receiver)
+    rig.judged(orders=LATE)
+    clock.advance(LEASE_SECONDS - 1.0)
+    rig.dispatch.start()
+    rig.dispatch.stop(PATIENCE_SECONDS)
+    assert receiver.heard() == [("orders", True)]
 
 
 def test_the_end_of_the_monitor_waits_for_nobody_who_is_frozen() -> None:
