@@ -107,7 +107,8 @@ def build_instance(
     """The control process. Raises ConfigError."""
     for key in ("destination_cluster", "metrics_cluster"):
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
-    clock, health, inbox, memory = SystemClock(), Health(), queue.SimpleQueue[object](), LoadMemory()
+    clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
+    memory = LoadMemory(settings.mirror.leader.scale_in_after_hours * 3_600)
     directory = ClusterDirectory(settings.clusters)
     session = _session(settings.zookeeper, lambda: follower)  # which is made below
     membership, definitions = Membership(session), DefinitionStore(session)

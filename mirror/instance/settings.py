@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
+from mirror.instance.loads.observations import NEWEST
 from mirror.model.load import MOST_TASKS
 from mirror.options import Seconds, Settings
 
@@ -49,6 +50,9 @@ class LeaderSettings(Settings):
     replan_interval_seconds: Seconds = 600.0
     """How often loads are observed and every datastream is planned by them; what is placed stays as
     far as it can. The first such plan follows the third observation."""
+    scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
+    """For how long an observed load keeps the tasks that it needed: they are given up when nothing that was
+    observed within this time needs them. At least three intervals of replanning."""
     tick_interval_seconds: Seconds = 1.0
     """How often the leader looks at the world when nothing wakes it."""
     discovery_interval_seconds: Seconds = 3.0
@@ -63,6 +67,15 @@ class LeaderSettings(Settings):
     """No topic at a destination is made or grown larger; what a source has beyond is not copied."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Of topics created at the destination; -1 means the destination's default."""
+
+    @model_validator(mode="after")
+    def _remembers_enough(self) -> LeaderSettings:
+        if self.scale_in_after_hours * 3_600 < NEWEST * self.replan_interval_seconds:
+            raise ValueError(
+                f"scale_in_after_hours of {self.scale_in_after_hours:g} forgets before {NEWEST} observations "
+                f"are made, one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
+            )
+        return self
 
 
 class OwnerQuotaSettings(Settings):

@@ -1,8 +1,8 @@
 """What partitions carried earlier, as far as planning needs it: in the memory of the leader.
 
 Of each source cluster the newest observations are kept, so that a spike can be told from a load that
-lasts, and beside them the heaviest of each quarter of the last day, so that the night does not forget
-what the day needs.
+lasts, and beside them the heaviest of each quarter of the last day (or of what is set to be remembered), so
+that the night does not forget what the day needs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NEWEST: Final = 3
 """Observations that are kept whatever they say, the last one included."""
 
 DAY_SECONDS: Final = 86_400.0
-_QUARTER_SECONDS: Final = DAY_SECONDS / 4
+_QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
@@ -72,10 +72,11 @@ class LoadMemory:
     """Written by one thread; times are those of one monotonic clock.
 
     `newest`: the newest loads that anybody was given, also those that are no observation. `expected`: those
-    of the hours ahead.
+    of the hours ahead. `remembered_seconds`: how long an observation counts, at most a day.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, remembered_seconds: float = DAY_SECONDS) -> None:
+        self._remembered_seconds = remembered_seconds
         self.newest = NewestLoads()
         self.expected = ExpectedLoads()
         self._kept: dict[ClusterRef, tuple[Observation, ...]] = {}
@@ -98,20 +99,20 @@ class LoadMemory:
         loads = Snapshot(report.loads, kept[-1].loads if kept else None)
         if not loads:
             return False
-        kept = tuple(one for one in kept if one.at_seconds >= now_seconds - DAY_SECONDS)
+        kept = tuple(one for one in kept if one.at_seconds >= now_seconds - self._remembered_seconds)
         every = (*kept, Observation(now_seconds, measured, loads))
         heaviest: dict[int, Observation] = {}
         for one in every[:-NEWEST]:
-            quarter = int(one.at_seconds // _QUARTER_SECONDS)
+            quarter = int(one.at_seconds * _QUARTERS // self._remembered_seconds)
             if quarter not in heaviest or one.loads.total > heaviest[quarter].loads.total:
                 heaviest[quarter] = one
         self._kept[cluster] = (*heaviest.values(), *every[-NEWEST:])
         return True
 
     def before(self, cluster: ClusterRef, now_seconds: float) -> tuple[Snapshot, ...]:
-        """What was observed in the day before now, oldest first."""
+        """What was observed before now and still counts, oldest first."""
         return tuple(
             one.loads
             for one in self._kept.get(cluster, ())
-            if now_seconds - DAY_SECONDS <= one.at_seconds < now_seconds
+            if now_seconds - self._remembered_seconds <= one.at_seconds < now_seconds
         )

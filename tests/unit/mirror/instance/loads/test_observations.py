@@ -77,3 +77,17 @@ def test_what_is_older_than_a_day_is_forgotten() -> None:
     memory.note(SOURCE, a_report(1.0), 0.0)
     assert totals(memory, DAY_SECONDS) == [1.0]
     assert totals(memory, DAY_SECONDS + 1) == []
+
+
+def test_a_shorter_memory_forgets_sooner_and_keeps_the_heaviest_of_its_quarters() -> None:
+    memory = LoadMemory(400.0)
+    for number in range(60):
+        memory.note(SOURCE, a_report(1000.0 if number == 5 else float(number)), number * 10.0)
+    assert 1000.0 not in totals(memory, 600.0)
+    assert totals(memory, 600.0)[-NEWEST:] == [57.0, 58.0, 59.0]
+    assert len(totals(memory, 600.0)) <= NEWEST + 5
+    memory.note(SOURCE, a_report(1000.0), 600.0)
+    for number in range(61, 65):
+        memory.note(SOURCE, a_report(1.0), number * 10.0)
+    assert 1000.0 in totals(memory, 1_000.0)
+    assert 1000.0 not in totals(memory, 1_000.1)
