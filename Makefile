@@ -66,6 +66,9 @@ wheel: setup ## build into dist/ a wheel with the compiled data plane, and a pur
 docs: environment ## build the documentation into site/, strictly
 	@$(BIN)/headrace config reference > docs/configuration.md
 	@$(BIN)/headrace config reference --rest > docs/rest.md
+	@$(BIN)/headrace config reference --metrics > docs/metrics.md
+	@$(BIN)/headrace config reference --cli > docs/cli.md
+	@$(BIN)/headrace config reference --errors > docs/errors.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
 docs-serve: docs ## look at the documentation in a browser

@@ -15,7 +15,7 @@ from mirror.errors import HeadraceError, IllegalTransition, KeyReused, RefusedFi
 
 _log = structlog.get_logger(__name__)
 _EXCEPTION: Final = "com.linkedin.restli.server.RestLiServiceException"
-_STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
+STATUS: Final[Mapping[type[HeadraceError], HTTPStatus]] = {
     RefusedFields: HTTPStatus.BAD_REQUEST,
     IllegalTransition: HTTPStatus.METHOD_NOT_ALLOWED,
     KeyReused: HTTPStatus.CONFLICT,
@@ -57,7 +57,7 @@ def restli_status_of(error: HeadraceError) -> HTTPStatus:
     """The HTTP status of an error on Brooklin's paths."""
     if isinstance(error, RoutingRefusal | BrooklinRefusal):
         return error.status
-    return next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), status_of(error))
+    return next((STATUS[kind] for kind in type(error).__mro__ if kind in STATUS), status_of(error))
 
 
 def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:

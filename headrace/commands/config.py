@@ -67,24 +67,35 @@ def example() -> None:
 
 @app.command()
 def reference(
-    rest: Annotated[bool, typer.Option("--rest", help="of the REST interface instead")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="of what Prometheus scrapes instead")] = False,
+    context: typer.Context,
+    rest: Annotated[bool, typer.Option("--rest", help="Of the REST interface instead.")] = False,
+    metrics: Annotated[bool, typer.Option("--metrics", help="Of what Prometheus scrapes instead.")] = False,
+    commands: Annotated[bool, typer.Option("--cli", help="Of every command instead.")] = False,
+    errors: Annotated[bool, typer.Option("--errors", help="Of every error instead.")] = False,
 ) -> None:
-    """Every key with its default and meaning, as Markdown."""
-    if metrics:
-        from headrace.reference.of_metrics import metrics_reference
-
-        print_text(metrics_reference().rstrip())
-        return
+    """Print the reference of every setting, with its default and meaning, as Markdown."""
     if rest:
         from api.app import described_app
         from api.openapi.reference import rest_reference
 
-        print_text(rest_reference(described_app().openapi()).rstrip())
-        return
-    from headrace.reference.of_settings import settings_reference
+        text = rest_reference(described_app().openapi())
+    elif metrics:
+        from headrace.reference.of_metrics import metrics_reference
 
-    print_text(settings_reference())
+        text = metrics_reference()
+    elif commands:
+        from headrace.reference.of_commands import commands_reference
+
+        text = commands_reference(context)
+    elif errors:
+        from headrace.reference.of_errors import errors_reference
+
+        text = errors_reference()
+    else:
+        from headrace.reference.of_settings import settings_reference
+
+        text = settings_reference() + "\n"
+    print_text(text.removesuffix("\n"))
 
 
 def _flat(value: object, prefix: str = "") -> list[tuple[str, object]]:
