@@ -57,6 +57,15 @@ def test_a_plan_reaches_its_bounds_and_a_forged_one_is_refused() -> None:
     assert pictures == 1
 
 
+def test_a_forecast_takes_fewer_task_hours_than_the_last_days_maximum() -> None:
+    text, pictures = printed("05-forecast.ipynb")
+    (covered,) = re.findall(r"168 hours: (\d+)% at or below", text)
+    assert int(covered) >= 85
+    hours = dict(re.findall(r"by the (forecast|last day's maximum|peak of all weeks) +(\d+)", text))
+    assert int(hours["forecast"]) < int(hours["last day's maximum"]) < int(hours["peak of all weeks"])
+    assert pictures == 1
+
+
 @pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_are_numbered_and_kept_without_outputs(notebook: Path) -> None:
     assert re.match(r"\d\d-[a-z-]+$", notebook.stem)

@@ -53,5 +53,5 @@ def test_nobody_below_an_owner_changes_anything(
     who: Principal, action: Action, owners: frozenset[str]
 ) -> None:
     viewer = replace(who, role=Role.VIEWER)
-    is_reading = action in (Action.READ, Action.HEALTH, Action.METRICS)
+    is_reading = action in (Action.READ, Action.HEALTH, Action.METRICS, Action.PAGES)
     assert bool(reason_against(viewer, action, owners)) == (not is_reading)
