@@ -4,9 +4,9 @@ An instance that judges itself, two brokers, ZooKeeper, Pinot and a receiver of 
 partition: two that carry 70 % of what a task may copy each lie in one task; placement counts with what the
 mirror itself measures (`load_provider = "self"`). A breach begins when p99 of what arrived in the last five
 seconds, by a consumer of the copy, is above the objective, and is over when it is not. A burning budget: one
-partition gets twice what its task may copy, which no placement helps. A loss: the source keeps records for two
-minutes and one partition gets four times what its task may copy; it is lost when the log begins behind the
-checkpoint that is stored. `BENCH_CASES`: default, fastest, burn, loss.
+partition gets twice what its task may copy, which no placement helps. A loss: the source keeps records for
+two minutes and one partition gets four times what its task may copy; it is lost when the log begins behind
+the checkpoint that is stored. `BENCH_CASES`: default, fastest, burn, loss.
 """
 
 from __future__ import annotations
