@@ -326,6 +326,8 @@ def _look_at_the_loads(asked: Asked, leader: str) -> None:
     (cluster,) = everything["clusters"]
     assert (cluster["cluster"], cluster["partitions"]) == ("source", PARTITIONS)
     assert cluster["known"] + cluster["unknown"] == PARTITIONS
+    advice = asked.ask("GET", "/v1/advice").json()
+    assert advice["why"] or advice["computed_ms"] is not None, "what is not known is said"
 
 
 def _translate(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:
