@@ -12,7 +12,11 @@ import pytest
 import typer
 
 import api
+import assigner
+import mirror
 import monitor
+import pinot
+import pmp
 from headrace.__main__ import app
 from headrace.errors import exit_code_of
 from headrace.reference.of_commands import commands_of, commands_reference
@@ -57,7 +61,7 @@ def subclasses(kind: type) -> set[type]:
 
 
 def test_every_error_of_the_wings_is_on_the_page() -> None:
-    for wing in (api, monitor):
+    for wing in (api, assigner, mirror, monitor, pinot, pmp):
         for module in pkgutil.walk_packages(wing.__path__, f"{wing.__name__}."):
             importlib.import_module(module.name)
     known = {*subclasses(HeadraceError), HeadraceError, *subclasses(StackError), StackError}
