@@ -55,6 +55,11 @@ def test_a_section_has_every_option_that_help_shows(path: str, headrace: Headrac
     assert options <= set(re.findall(r"--[a-z][a-z-]+", text))
 
 
+def test_a_group_that_takes_options_has_a_section_before_its_commands() -> None:
+    assert PATHS.index("headrace monitor") + 1 == PATHS.index("headrace monitor advise")
+    assert "headrace stack" not in PATHS
+
+
 def subclasses(kind: type) -> set[type]:
     below: set[type] = set(kind.__subclasses__())
     return below.union(*map(subclasses, below))
