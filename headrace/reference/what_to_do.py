@@ -84,6 +84,9 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "PlanRejected": "Report it with the plan: it was not published, and the one in force stays.",
     "Busy": "Wait for `Retry-After` seconds and ask again.",
     "TooOften": "Ask more seldom, or raise `[api.limits]`.",
+    "HistoryUnavailable": (
+        "Configure `[pinot]`, install its extra, and make the tables with `headrace pinot apply`."
+    ),
     "LoadUnavailable": (
         "Bring the load provider back (`/v1/loads` says what is known); placement stays as it is meanwhile."
     ),
