@@ -27,6 +27,7 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
+from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.lease import Lease
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
@@ -40,6 +41,7 @@ from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
+_COSTS_SECONDS: Final = 60.0
 _RESTS: Final = 4
 """After a look at the definitions, times as long as it took until the next: where they change all the time,
 most of the interpreter is left for REST."""
@@ -57,6 +59,7 @@ class SharedState:
     plans: PlanStore
     measured: MeasuredLoads
     troubles: TroubleStore
+    costs: CostStore
 
 
 class PlanExecutor:
@@ -79,6 +82,7 @@ class PlanExecutor:
         self._wake = wake
         self._rates_due = 0.0
         self._has_shared = False
+        self._costs_due: float | None = None
         self._troubles: Mapping[GroupName, str] = {}
         self._definitions = DefinitionCache(shared.definitions, wake)
         self.reset()
@@ -200,6 +204,19 @@ class PlanExecutor:
         if rates or self._has_shared:
             self._shared.measured.publish(me.name, rates, self._clock.now_ms(), behind)
         self._has_shared = bool(rates)
+        self._share_costs(me, now)
+
+    def _share_costs(self, me: LiveInstance, now: float) -> None:
+        """Say what copying has cost here, after having taken up what was said before a restart."""
+        book = self._supervisor.costs
+        if self._costs_due is None:
+            book.restore(self._shared.costs.of(me.name))
+            self._costs_due = now + _COSTS_SECONDS
+        if now >= self._costs_due:
+            self._costs_due = now + _COSTS_SECONDS
+            book.trim(self._clock.now_ms())
+            if book.hours:
+                self._shared.costs.put(me.name, book.hours)
 
     def _note_plan(self) -> None:
         """Called by a watch, from any thread."""
