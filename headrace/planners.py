@@ -12,6 +12,7 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
+from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.world_view import Planning
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport, TaskCapacity
@@ -79,7 +80,9 @@ def choose_planning(
     provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_planner(settings),
-        provider=PatientLoads(provider, background_calls),
+        provider=PatientLoads(
+            LoadsWithBacklog(provider, measured.waiting, leader.catch_up_seconds), background_calls
+        ),
         capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
         rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
