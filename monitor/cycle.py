@@ -225,9 +225,22 @@ class Ended(Enum):
     OUSTED = "another monitor judges"
 
 
+class Standstills(Protocol):
+    """Whether the process has stood still, see `monitor.alerts.deliveries.standstill`."""
+
+    def count(self) -> int:
+        """How often, so far."""
+        ...
+
+    def settle(self, count: int) -> None:
+        """This monitor still judges, as was asked when it had stood still so often."""
+        ...
+
+
 class MonitorLoop:
     """Turns at an interval until it is stopped; a turn that fails is told and tried again. `is_shut_out`:
-    whether another monitor has judged meanwhile, so that what is known here may not be true any more."""
+    whether another monitor has judged meanwhile, so that what is known here may not be true any more.
+    `standstills`: what hears that this one still judges."""
 
     def __init__(
         self,
@@ -235,11 +248,13 @@ class MonitorLoop:
         interval_seconds: float,
         listeners: Sequence[Listener] = (),
         is_shut_out: Callable[[], bool] = lambda: False,
+        standstills: Standstills | None = None,
     ) -> None:
         self._cycle = cycle
         self._interval = interval_seconds
         self._listeners = listeners
         self._is_shut_out = is_shut_out
+        self._standstills = standstills
         self._stopping = threading.Event()
         self._told: dict[DatastreamName, tuple[str, str]] = {}
 
@@ -253,7 +268,7 @@ class MonitorLoop:
             try:
                 if self._cycle.is_judged_elsewhere():
                     return Ended.LEFT
-                if other := self._cycle.held_by():
+                if other := self._held_by():
                     _log.warning("another monitor judges from now on", monitor=other)
                     return Ended.OUSTED
                 movements = self._cycle.movements()
@@ -271,6 +286,14 @@ class MonitorLoop:
             for listener in self._listeners:
                 listener.judged(findings, movements)
         return Ended.STOPPED
+
+    def _held_by(self) -> str:
+        """Which other monitor judges. Where none does, this one does since before it was asked."""
+        seen = self._standstills.count() if self._standstills is not None else 0
+        other = self._cycle.held_by()
+        if not other and self._standstills is not None:
+            self._standstills.settle(seen)
+        return other
 
     def stop(self) -> None:
         """End the loop soon. May be called from a signal handler."""

@@ -21,6 +21,7 @@ from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
 from monitor.adapters.breaches import MOST, from_answers, known_past
 from monitor.adapters.lane_answers import evidence_of
+from monitor.adapters.leases import judged_between
 from monitor.adapters.subjects import subject_of
 from monitor.causes.evidence import Evidence
 from monitor.latency import Source, Subject
@@ -80,15 +81,17 @@ class RestService:
             answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
         except NotFound:
             return Hold("", None)
-        self._lease, found = answer["lease"], answer["monitor"]
+        before, self._lease, found = self._lease, answer["lease"], answer["monitor"]
         acts = tuple(Act(DatastreamName(one["datastream"]), one["asked_ms"]) for one in found["acts"])
         switch = found["acting"]
         off = "" if switch["is_on"] else switch["reason"] or f"by {switch['requested_by']}"
-        return Hold("" if self._lease else found["holder"], Record(off, acts, found["waiting"] or ""))
+        other = judged_between(before, self._lease) if self._lease else found["holder"]
+        return Hold(other, Record(off, acts, found["waiting"] or ""))
 
     def release(self) -> None:
         """Let another monitor judge at once."""
         if self._lease:
+            self._lease = ""
             self._rest.delete("/v1/monitor/lease", holder=self._holder)
 
     def evidence(self, subject: Subject) -> Evidence:

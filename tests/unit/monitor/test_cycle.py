@@ -472,6 +472,27 @@ def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
     assert not rig.world.asked
 
 
+def test_a_turn_that_still_judges_settles_the_standstills_before_it(rig: Rig) -> None:
+    class Standstills:
+        def __init__(self) -> None:
+            self.settled: list[int] = []
+
+        def count(self) -> int:
+            return 7
+
+        def settle(self, count: int) -> None:
+            self.settled.append(count)
+            loop.stop()
+
+    standstills = Standstills()
+    loop = MonitorLoop(rig.cycle, 0.001, standstills=standstills)
+    assert loop.run() is Ended.STOPPED
+    assert standstills.settled == [7]
+    rig.world.other = "b at host:1"
+    assert MonitorLoop(rig.cycle, 0.001, standstills=standstills).run() is Ended.OUSTED
+    assert standstills.settled == [7]
+
+
 def test_the_loop_ends_where_the_service_judges_itself(rig: Rig) -> None:
     rig.world.judges_itself = True
     assert MonitorLoop(rig.cycle, 0.01).run() is Ended.LEFT

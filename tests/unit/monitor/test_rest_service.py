@@ -112,6 +112,18 @@ def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> No
     assert (line["requested_by"], line["reason"]) == ("monitor", "a breach")
 
 
+def test_a_lease_that_was_anothers_meanwhile_is_not_gone_on_with(site: Site, service: Service) -> None:
+    """What the other one has told and written is not known here, also when it has ended."""
+    assert [service.hold().other for _ in range(2)] == ["", ""]
+    ours = site.client.get("/v1/monitor").json()["holder"]
+    site.client.delete("/v1/monitor/lease", params={"holder": ours})
+    site.client.put("/v1/monitor/lease", json={"holder": "another"})
+    site.client.delete("/v1/monitor/lease", params={"holder": "another"})
+    assert service.hold().other == "another one, between two turns of this one"
+    service.release()
+    assert service.hold().other == ""
+
+
 def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) -> None:
     site.create()
     blind = service.preview_rebalance(ORDERS)
