@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import structlog
 
 from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
+from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.capacity.in_force import CapacityBook
+from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.world_view import Planning
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import Freshness, LoadReport, TaskCapacity
 from mirror.model.topics import TopicPartition
-from mirror.ports import LoadProvider, Planner
+from mirror.ports import LoadProvider, NodeStore, Planner
 
 _log = structlog.get_logger(__name__)
 
@@ -55,13 +60,16 @@ def choose_provider(
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
-    """What a task may carry."""
-    leader = settings.mirror.leader
-    return TaskCapacity(
-        bytes_per_second=leader.task_capacity_bytes_per_second,
-        messages_per_second=leader.task_capacity_messages_per_second,
-        utilisation_percent=leader.task_utilisation_percent,
-    )
+    """What a task of which nothing is learned may carry."""
+    return settings.mirror.leader.task_capacity
+
+
+def capacity_book(
+    settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
+) -> CapacityBook:
+    """Which capacity the tasks of each group are planned with."""
+    terms = settings.mirror.leader.capacity_terms
+    return CapacityBook(CostStore(nodes), lambda _: terms, assessments, SystemClock())
 
 
 def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:
@@ -79,7 +87,9 @@ def choose_planning(
     provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_planner(settings),
-        provider=PatientLoads(provider, background_calls),
+        provider=PatientLoads(
+            LoadsWithBacklog(provider, measured.waiting, leader.catch_up_seconds), background_calls
+        ),
         capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
         rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),

@@ -55,6 +55,7 @@ from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
+from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -114,7 +115,7 @@ def build_instance(
     session = _session(settings.zookeeper, lambda: follower)  # which is made below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
-    requests, events, measured = RequestQueue(session), EventLog(session), MeasuredLoads(session)
+    requests, events = RequestQueue(session), EventLog(session)
     worker = settings.mirror.worker
     supervisor = Supervisor(
         spawn=worker_spawner(config, name),
@@ -127,7 +128,7 @@ def build_instance(
         identity=Identity(
             name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
         ),
-        shared=SharedState(membership, definitions, plans, measured, TroubleStore(session)),
+        shared=_shared_state(session, membership, definitions, plans),
         supervisor=supervisor,
         lease=Lease(session),
         clock=clock,
@@ -153,6 +154,13 @@ def build_instance(
     services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     return BuiltInstance(instance, services, event_topic, foresight)
+
+
+def _shared_state(
+    session: ZooKeeper, membership: Membership, definitions: DefinitionStore, plans: PlanStore
+) -> SharedState:
+    measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
+    return SharedState(membership, definitions, plans, measured, troubles, costs)
 
 
 def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:

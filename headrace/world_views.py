@@ -8,7 +8,7 @@ from typing import Final
 
 from headrace.clusters.directory import ClusterDirectory
 from headrace.clusters.own_topics import own_topics
-from headrace.planners import choose_planning
+from headrace.planners import capacity_book, choose_planning
 from headrace.settings import HeadraceSettings
 from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
@@ -115,4 +115,6 @@ class WorldViews:
         judgement: Judgement,
     ) -> WorldView:
         planning = choose_planning(self.settings, MeasuredLoads(self.nodes), background_calls)
-        return WorldView(stores, replace(planning, memory=memory), topic_discovery, SystemClock(), judgement)
+        capacities = capacity_book(self.settings, self.nodes, stores.assessments.all)
+        planning = replace(planning, memory=memory, capacities=capacities)
+        return WorldView(stores, planning, topic_discovery, SystemClock(), judgement)

@@ -20,11 +20,13 @@ from mirror.model.sizing.advice import Advice
 from mirror.ports import Clock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from api.services import Services
     from assigner.what_if.document import Fallback
+    from mirror.instance.loads.assessments import Assessment
     from mirror.model.datastreams.datastream import Datastream
+    from mirror.model.identifiers import GroupName
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
@@ -111,7 +113,14 @@ def build_foresight(
     advice = settings.assigner.advice
     has_past = settings.mirror.leader.load_provider == "pinot"
     turn = ForesightTurn(
-        Means(services, store, expected, advice, _how(settings), _past(settings) if has_past else None)
+        Means(
+            services,
+            store,
+            expected,
+            advice,
+            _how(settings, services.assessments),
+            _past(settings) if has_past else None,
+        )
     )
     return ForesightThread(
         turn, lambda: services.status.is_leading, advice.interval_seconds, health, services.clock
@@ -124,18 +133,18 @@ def _past(settings: HeadraceSettings) -> PastHours:
     return PastHours(rolled_up_hours_of(settings), settings.assigner.advice.history_days)
 
 
-def _how(settings: HeadraceSettings) -> Callable[[Sequence[Datastream]], Fallback]:
-    """By the settings of the leader."""
+def _how(
+    settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
+) -> Callable[[Sequence[Datastream]], Fallback]:
+    """By the capacity of the last planning, and the settings of the leader."""
 
-    def how(_: Sequence[Datastream]) -> Fallback:
+    def how(members: Sequence[Datastream]) -> Fallback:
         from assigner.what_if.document import Fallback
-        from mirror.model.load import TaskCapacity
 
-        leader = settings.mirror.leader
-        capacity = TaskCapacity(
-            leader.task_capacity_bytes_per_second,
-            leader.task_capacity_messages_per_second,
-            leader.task_utilisation_percent,
+        group = members[0].group
+        found = assessments().get(group)
+        capacity = (
+            found.capacity.capacity if found and found.capacity else settings.mirror.leader.task_capacity
         )
         return Fallback(capacity, settings.assigner.unknown_load(), settings.assigner.policy())
 

@@ -59,6 +59,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
         "Read the present version, look at what somebody else has changed, and send your change again."
     ),
     "SessionLost": "Look at ZooKeeper and at pauses of the process; the instance joins again by itself.",
+    "LeaseOver": "Look at pauses of the control process; it starts another worker process by itself.",
     "Fenced": (
         "Let one copy of a state, or one service, run. In a service nothing is to be done: a newer "
         "owner copies on."

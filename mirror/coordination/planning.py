@@ -29,6 +29,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
+from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 
@@ -70,7 +71,7 @@ class World:
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
     other datastream names keep their tasks. `is_recovered`: the plan was put together again, because the
     one in force cannot be read: one is published whether it differs or not. `last`: what earlier decisions
-    remembered, by group. `awaited`: groups whose loads are on their way.
+    remembered, by group. `awaited`: groups whose loads are on their way. `capacities`: of tasks.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -91,6 +92,7 @@ class World:
     is_recovered: bool = False
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
     awaited: frozenset[GroupName] = frozenset()
+    capacities: Mapping[GroupName, CapacityInUse] = field(default_factory=dict)
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
@@ -127,8 +129,8 @@ class Decision:
 
     `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
     identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
-    answers. `loads`: what the planned groups were planned by. `last`: what the next decision must know of
-    this one and those before, `World.last`.
+    answers. `loads`, `capacities`: what the planned groups were planned by. `last`: what the next decision
+    must know of this one and those before, `World.last`.
     """
 
     plan: Plan | None
@@ -139,6 +141,7 @@ class Decision:
     impossible: Mapping[str, Exception] = field(default_factory=dict)
     postponed: frozenset[str] = frozenset()
     loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
+    capacities: Mapping[GroupName, CapacityInUse] = field(default_factory=dict)
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
 
     @property
@@ -359,12 +362,12 @@ def planning_request(
         is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group)))
         if _is_blind(world, group):
             asked, is_too_few = [], is_too_few and group not in world.awaited
-    report = world.loads.get(group)
+    report, own = world.loads.get(group), world.capacities.get(group)
     return PlanningRequest(
         group=group,
         partitions=tuple(sorted(planned if wanted is None else wanted)),
         loads=report.loads if report else {},
-        capacity=capacity,
+        capacity=own.capacity if own else capacity,
         limits=limits,
         current={
             partition: placement.task

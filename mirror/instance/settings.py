@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from mirror.instance.loads.observations import NEWEST
-from mirror.model.load import MOST_TASKS
+from mirror.model.load import MOST_TASKS, TaskCapacity
+from mirror.model.sizing.capacity import LARGEST_CAPACITY, CapacityTerms
+from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.options import Seconds, Settings
 
 
@@ -41,8 +43,13 @@ class LeaderSettings(Settings):
     load_provider: Literal["self", "pinot", "none"] = "self"
     """Where loads come from: the mirror's own counts, Pinot (samples of Cruise Control or of the sampler), or
     nowhere."""
-    task_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0)
-    """What one task bears."""
+    task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
+        "learned"
+    )
+    """What one task bears: a number, or `learned`: of each datastream what one core was seen to copy of it.
+    A datastream can say a number of its own."""
+    unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
+    """What one task is taken to bear of a datastream for as long as nothing is learned of it."""
     task_capacity_messages_per_second: int | None = Field(default=None, gt=0)
     """What one task bears; unset means that only bytes count."""
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
@@ -61,12 +68,33 @@ class LeaderSettings(Settings):
     """An instance that is back within this time (a restart) gets its former tasks; 0 means never."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Tasks move between instances when one carries more than this many times the mean for its weight."""
+    catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
+    """In which time what is late is to be copied, beside what arrives: the backlog divided by it counts as
+    load. A datastream may choose another one (metadata `headrace-catch-up-seconds`)."""
     patience_seconds: Seconds = 2.0
     """How long a look at the world waits for a slow cluster or load provider; its answer counts later."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)
     """No topic at a destination is made or grown larger; what a source has beyond is not copied."""
     replication_factor: int = Field(default=-1, ge=-1)
     """Of topics created at the destination; -1 means the destination's default."""
+
+    @property
+    def capacity_terms(self) -> CapacityTerms:
+        """Of datastreams that say nothing else."""
+        number = self.task_capacity_bytes_per_second
+        return CapacityTerms(
+            bytes_per_second=None if number == "learned" else number,
+            unlearned_bytes_per_second=self.unlearned_capacity_bytes_per_second,
+            messages_per_second=self.task_capacity_messages_per_second,
+            utilisation_percent=self.task_utilisation_percent,
+        )
+
+    @property
+    def task_capacity(self) -> TaskCapacity:
+        """Of a task of which nothing is learned."""
+        terms = self.capacity_terms
+        number = terms.bytes_per_second or terms.unlearned_bytes_per_second
+        return TaskCapacity(number, terms.messages_per_second, terms.utilisation_percent)
 
     @model_validator(mode="after")
     def _remembers_enough(self) -> LeaderSettings:

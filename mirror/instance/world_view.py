@@ -22,6 +22,7 @@ from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reas
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
@@ -37,6 +38,7 @@ from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, TaskCapacity
 from mirror.model.plan import Move, Plan
+from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
@@ -72,7 +74,8 @@ Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
 @dataclass(frozen=True)
 class Planning:
     """How tasks are decided. `interval_seconds`: between observations of the loads. `freshness`: how new
-    those of a cluster are; None where there is no provider."""
+    those of a cluster are; None where there is no provider. `capacities`: of groups; None: all have
+    `capacity`."""
 
     planner: Planner
     provider: LoadProvider
@@ -81,6 +84,7 @@ class Planning:
     rules: TaskPlacementRules = _RULES
     memory: LoadMemory = field(default_factory=LoadMemory)
     freshness: AskFreshness | None = None
+    capacities: CapacityBook | None = None
 
 
 @dataclass(frozen=True)
@@ -196,11 +200,23 @@ class WorldView:
         loads, recent = self._looking_ahead(world, loads, recent)
         postponed = self._postponed(world, awaited)
         requests = tuple(one for one in world.requests if one.identity not in postponed)
-        world = _with(world, loads=loads, recent=recent, requests=requests, awaited=awaited)
+        world = _with(
+            world,
+            loads=loads,
+            recent=recent,
+            requests=requests,
+            awaited=awaited,
+            capacities=self._capacities(world),
+        )
         decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
-        return replace(decision, postponed=postponed)
+        return replace(decision, postponed=postponed, capacities=world.capacities)
+
+    def _capacities(self, world: World) -> Mapping[GroupName, CapacityInUse]:
+        """Of the groups that are planned."""
+        book = self._planning.capacities
+        return book.of({one: world.groups[one] for one in groups_to_plan(world)}) if book else {}
 
     def _looking_ahead(
         self,
@@ -250,6 +266,8 @@ class WorldView:
             self._next_turn = now + self._planning.interval_seconds
             self._observed, self._waiting = {}, []
             self._tries = dict.fromkeys({one.source for one in world.datastreams}, _TRIES)
+            if self._planning.capacities is not None:
+                self._planning.capacities.tidy()
         for source in sorted(self._tries):
             self._observe(source, world, now)
         due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]

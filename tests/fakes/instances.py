@@ -21,6 +21,8 @@ from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.background_calls import BackgroundCalls
+from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
@@ -42,6 +44,7 @@ from mirror.model.load import TaskCapacity
 from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
+from mirror.model.sizing.capacity import CapacityTerms
 from mirror.ports import Clock, LoadProvider, Planner
 from tests.builders import OPEN_CLUSTERS
 from tests.fakes.clock import ManualClock
@@ -144,6 +147,7 @@ class FollowerRig:
             self.plans,
             MeasuredLoads(self.session),
             TroubleStore(self.session),
+            CostStore(self.session),
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),
@@ -205,6 +209,8 @@ class LeaderRig:
         health: Health | None = None,
         freshness: AskFreshness | None = None,
         task_bytes_per_second: int = 100,
+        *,
+        terms: CapacityTerms | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.told: list[PlacementEvent] = []
@@ -230,6 +236,7 @@ class LeaderRig:
             TaskCapacity(task_bytes_per_second),
             memory=self.memory,
             freshness=freshness or measured.freshness,
+            capacities=self._capacities(session, terms) if terms else None,
         )
         self.clusters = clusters
         self.admission: Admission | None = None  # everybody may everything at its clusters
@@ -237,6 +244,9 @@ class LeaderRig:
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
         self.leader = Leader(self.world_view, self.events, self._tell, self.clock, self.health, 1.0)
+
+    def _capacities(self, session: FakeSession, terms: CapacityTerms) -> CapacityBook:
+        return CapacityBook(CostStore(session), lambda _: terms, self.stores.assessments.all, self.clock)
 
     def _admission(self) -> Admission:
         return self.admission or Admission(dict.fromkeys(self.clusters, ClusterRights()), ["*"])

@@ -159,15 +159,9 @@ def _merged(
 
 def _fallback(settings: HeadraceSettings) -> Fallback:
     from assigner.what_if.document import Fallback
-    from mirror.model.load import TaskCapacity
 
-    leader = settings.mirror.leader
     return Fallback(
-        TaskCapacity(
-            leader.task_capacity_bytes_per_second,
-            leader.task_capacity_messages_per_second,
-            leader.task_utilisation_percent,
-        ),
+        settings.mirror.leader.task_capacity,
         settings.assigner.unknown_load(),
         replace(settings.assigner.policy(), overload_band=0.0, move_budget=None),
     )

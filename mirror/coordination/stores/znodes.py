@@ -15,6 +15,7 @@
     /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest hundred
     /events/e-<sequence>           what changed and why, the newest few hundred
     /loads/<instance>/<chunk>      rates that the instance measured itself
+    /costs/<instance>              what copying has cost there, by group and hour
     /observations/<cluster>        which observations of a source cluster's loads the leader keeps
     /observations/<cluster>/<time>-…   one of them
     /assessments/<group>           what the last planning of a group found
@@ -70,6 +71,7 @@ OPERATIONS: Final = "/operations"
 PROPOSALS: Final = "/proposals"
 EVENTS: Final = "/events"
 LOADS: Final = "/loads"
+COSTS: Final = "/costs"
 OBSERVATIONS: Final = "/observations"
 ASSESSMENTS: Final = "/assessments"
 ADVICE: Final = "/advice"

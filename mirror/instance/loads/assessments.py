@@ -24,6 +24,7 @@ from mirror.model import bounds
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.load import LoadLevel, LoadReport
 from mirror.model.plan import GroupPlan
+from mirror.model.sizing.capacity import CapacityInUse, CapacityOrigin
 from mirror.ports import Clock, NodeStore
 
 _log = structlog.get_logger(__name__)
@@ -40,7 +41,8 @@ class Assessment:
     `planned_ms`: when (epoch milliseconds). `loads_measured_at_ms`: time of the newest load it rests on, None
     where nothing was known. `offending`, `unplaced`: how many partitions, and beside them the first names.
     `estimated`: loads that are their topic's. `unknown`: partitions of which no load was known.
-    `lower_bounds`: partitions that were behind, so that they may carry more.
+    `lower_bounds`: partitions that were behind, so that they may carry more. `capacity`: of a task; None: it
+    was not noted.
     """
 
     planned_ms: int
@@ -64,9 +66,12 @@ class Assessment:
     offending_partitions: tuple[str, ...]
     unplaced_partitions: tuple[str, ...]
     reasons: tuple[str, ...]
+    capacity: CapacityInUse | None = None
 
 
-def assess(answer: GroupPlan, report: LoadReport | None, now_ms: int) -> Assessment:
+def assess(
+    answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
+) -> Assessment:
     """The planner's answer with what it was given. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
@@ -93,14 +98,20 @@ def assess(answer: GroupPlan, report: LoadReport | None, now_ms: int) -> Assessm
         offending_partitions=tuple(str(one) for one in answer.offending[:NAMES_SHOWN]),
         unplaced_partitions=tuple(str(one) for one in answer.unplaced[:NAMES_SHOWN]),
         reasons=tuple(legible(one) for one in answer.reasons[:_MOST_REASONS]),
+        capacity=capacity,
     )
 
 
 def says_the_same(one: Assessment, other: Assessment) -> bool:
-    """Whether only the time differs, of the planning and of the loads."""
-    return replace(one, planned_ms=0, loads_measured_at_ms=None) == replace(
-        other, planned_ms=0, loads_measured_at_ms=None
+    """Whether only times differ, and what a capacity was learned from."""
+    first, second = (
+        replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (one, other)
     )
+    return first == second and _planned_by(one) == _planned_by(other)
+
+
+def _planned_by(one: Assessment) -> object:
+    return one.capacity and one.capacity.planned_by
 
 
 def encoded(assessment: Assessment) -> bytes:
@@ -210,7 +221,7 @@ class AssessmentKeeper:
         now_ms = self._clock.now_ms()
         for group, answer in decision.group_plans.items():
             with board.guarding(*_names(world, group)):
-                found = assess(answer, decision.loads.get(group), now_ms)
+                found = assess(answer, decision.loads.get(group), now_ms, decision.capacities.get(group))
                 if self._is_news(group, found):
                     news[group] = found, encoded(found)
         self._store.put_each({group: data for group, (_, data) in news.items()}, are_put, put_alone)
@@ -238,8 +249,36 @@ def _legible(path: str, data: bytes) -> Assessment | None:
 
 def _read(document: Mapping[str, Any]) -> Assessment:
     """Raises InvalidRequest."""
-    values = {one.name: _checked(one.name, str(one.type), document) for one in fields(Assessment)}
-    return Assessment(**values)
+    values = {
+        one.name: _checked(one.name, str(one.type), document)
+        for one in fields(Assessment)
+        if one.name != "capacity"
+    }
+    capacity = document.get("capacity")
+    return Assessment(**values, capacity=None if capacity is None else _capacity(capacity))
+
+
+def _capacity(value: object) -> CapacityInUse:
+    """Raises InvalidRequest."""
+    document = bounds.mapping("the capacity", value)
+    origin = bounds.choice("the origin of a capacity", CapacityOrigin, bounds.field(document, "origin"))
+    numbers = {
+        one.name: _optional(f"{one.name} of a capacity", one.type, bounds.field(document, one.name))
+        for one in fields(CapacityInUse)
+        if one.name not in {"origin", "why"}
+    }
+    why = bounds.text("the origin of a capacity", bounds.field(document, "why"), _LONGEST_REASON)
+    found = CapacityInUse(origin=origin, why=why, **numbers)
+    _ = found.capacity  # which refuses what no planner can use
+    return found
+
+
+def _optional(what: str, kind: object, value: object) -> Any:
+    if value is None and "None" in str(kind):
+        return None
+    if "int" in str(kind):
+        return bounds.integer(what, value, 0, bounds.LARGEST_MS)
+    return bounds.number(what, value, 0, 1e18)
 
 
 def _checked(name: str, kind: str, document: Mapping[str, Any]) -> Any:

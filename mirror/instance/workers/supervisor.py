@@ -14,6 +14,7 @@ from typing import NamedTuple
 import structlog
 
 from mirror.coordination.stores.problems import reason_of
+from mirror.instance.capacity.cost_book import CostBook
 from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneStatus, LaneTable, WorkerShare
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
@@ -64,6 +65,7 @@ class Supervisor:
         self._task_worker: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
         self._throttled: Mapping[ClusterRef, float] = {}
+        self.costs = CostBook()
         self._dropped_before = 0
         """Records that processes which are over could not deliver."""
 
@@ -250,6 +252,7 @@ class Supervisor:
                 more = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in throttled}
                 self._throttled = {**known, **more}
                 share = self._shares[worker.number]
+                self.costs.note(item.message, self._held_back(share), self._clock.now_ms())
                 self._table.measure(rates, share.measured_at)
                 share.measured_at = self._clock.monotonic()
             case RecordsDropped(drops):
@@ -257,6 +260,10 @@ class Supervisor:
             case other:
                 kind = type(other).__name__
                 _log.error("message skipped: no worker says it", worker=worker.number, kind=kind)
+
+    def _held_back(self, share: WorkerShare) -> frozenset[GroupName]:
+        """Groups of which a quota holds a lane back there."""
+        return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)

@@ -1,0 +1,94 @@
+"""What copying has cost on this instance, by group and hour. Used by one thread."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from mirror.model.identifiers import GroupName
+from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
+from mirror.worker.protocol import LaneRates, TaskSums
+
+GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
+"""Sums by group and hour (hours since the epoch)."""
+
+LEAST_BUSY: Final = 0.05
+"""In cores: in a worker that does less, looking for work costs more than work."""
+_SHORTEST_SECONDS: Final = 0.1
+_MOST_THROTTLED: Final = 0.05
+"""Of an interval: a broker that throttled longer decided how much was copied, and in which pieces."""
+
+
+class CostBook:
+    """Takes in what workers report."""
+
+    def __init__(self) -> None:
+        self._hours: dict[GroupName, dict[int, CostSums]] = {}
+
+    @property
+    def hours(self) -> GroupCosts:
+        """What is known, of the last day."""
+        return self._hours
+
+    def restore(self, costs: GroupCosts) -> None:
+        """Add what was noted before a restart."""
+        for group, hours in costs.items():
+            self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
+
+    def note(self, said: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
+        """Take in an interval of one worker. Groups that a quota holds back are left out, and every group of
+        an interval in which the worker was idle or throttled: these say nothing of a busy worker."""
+        hour = now_ms // HOUR_MS
+        for group, sums in interval_costs(said).items():
+            if group not in held_back:
+                hours = self._hours.setdefault(group, {})
+                hours[hour] = hours[hour].plus(sums) if hour in hours else sums
+
+    def trim(self, now_ms: int) -> None:
+        """Forget what is older than a day, and what is of the future: a clock was wrong."""
+        last = now_ms // HOUR_MS
+        for group, hours in list(self._hours.items()):
+            kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
+            if kept:
+                self._hours[group] = kept
+            else:
+                del self._hours[group]
+
+
+def interval_costs(said: LaneRates) -> Mapping[GroupName, CostSums]:
+    """What the interval cost, by group; nothing where it says nothing of a busy worker. Pure."""
+    busy = next((one.core.busy for one in said.rates if one.core.busy), None)
+    if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
+        return {}
+    by_group: dict[GroupName, list[TaskSums]] = {}
+    for one in said.sums:
+        by_group.setdefault(one.group, []).append(one)
+    totals = {group: _totals(some) for group, some in by_group.items()}
+    seconds = sum(one["cpu_ms"] for one in totals.values()) / 1000 / busy
+    if not _SHORTEST_SECONDS <= seconds < math.inf:
+        return {}
+    if any(one.seconds > _MOST_THROTTLED * seconds for one in said.throttled):
+        return {}
+    return {group: _cost(one, seconds) for group, one in totals.items() if _says_something(one)}
+
+
+def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
+    rows = [one.by_name() for one in some]
+    return {name: sum(row[name] for row in rows) for name in rows[0]}
+
+
+def _says_something(totals: Mapping[str, float]) -> bool:
+    numbers = [totals["cpu_ms"], totals["bytes_copied"]]
+    return all(one > 0 and math.isfinite(one) for one in numbers)
+
+
+def _cost(totals: Mapping[str, float], seconds: float) -> CostSums:
+    return CostSums.of(
+        seconds,
+        totals["cpu_ms"] / 1000,
+        totals["bytes_copied"],
+        totals["records_copied"],
+        totals["batches"],
+        totals["passthrough_batches"],
+    )

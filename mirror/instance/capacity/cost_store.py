@@ -1,0 +1,120 @@
+"""What copying has cost on every instance, in ZooKeeper: for the leader's plans, and after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple
+from typing import Any, Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.problems import reason_of
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.instance.capacity.cost_book import GroupCosts
+from mirror.model import bounds
+from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
+from mirror.ports import NodeStore
+
+_log = structlog.get_logger(__name__)
+_FORMAT: Final = 1
+_MOST_GROUPS: Final = 300
+"""Of an instance: those that cost most."""
+_MOST_OBSERVATIONS: Final = 10**9
+_DIGITS: Final = 7
+_UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
+_LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
+
+
+class CostStore:
+    """Costs by instance; each writes its own."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._folder = znodes.Folder(nodes, znodes.COSTS, _legible)
+
+    def put(self, instance: InstanceName, costs: GroupCosts) -> None:
+        """In place of what the instance said before."""
+        path = znodes.child(znodes.COSTS, instance)
+        dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
+        document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
+        data, *further = znodes.encode_chunks(document)
+        if further:
+            raise InvalidRequest(f"the costs of {len(dearest)} datastreams do not fit into a znode")
+        try:
+            znodes.put(self._nodes, path, data)
+        except AlreadyExists as error:
+            raise VersionConflict(f"somebody else wrote {path}") from error
+        self._folder.changed(path)
+
+    def of(self, instance: InstanceName) -> GroupCosts:
+        """What the instance said last; nothing where it said nothing, or nothing legible."""
+        path = znodes.child(znodes.COSTS, instance)
+        try:
+            return _legible(path, self._nodes.read(path).data) or {}
+        except NotFound:
+            return {}
+
+    def all(self) -> GroupCosts:
+        """Of all instances together; what cannot be read is left out."""
+        found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
+        for costs in self._folder.newest().values():
+            for group, hours in costs.items():
+                found.setdefault(group, []).append(hours)
+        return {group: merged_hours(several) for group, several in found.items()}
+
+    def forget_old(self, now_ms: int) -> None:
+        """Remove what instances said of which nothing is younger than a day."""
+        oldest = now_ms // HOUR_MS - KEPT_HOURS
+        for node, costs in self._folder.newest().items():
+            if all(hour <= oldest for hours in costs.values() for hour in hours):
+                path = f"{znodes.COSTS}/{node}"
+                self._nodes.delete_tree(path)
+                self._folder.changed(path)
+
+
+def _cpu_seconds(hours: Mapping[int, CostSums]) -> float:
+    return sum(one.cpu_seconds for one in hours.values())
+
+
+def _rows(hours: Mapping[int, CostSums]) -> dict[str, list[float]]:
+    return {str(hour): [_short(number) for number in astuple(one)] for hour, one in hours.items()}
+
+
+def _short(number: float) -> float:
+    return number if isinstance(number, int) else float(f"{number:.{_DIGITS}g}")
+
+
+def _legible(path: str, data: bytes) -> GroupCosts | None:
+    try:
+        document = znodes.decode_chunks([data], path)
+        if document.get("format") != _FORMAT:
+            return None
+        groups = bounds.mapping("groups", bounds.field(document, "groups"))
+        return {GroupName(group): _hours(rows) for group, rows in groups.items()}
+    except _UNREADABLE as error:
+        _log.warning("costs are left out", path=path, reason=reason_of(error))
+        return None
+
+
+def _hours(value: object) -> dict[int, CostSums]:
+    rows = bounds.mapping("hours", value)
+    if len(rows) > 2 * KEPT_HOURS:
+        raise InvalidRequest(f"{len(rows)} hours", advice=f"{2 * KEPT_HOURS} are possible")
+    return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
+
+
+def _sums(row: Any) -> CostSums:
+    """Raises InvalidRequest."""
+    names = list(CostSums.__dataclass_fields__)
+    numbers = bounds.sequence("costs", row, len(names))
+    if len(numbers) < len(names):
+        raise InvalidRequest(f"costs of {len(numbers)} numbers")
+    count, *rest = numbers
+    observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
+    values = {
+        name: bounds.number(name, number, 0, _LARGEST.get(name, 1e30))
+        for name, number in zip(names[1:], rest, strict=True)
+    }
+    return CostSums(observations, **values)

@@ -1,0 +1,84 @@
+"""What an instance notes of what its workers report."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from mirror.instance.capacity.cost_book import CostBook, interval_costs
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.metrics import SUMMED
+from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS
+from mirror.model.topics import TopicPartition
+from mirror.worker.protocol import CoreUse, LaneRate, LaneRates, TaskSums, ThrottledTime
+
+ORDERS, LOGS = GroupName("orders"), GroupName("logs")
+SOURCE = ClusterRef("source")
+NOW_MS = 100 * HOUR_MS
+
+
+def sums(group: GroupName, task: str = "0", **values: float) -> TaskSums:
+    given = {"cpu_ms": 500.0, "bytes_copied": 1e6, "records_copied": 1000, "batches": 10} | values
+    return TaskSums(group, TaskName(f"{group}-{task}"), tuple(given.get(name, 0.0) for name in SUMMED), ())
+
+
+def said(*tasks: TaskSums, busy: float | None = 0.1, throttled: float = 0.0) -> LaneRates:
+    """Of an interval of five seconds where tasks used half a second of CPU."""
+    rate = LaneRate(LaneKey(ORDERS, TopicPartition("t", 0)), SOURCE, 1.0, 1.0, 0, 0, core=CoreUse(busy))
+    return LaneRates((rate,), tasks, (ThrottledTime(SOURCE, throttled),) if throttled else ())
+
+
+def test_the_tasks_of_a_group_are_one_interval() -> None:
+    found = interval_costs(said(sums(ORDERS), sums(ORDERS, "1"), sums(LOGS), busy=0.3))
+    assert found.keys() == {ORDERS, LOGS}
+    assert found[ORDERS].seconds == pytest.approx(5)
+    assert found[ORDERS].cpu_seconds == pytest.approx(1)
+    assert (found[ORDERS].bytes, found[ORDERS].records, found[ORDERS].batches) == (2e6, 2000, 20)
+    assert found[ORDERS].observations == 1
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        said(sums(ORDERS), busy=None),
+        said(sums(ORDERS), busy=0.01),
+        said(sums(ORDERS), busy=math.nan),
+        said(sums(ORDERS), busy=1e9),
+        said(sums(ORDERS), throttled=2.0),
+        said(sums(ORDERS, bytes_copied=0.0)),
+        said(sums(ORDERS, cpu_ms=math.inf)),
+        said(),
+        LaneRates(()),
+    ],
+)
+def test_what_says_nothing_of_a_busy_worker_is_left_out(report: LaneRates) -> None:
+    assert interval_costs(report) == {}
+
+
+def test_a_group_that_a_quota_holds_back_is_left_out() -> None:
+    book = CostBook()
+    book.note(said(sums(ORDERS), sums(LOGS), busy=0.2), {ORDERS}, NOW_MS)
+    assert book.hours.keys() == {LOGS}
+
+
+def test_intervals_add_up_by_hour_and_old_hours_are_forgotten() -> None:
+    book = CostBook()
+    for number in (0, 0, KEPT_HOURS):
+        book.note(said(sums(ORDERS)), (), NOW_MS + number * HOUR_MS)
+    assert [one.observations for one in book.hours[ORDERS].values()] == [2, 1]
+    book.trim(NOW_MS + KEPT_HOURS * HOUR_MS)
+    assert list(book.hours[ORDERS]) == [100 + KEPT_HOURS]
+    book.trim(NOW_MS)
+    assert book.hours == {}
+
+
+def test_what_was_noted_before_a_restart_is_added() -> None:
+    before, after = CostBook(), CostBook()
+    before.note(said(sums(ORDERS)), (), NOW_MS)
+    after.note(said(sums(ORDERS)), (), NOW_MS)
+    after.restore(before.hours)
+    assert after.hours[ORDERS][100].observations == 2
+    assert replace(after.hours[ORDERS][100], observations=1).bytes == 2e6

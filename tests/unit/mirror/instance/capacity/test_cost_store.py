@@ -1,0 +1,77 @@
+"""Costs in ZooKeeper: each instance writes its own, all are read together, what is damaged is left out."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Any
+
+import pytest
+
+from mirror.coordination.stores import znodes
+from mirror.instance.capacity.cost_store import CostStore
+from mirror.model.identifiers import GroupName, InstanceName
+from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums
+from tests.fakes.node_store import FakeZooKeeper
+
+ONE, TWO = InstanceName("host/1:80"), InstanceName("two")
+ORDERS = GroupName("orders/é")
+SUMS = CostSums.of(5.0, 0.5, 1e6, 1000.0, 10.0, 9.0)
+
+
+def test_what_instances_say_is_read_together() -> None:
+    server = FakeZooKeeper()
+    writer, reader = CostStore(server.session()), CostStore(server.session())
+    writer.put(ONE, {ORDERS: {7: SUMS}})
+    writer.put(TWO, {ORDERS: {7: SUMS, 8: SUMS}})
+    assert writer.of(ONE) == {ORDERS: {7: SUMS}}
+    assert reader.all() == {ORDERS: {7: SUMS.plus(SUMS), 8: SUMS}}
+    assert reader.of(InstanceName("three")) == {}
+
+
+def test_what_nobody_adds_to_is_removed_after_a_day() -> None:
+    store = CostStore(FakeZooKeeper().session())
+    store.put(ONE, {ORDERS: {7: SUMS}})
+    store.put(TWO, {ORDERS: {8: SUMS}})
+    store.forget_old((7 + KEPT_HOURS) * HOUR_MS)
+    assert store.of(ONE) == {}
+    assert store.of(TWO) == {ORDERS: {8: SUMS}}
+
+
+def _row(**changed: Any) -> list[Any]:
+    names = list(CostSums.__dataclass_fields__)
+    values = dict(zip(names, astuple(SUMS), strict=True)) | changed
+    return [values[name] for name in names]
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        [],
+        {"g": []},
+        {"g": {"seven": _row()}},
+        {"g": {"-1": _row()}},
+        {"g": {"7": _row()[:-1]}},
+        {"g": {"7": [*_row(), 1]}},
+        {"g": {"7": _row(observations=0)}},
+        {"g": {"7": _row(observations=1.5)}},
+        {"g": {"7": _row(bytes=-1)}},
+        {"g": {"7": _row(cpu_seconds="much")}},
+        {"g": {"7": _row(cpu_seconds=1e300)}},
+        {"g": {str(hour): _row() for hour in range(3 * KEPT_HOURS)}},
+    ],
+)
+def test_what_is_damaged_is_left_out(groups: Any) -> None:
+    session = FakeZooKeeper().session()
+    store = CostStore(session)
+    (data, *_) = znodes.encode_chunks({"format": 1, "groups": groups})
+    session.create_all([(znodes.child(znodes.COSTS, ONE), data)])
+    store.put(TWO, {ORDERS: {7: SUMS}})
+    assert store.all() == {ORDERS: {7: SUMS}}
+    assert store.of(ONE) == {}
+
+
+def test_another_format_and_noise_are_left_out() -> None:
+    session = FakeZooKeeper().session()
+    (newer, *_) = znodes.encode_chunks({"format": 2})
+    session.create_all([(znodes.child(znodes.COSTS, ONE), newer), (znodes.child(znodes.COSTS, TWO), b"\x00")])
+    assert CostStore(session).all() == {}
