@@ -39,7 +39,7 @@ from api.endpoints import (
     proposals,
     status,
 )
-from api.endpoints.partitions import lags, loads, translations
+from api.endpoints.partitions import histories, lags, loads, translations
 from api.errors import LegibleJson, MethodNotAllowed, headers_of, invalid_body, problem, status_of
 from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
@@ -101,6 +101,7 @@ def described_app() -> DocumentedApi:
         groups.router,
         lags.router,
         loads.router,
+        histories.router,
         translations.router,
         plans.router,
         proposals.router,

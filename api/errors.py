@@ -54,6 +54,7 @@ STATUS: Final[dict[type[errors.HeadraceError], HTTPStatus]] = {
     errors.Unreachable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.CoordinationError: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.LoadUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.HistoryUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.AnalyticsError: HTTPStatus.BAD_GATEWAY,
     errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.Refused: HTTPStatus.BAD_GATEWAY,

@@ -10,6 +10,7 @@ from httpx import AsyncBaseTransport
 
 from api.access.gate import Access
 from api.access.settings import LimitSettings
+from api.histories.questions import LatencyAsked, LoadsAsked, no_history
 from api.settings import MetricSettings
 from mirror.control.handlers import Control
 from mirror.control.monitors.acts import Acting
@@ -35,9 +36,11 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupNam
 from mirror.model.metrics import Drops
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice
+from mirror.model.topics import TopicPartition
 from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
 from monitor.records.record import IncidentRecord
+from pinot.history.points import LatencyHistory, LoadHour
 
 
 class InstanceStatus(Protocol):
@@ -178,6 +181,11 @@ class Services:
     """How long another instance is waited for."""
     sleep: Callable[[float], Awaitable[None]]
     """Lets a call wait some seconds before it looks again."""
+    load_history: Callable[[LoadsAsked], Mapping[TopicPartition | None, Sequence[LoadHour]]] = no_history
+    """Hours of the partitions that are asked for; of None: of all topics together. Raises HistoryUnavailable,
+    Unreachable, AnalyticsError."""
+    latency_history: Callable[[LatencyAsked], LatencyHistory] = no_history
+    """How late records were. Raises the same."""
     newest_advice: Callable[[], Advice | None] = lambda: None
     """How the leader advised to size the service last. Raises Unreachable."""
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple

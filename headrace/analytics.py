@@ -43,7 +43,12 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
     def configured(cluster: ClusterRef) -> KafkaCluster | None:
         return settings.clusters.get(directory.of_address(cluster))
 
-    world = World(directory.of_address, CompactedTopics(configured, clock), _progress(settings))
+    world = World(
+        directory.of_address,
+        CompactedTopics(configured, clock),
+        _progress(settings),
+        settings.assigner.unknown.bytes_per_second,
+    )
     return PinotLoadProvider(client or PinotClient(settings.pinot), settings.pmp, clock, world)
 
 

@@ -16,6 +16,7 @@ from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, 
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.world_view import Planning
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import Freshness, LoadReport, TaskCapacity
@@ -86,7 +87,9 @@ def choose_planning(
     provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_planner(settings),
-        provider=PatientLoads(provider, background_calls),
+        provider=PatientLoads(
+            LoadsWithBacklog(provider, measured.waiting, leader.catch_up_seconds), background_calls
+        ),
         capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
         rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),

@@ -22,6 +22,7 @@ from api.services import Services
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.foresight.run import ForesightThread, build_foresight
+from headrace.histories import histories_of
 from headrace.instance_status import RunningStatus
 from headrace.oncall.incidents import kept_incidents
 from headrace.planners import usable_bytes_per_second
@@ -150,7 +151,7 @@ def build_instance(
     services = _services(settings, stores, control, world_views, status, memory, session)
     prepare = partial(_prepare, session, settings.zookeeper, health)
     instance = Instance(session, prepare, follower, leader, health)
-    services = _with_limits(services, who_may_call(settings.api, rest_address, clock, health), settings)
+    services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
     return BuiltInstance(instance, services, event_topic, foresight)
 
@@ -167,9 +168,16 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
     return placement_event_topic(cluster, settings.mirror.events_topic)
 
 
-def _with_limits(services: Services, access: Access, settings: HeadraceSettings) -> Services:
-    """Who may call, and what a task may carry."""
-    return replace(services, access=access, usable_bytes_per_second=usable_bytes_per_second(settings))
+def _complete(services: Services, access: Access, settings: HeadraceSettings) -> Services:
+    """With who may call, what a task may carry, and who knows the past."""
+    load_history, latency_history = histories_of(settings)
+    return replace(
+        services,
+        access=access,
+        usable_bytes_per_second=usable_bytes_per_second(settings),
+        load_history=load_history,
+        latency_history=latency_history,
+    )
 
 
 def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> ZooKeeper:

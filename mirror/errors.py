@@ -40,6 +40,7 @@
     ├── Busy                        too many calls of a kind are under way       retriable
     │   └── TooOften                one caller makes more calls than it may      retriable
     ├── LoadUnavailable             no provider can say what partitions carry
+    ├── HistoryUnavailable          nothing that keeps old measurements can be asked
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer
 
 `retriable`: the same call may succeed later. `fatal`: whatever raised it must stop.
@@ -269,6 +270,10 @@ class LoadUnavailable(HeadraceError):
     """No provider can say what the partitions carry."""
 
     retriable = True
+
+
+class HistoryUnavailable(HeadraceError):
+    """Nothing that keeps what was measured long ago can be asked."""
 
 
 class AnalyticsError(HeadraceError):

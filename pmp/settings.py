@@ -113,8 +113,9 @@ class ProviderSettings(Settings):
     """Loads are taken over this much of the past."""
     statistic: Statistic = Statistic.P95
     """Which number of the window stands for a partition's load."""
-    default_bytes_per_second: float = Field(default=0.0, ge=0)
-    """Load of a partition of whose topic nothing is known."""
+    default_bytes_per_second: float | None = Field(default=None, ge=0)
+    """Load of a partition of whose topic nothing is known; where it is 0 or left out,
+    `assigner.unknown.bytes_per_second`."""
     samples_up_to_seconds: Seconds = 7200.0
     """Longer windows are answered from the hourly rollups."""
     refresh_seconds: float = Field(default=10.0, ge=0)

@@ -178,10 +178,15 @@ def _target(problem: Problem, policy: Policy, isolated: Mask, wanted: int) -> In
 
 
 def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
-    """Tasks that must come down to the target: all above it in a rebalance, else lasting overloads."""
+    """Tasks that must come down to the target: all above it in a rebalance, else lasting overloads. An added
+    task is there for what the others bear too much of, so no overload is left alone for the band then."""
     relieved = np.zeros(len(alive), dtype=bool)
+    above = (loads > target).any(axis=1)
     if policy.rebalance:
-        relieved[: problem.homes] = (loads > target).any(axis=1)
+        relieved[: problem.homes] = above
+    elif len(alive) > problem.homes:
+        lasting = lasting_overloads(problem, replace(policy, overload_band=0.0))
+        relieved[: problem.homes] = lasting if lasting.any() else above
     else:
         relieved[: problem.homes] = lasting_overloads(problem, policy)
     return relieved & alive

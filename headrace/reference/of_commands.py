@@ -75,11 +75,12 @@ def commands_reference(of_any: typer.Context) -> str:
 
 
 def commands_of(parent: typer.Context) -> Iterator[typer.Context]:
-    """Every command below that is not hidden, by name."""
-    if not isinstance(parent.command, TyperGroup):
+    """Every command below that is not hidden, by name; a group of commands comes before them where it takes
+    options, as it does something by itself then."""
+    commands = parent.command.commands if isinstance(parent.command, TyperGroup) else {}
+    if not commands or (parent.parent and parent.command.params):
         yield parent
-        return
-    for name, command in sorted(parent.command.commands.items()):
+    for name, command in sorted(commands.items()):
         if not command.hidden:
             yield from commands_of(typer.Context(command, info_name=name, parent=parent))
 

@@ -12,6 +12,7 @@ import api.errors
 import api.restli
 import mirror.errors
 import mirror.instance.background_calls
+import mirror.worker.process
 import monitor.alerts.deliveries.ports
 import stack.errors
 from headrace.errors import EXIT_FAILED, EXIT_USAGE
@@ -39,7 +40,11 @@ datastream get`, and goes on trying unless the table says that it must stop.
 - **stops**: whether what raised it must stop: a command, a lane, or all tasks of an instance.
 """
 _SECTIONS: Final[Mapping[str, tuple[ModuleType, ...]]] = {
-    "Of the service, clusters and ZooKeeper": (mirror.errors, mirror.instance.background_calls),
+    "Of the service, clusters and ZooKeeper": (
+        mirror.errors,
+        mirror.instance.background_calls,
+        mirror.worker.process,
+    ),
     "Of the REST interface": (api.errors, api.restli, api.brooklin.refusals),
     "Of receivers of alerts": (monitor.alerts.deliveries.ports,),
     "Of the servers that `headrace stack` runs": (stack.errors,),

@@ -59,6 +59,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
         "Read the present version, look at what somebody else has changed, and send your change again."
     ),
     "SessionLost": "Look at ZooKeeper and at pauses of the process; the instance joins again by itself.",
+    "LeaseOver": "Look at pauses of the control process; it starts another worker process by itself.",
     "Fenced": (
         "Let one copy of a state, or one service, run. In a service nothing is to be done: a newer "
         "owner copies on."
@@ -83,6 +84,9 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "PlanRejected": "Report it with the plan: it was not published, and the one in force stays.",
     "Busy": "Wait for `Retry-After` seconds and ask again.",
     "TooOften": "Ask more seldom, or raise `[api.limits]`.",
+    "HistoryUnavailable": (
+        "Configure `[pinot]`, install its extra, and make the tables with `headrace pinot apply`."
+    ),
     "LoadUnavailable": (
         "Bring the load provider back (`/v1/loads` says what is known); placement stays as it is meanwhile."
     ),

@@ -29,14 +29,16 @@ from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.lease import Lease
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.lane_demands import demands_of, measured_demand
+from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.workers.troubles import held_back_of, troubles_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName
+from mirror.model.identifiers import Epoch, GroupName
+from mirror.model.movement.demand import Demand
 from mirror.model.plan import Plan
-from mirror.model.topics import TopicPartition
+from mirror.model.sizing.catch_up import catch_up_by_group
 from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
@@ -46,8 +48,6 @@ _RESTS: Final = 4
 """After a look at the definitions, times as long as it took until the next: where they change all the time,
 most of the interpreter is left for REST."""
 _LONGEST_REST_SECONDS: Final = 0.25
-_BEHIND_MS: Final = 10_000
-"""A lane that lags by more copies less than arrives, or has done so lately."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,7 @@ class PlanExecutor:
         self._said: Mapping[GroupName, str] = {}
         self._held_back_said: Mapping[GroupName, str] = {}
         self._quotas: Mapping[GroupName, float] = {}
+        self._demands: Mapping[LaneKey, Demand] = {}
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
@@ -193,17 +194,12 @@ class PlanExecutor:
         if held_back != self._held_back_said:
             self._shared.troubles.say_held_back(me.sequence, held_back)
             self._held_back_said = held_back
-        rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
-        behind: dict[ClusterRef, set[TopicPartition]] = {}
-        for key, state in self._supervisor.lanes.items():
-            if state.rate is not None:
-                pair = (state.rate.bytes_per_second, state.rate.messages_per_second)
-                rates.setdefault(state.spec.source, {})[key.partition] = pair
-                if _is_behind(state):
-                    behind.setdefault(state.spec.source, set()).add(key.partition)
-        if rates or self._has_shared:
-            self._shared.measured.publish(me.name, rates, self._clock.now_ms(), behind)
-        self._has_shared = bool(rates)
+        self._demands = demands_of(self._supervisor.lanes, self._demands)
+        chosen = catch_up_by_group((one.group, one.metadata) for one in self._datastreams)
+        measured = measured_demand(self._supervisor.lanes, self._demands, chosen)
+        if measured.rates or self._has_shared:
+            self._shared.measured.publish(me.name, measured, self._clock.now_ms())
+        self._has_shared = bool(measured.rates)
         self._share_costs(me, now)
 
     def _share_costs(self, me: LiveInstance, now: float) -> None:
@@ -268,13 +264,6 @@ class PlanExecutor:
         self._supervisor.extend_lease(self._lease.ends_at())  # nobody copies without one
         self._supervisor.start_lanes(found.start, self.epoch)
         _log.info("lanes start here", plan=self.epoch, lanes=len(found.start))
-
-
-def _is_behind(state: LaneStatus) -> bool:
-    """Whether more may arrive than the lane copies: it stands still, or what waits has waited for long."""
-    if state.rate is None or state.phase is not LanePhase.COPYING:
-        return True
-    return state.rate.lag_ms is None or state.rate.lag_ms > _BEHIND_MS
 
 
 def _describes(plan: Plan) -> tuple[object, object]:

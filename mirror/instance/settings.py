@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from mirror.instance.loads.observations import NEWEST
 from mirror.model.load import MOST_TASKS, TaskCapacity
 from mirror.model.sizing.capacity import LARGEST_CAPACITY, CapacityTerms
+from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.options import Seconds, Settings
 
 
@@ -67,6 +68,9 @@ class LeaderSettings(Settings):
     """An instance that is back within this time (a restart) gets its former tasks; 0 means never."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Tasks move between instances when one carries more than this many times the mean for its weight."""
+    catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
+    """In which time what is late is to be copied, beside what arrives: the backlog divided by it counts as
+    load. A datastream may choose another one (metadata `headrace-catch-up-seconds`)."""
     patience_seconds: Seconds = 2.0
     """How long a look at the world waits for a slow cluster or load provider; its answer counts later."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)

@@ -44,12 +44,14 @@ class World:
     """What the provider cannot know by itself.
 
     `name_of`: the name that samples of a cluster carry. `compacted`: its compacted topics. `progress`:
-    of Pinot in the topic of the samples, None where nobody can be asked.
+    of Pinot in the topic of the samples, None where nobody can be asked. `unknown_bytes_per_second`: what a
+    partition is taken to carry of whose topic nothing is known, where the settings do not say it.
     """
 
     name_of: Callable[[ClusterRef], str] = str
     compacted: Callable[[ClusterRef], Set[str]] = lambda _: frozenset()
     progress: Progress | None = None
+    unknown_bytes_per_second: float = 5_120.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,9 @@ class PinotLoadProvider:
             known.loads,
             partitions,
             topic_means={} if problem else self._topic_means(cluster, known, partitions, now_ms),
-            default_bytes_per_second=self._provider.default_bytes_per_second,
+            default_bytes_per_second=(
+                self._provider.default_bytes_per_second or self._world.unknown_bytes_per_second
+            ),
         )
         notes += mismatch_notes(self._world.name_of(cluster), known.loads, partitions)
         notes += coverage_notes(answers) + mark_notes(answers, now_ms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from api.access.gate import Access
 from api.app import create_app
+from api.histories.questions import LatencyAsked, LoadsAsked, no_history
 from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
@@ -26,9 +27,11 @@ from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, InstanceName
+from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from mirror.settings import DefinitionSettings, KafkaCluster
 from monitor.records.record import IncidentRecord
+from pinot.history.points import LatencyHistory, LoadHour
 from tests.builders import DESTINATION, SOURCE
 from tests.fakes.in_process import client_of
 from tests.fakes.instances import FollowerRig, LeaderRig, gate_of
@@ -36,6 +39,7 @@ from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
 from tests.patience import PATIENCE_SECONDS
 
+LoadHours = Mapping[TopicPartition | None, Sequence[LoadHour]]
 HOSTS = frozenset(
     {"test", "testserver", *(f"{name}.test" for name in ("one", "two", "three", "four", "five"))}
 )
@@ -75,6 +79,7 @@ class Site:
         access: Access | None = None,
         rights: Mapping[str, KafkaCluster] | None = None,
         rules: DefinitionSettings | None = None,
+        usable: int | None = None,
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
@@ -82,6 +87,8 @@ class Site:
         self.topic_ids: dict[str, bytes | None] = {}
         self.before_progress: Callable[[], None] = lambda: None
         self.while_asleep: Callable[[], None] = self.tick
+        self.load_history: Callable[[LoadsAsked], LoadHours] = no_history
+        self.latency_history: Callable[[LatencyAsked], LatencyHistory] = no_history
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
@@ -141,6 +148,8 @@ class Site:
             transports=frozenset({"kafkaTransportProvider"}),
             progress=lambda _, group: self._progress_of(group),
             group_positions=self._positions_of,
+            load_history=self._load_history,
+            latency_history=self._latency_history,
             newest_advice=AdviceStore(self.session).read,
             incidents=lambda: self.incidents,
             topics=lambda cluster: None if clusters[cluster].failure else clusters[cluster].list_topics(),
@@ -150,6 +159,7 @@ class Site:
             fleet_deadline_seconds=PATIENCE_SECONDS,
             sleep=self._sleep,
             access=access or Access(hosts=HOSTS),
+            usable_bytes_per_second=usable,
         )
         self.app = create_app(services)
         self.client = client_of(self.app)
@@ -160,6 +170,12 @@ class Site:
         self.before_progress()
         mine = {key: one for key, one in self.progress.items() if key.group == group}
         return StoredLanes(mine, self.topic_ids)
+
+    def _load_history(self, asked: LoadsAsked) -> LoadHours:
+        return self.load_history(asked)
+
+    def _latency_history(self, asked: LatencyAsked) -> LatencyHistory:
+        return self.latency_history(asked)
 
     def _positions_of(self, job: TranslateJob) -> GroupPositions:
         sides = (self.destination, self.source) if job.back else (self.source, self.destination)

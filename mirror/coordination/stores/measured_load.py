@@ -1,9 +1,10 @@
-"""The load provider `self`: the rates that instances measured themselves, shared through ZooKeeper."""
+"""What instances measured themselves, shared through ZooKeeper: the provider `self`, and what is late."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import reason_of
@@ -12,6 +13,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -19,10 +21,40 @@ MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]
 """Bytes and messages per second by source cluster and partition."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
-"""Partitions of which more may arrive than is copied, by source cluster."""
+"""Partitions of which more may arrive than is known, by source cluster."""
+
+
+class LateRecords(NamedTuple):
+    """What waits at the source of a lane that is late, as far as that is known. `catch_up_seconds`: in which
+    it is to be copied; None: as is set for all."""
+
+    bytes: float
+    messages: float
+    catch_up_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one instance measured: what arrives of its partitions, and what is late of them."""
+
+    rates: MeasuredRates
+    behind: Behind = field(default_factory=dict)
+    waiting: Mapping[ClusterRef, Mapping[TopicPartition, LateRecords]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What one instance said of a cluster."""
+
+    measured_ms: int = 0
+    rates: Mapping[TopicPartition, PartitionLoad] = field(default_factory=dict)
+    behind: frozenset[TopicPartition] = frozenset()
+    waiting: Mapping[TopicPartition, LateRecords] = field(default_factory=dict)
+
 
 STALE_AFTER_MS: Final = 60_000
 """Instances publish every few seconds; without news for this long nobody measures any more."""
+_MOST_WAITING: Final = 10**18
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError)
 
 
@@ -32,15 +64,20 @@ class MeasuredLoads:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def publish(
-        self, instance: InstanceName, rates: MeasuredRates, now_ms: int, behind: Behind | None = None
-    ) -> None:
+    def publish(self, instance: InstanceName, measured: Measured, now_ms: int) -> None:
         """Replace what this instance said before. Without any rate it says only that it measures none now:
         what it said of each partition before stays the last that is known."""
-        lagging = {cluster: znodes.encode_partitions(some) for cluster, some in (behind or {}).items()}
+        rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,
-            "behind": lagging,
+            "behind": {cluster: znodes.encode_partitions(some) for cluster, some in behind.items()},
+            "waiting": {
+                cluster: {
+                    str(key): [round(one.bytes), round(one.messages), one.catch_up_seconds]
+                    for key, one in by_partition.items()
+                }
+                for cluster, by_partition in measured.waiting.items()
+            },
             "rates": {
                 cluster: {str(key): [round(one), round(two, 1)] for key, (one, two) in by_partition.items()}
                 for cluster, by_partition in rates.items()
@@ -49,7 +86,7 @@ class MeasuredLoads:
         folder = znodes.child(znodes.LOADS, instance)
         if rates:
             self._replace(folder, znodes.encode_chunks(document))
-        counts = {name: [len(some), len((behind or {}).get(name, ()))] for name, some in rates.items()}
+        counts = {name: [len(some), len(behind.get(name, ()))] for name, some in rates.items()}
         znodes.put(self._nodes, folder, znodes.encode({"measured_ms": now_ms, "clusters": counts}))
 
     def _replace(self, folder: str, chunks: Sequence[bytes]) -> None:
@@ -87,35 +124,41 @@ class MeasuredLoads:
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """The newest rate of each partition that any instance measured. Raises LoadUnavailable."""
-        newest: dict[TopicPartition, tuple[int, PartitionLoad]] = {}
-        notes, behind = [], dict[TopicPartition, bool]()
+        newest, notes = self._newest(cluster)
+        if not newest:
+            raise LoadUnavailable("no instance has measured a rate yet")
+        known = {key: newest[key].rates[key] for key in partitions if key in newest}
+        measured_ms = max(one.measured_ms for one in newest.values())
+        at_least = frozenset(key for key in known if key in newest[key].behind)
+        return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
+
+    def waiting(self, cluster: ClusterRef) -> Mapping[TopicPartition, LateRecords]:
+        """What is late of the cluster's partitions, by the newest measurement of each."""
+        newest, _ = self._newest(cluster)
+        return {key: one.waiting[key] for key, one in newest.items() if key in one.waiting}
+
+    def _newest(self, cluster: ClusterRef) -> tuple[dict[TopicPartition, _Read], list[str]]:
+        """Who measured each partition last; and whose measurements cannot be read."""
+        newest, notes = dict[TopicPartition, _Read](), list[str]()
         for node in self._nodes.children(znodes.LOADS):
             try:
-                measured_ms, rates, lagging = self._read(f"{znodes.LOADS}/{node}", cluster)
+                found = self._read(f"{znodes.LOADS}/{node}", cluster)
             except _UNREADABLE as error:
                 notes.append(f"what {znodes.name_of(node)} measured cannot be read: {reason_of(error)}")
                 continue
-            for partition, load in rates.items():
-                if partition not in newest or newest[partition][0] < measured_ms:
-                    newest[partition] = (measured_ms, load)
-                    behind[partition] = partition in lagging
-        if not newest:
-            raise LoadUnavailable("no instance has measured a rate yet")
-        known = {key: newest[key][1] for key in partitions if key in newest}
-        measured_ms = max(measured for measured, _ in newest.values())
-        at_least = frozenset(key for key in known if behind[key])
-        return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
+            for partition in found.rates:
+                if partition not in newest or newest[partition].measured_ms < found.measured_ms:
+                    newest[partition] = found
+        return newest, notes
 
-    def _read(
-        self, folder: str, cluster: ClusterRef
-    ) -> tuple[int, Mapping[TopicPartition, PartitionLoad], frozenset[TopicPartition]]:
+    def _read(self, folder: str, cluster: ClusterRef) -> _Read:
         try:
             paths = [f"{folder}/{name}" for name in self._nodes.children(folder)]
             chunks = [node.data for node in self._nodes.read_all(paths)]
         except NotFound:
-            return 0, {}, frozenset()  # withdrawn between the two reads
+            return _Read()  # withdrawn between the two reads
         if not chunks:
-            return 0, {}, frozenset()
+            return _Read()
         document = znodes.decode_chunks(chunks, folder)
         measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
         rates = {
@@ -133,4 +176,19 @@ class MeasuredLoads:
         )
         for topic, ranges in lagging.items():
             bounds.text(f"partitions of {topic}", ranges, znodes.LARGEST_DOCUMENT)
-        return measured_ms, rates, znodes.decode_partitions(lagging)
+        late = bounds.mapping(
+            "waiting", bounds.mapping("waiting", document.get("waiting", {})).get(cluster, {})
+        )
+        waiting = {TopicPartition.parse(key): _waiting(one) for key, one in late.items()}
+        return _Read(measured_ms, rates, znodes.decode_partitions(lagging), waiting)
+
+
+def _waiting(value: Any) -> LateRecords:
+    size, messages, seconds = bounds.sequence("waiting", value, 3)
+    if seconds is not None:
+        seconds = bounds.integer("catch_up_seconds", seconds, SHORTEST_SECONDS, LONGEST_SECONDS)
+    return LateRecords(
+        bounds.number("bytes that wait", size, 0, _MOST_WAITING),
+        bounds.number("messages that wait", messages, 0, _MOST_WAITING),
+        seconds,
+    )

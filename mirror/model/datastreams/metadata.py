@@ -14,6 +14,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.secrets import holds_secret
+from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
 
 OWNER: Final = "owner"
 TASK_PREFIX: Final = "system.taskPrefix"
@@ -50,6 +51,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     TTL_MS: _milliseconds,
     OBJECTIVES: read_objectives,
     MONITOR_MODE: read_mode,
+    CATCH_UP: read_catch_up,
 }
 
 

@@ -114,6 +114,14 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
         LoadLevel.DEFAULT,
     ]
     assert any(note.startswith("2 of 5 partitions have loads of their own") for note in report.notes)
+    for left_out in (None, 0.0):
+        provider = PinotLoadProvider(
+            metrics_world.client,
+            settings(default_bytes_per_second=left_out),
+            StoppedClock(),
+            World(unknown_bytes_per_second=9.0),
+        )
+        assert provider.loads(cluster, asked).loads[asked[-1]].bytes_per_second == 9
 
 
 def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: MetricsWorld) -> None:

@@ -169,3 +169,18 @@ def test_a_plan_planned_again_moves_nothing(world: World) -> None:
     second = replace(calm, current=numbers).plan()
     if second.tasks == first.tasks:
         assert second.moved_partitions == 0 or second.overloaded
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 14), st.integers(1, 3), st.sampled_from([10, 20, 40]))
+def test_every_task_that_load_adds_carries_something(seed: int, count: int, tasks: int, mean: int) -> None:
+    random = np.random.default_rng(seed)
+    rates = np.zeros((count, 2))
+    rates[:, 0] = random.exponential(mean, count)
+    names = tuple(TopicPartition("t", number) for number in range(count))
+    history = rates * random.uniform(0.9, 1.1, (2, count, 1))
+    loads = PartitionLoads(names, rates, np.zeros(count, np.int8), history)
+    current = np.concatenate((np.arange(tasks), random.integers(0, tasks, count)))[:count].astype(np.int32)
+    policy = Policy(mode=Mode.INCREMENTAL, overload_band=0.1)
+    answer = plan(loads, TaskCapacity(100, None, 100), TaskLimits(), policy, current)
+    if answer.tasks > len(np.unique(current)):
+        assert (answer.loads[answer.alive, 0] > 0).all()

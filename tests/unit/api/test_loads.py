@@ -11,7 +11,7 @@ from httpx import Client
 from api.loads.leaders import cluster_loads_read, loads_read
 from api.loads.schemas import ClusterLoadsAnswer, LeadersLoads, PartitionLoadAnswer
 from assigner.planner import LoadPlanner
-from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import DAY_MS, ClusterLoads
@@ -40,7 +40,9 @@ NOW: Final = 2 * DAY_MS
 def measure(site: Site, rates: dict[TopicPartition, float], behind: frozenset[TopicPartition]) -> None:
     """An instance has measured these, and they are planned by."""
     both = {key: (rate, 1.0) for key, rate in rates.items()}
-    MeasuredLoads(site.session).publish(MEASURER, {SOURCE: both}, site.clock.now_ms(), {SOURCE: behind})
+    MeasuredLoads(site.session).publish(
+        MEASURER, Measured({SOURCE: both}, {SOURCE: behind}), site.clock.now_ms()
+    )
     answer = site.client.post("/v1/rebalance", json={"datastream": "orders"})
     assert answer.status_code == 202, answer.text
     site.tick()

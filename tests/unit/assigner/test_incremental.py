@@ -63,6 +63,23 @@ def test_a_task_is_added_when_the_load_needs_it() -> None:
     assert found.required_tasks == found.task_lower_bound == 3
 
 
+def test_an_added_task_carries_something_though_each_overload_is_within_the_band() -> None:
+    banded = replace(STICKY, overload_band=0.1)
+    rates = [50.0, 30, 25, 45, 35, 24]
+    found = plan(with_history(rates, rates, rates), CAPACITY, None, banded, tasks_of([0, 0, 0, 1, 1, 1]))
+    assert found.tasks == 3
+    assert found.loads[:, 0].tolist() == [80.0, 80.0, 49.0]
+    assert not found.overloaded
+
+
+def test_an_added_task_carries_something_though_no_task_was_overloaded_for_long() -> None:
+    banded = replace(STICKY, overload_band=0.1)
+    earlier = ([50.0, 30, 10, 45, 35, 45], [50.0, 30, 35, 45, 35, 10])
+    loads = with_history([50.0, 30, 30, 45, 35, 15], *earlier)
+    found = plan(loads, CAPACITY, None, banded, tasks_of([0, 0, 0, 1, 1, 1]))
+    assert found.loads[:, 0].tolist() == [80.0, 95.0, 30.0]
+
+
 def test_a_new_task_is_numbered_after_those_in_force() -> None:
     assert answer([90, 90, 90], [0, 1, -1]).task_of.tolist() == [0, 1, 2]
 

@@ -12,7 +12,11 @@ import pytest
 import typer
 
 import api
+import assigner
+import mirror
 import monitor
+import pinot
+import pmp
 from headrace.__main__ import app
 from headrace.errors import exit_code_of
 from headrace.reference.of_commands import commands_of, commands_reference
@@ -51,13 +55,18 @@ def test_a_section_has_every_option_that_help_shows(path: str, headrace: Headrac
     assert options <= set(re.findall(r"--[a-z][a-z-]+", text))
 
 
+def test_a_group_that_takes_options_has_a_section_before_its_commands() -> None:
+    assert PATHS.index("headrace monitor") + 1 == PATHS.index("headrace monitor advise")
+    assert "headrace stack" not in PATHS
+
+
 def subclasses(kind: type) -> set[type]:
     below: set[type] = set(kind.__subclasses__())
     return below.union(*map(subclasses, below))
 
 
 def test_every_error_of_the_wings_is_on_the_page() -> None:
-    for wing in (api, monitor):
+    for wing in (api, assigner, mirror, monitor, pinot, pmp):
         for module in pkgutil.walk_packages(wing.__path__, f"{wing.__name__}."):
             importlib.import_module(module.name)
     known = {*subclasses(HeadraceError), HeadraceError, *subclasses(StackError), StackError}

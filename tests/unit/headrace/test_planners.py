@@ -6,7 +6,7 @@ import pytest
 
 from headrace.planners import choose_planning
 from headrace.settings import load_settings
-from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.topics import TopicPartition
@@ -22,7 +22,7 @@ def measured() -> MeasuredLoads:
 def test_by_default_the_mirrors_own_rates_count() -> None:
     own = measured()
     partition = TopicPartition("t", 0)
-    own.publish(InstanceName("one"), {ClusterRef("source"): {partition: (70.0, 2.0)}}, 5)
+    own.publish(InstanceName("one"), Measured({ClusterRef("source"): {partition: (70.0, 2.0)}}), 5)
     planning = choose_planning(load_settings(), own, AtOnce())
     assert planning.provider.loads(ClusterRef("source"), [partition]).loads[partition].bytes_per_second == 70
     assert planning.capacity.usable_bytes_per_second == 10 * 2**20 * 70 // 100

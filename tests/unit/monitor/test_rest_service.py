@@ -13,7 +13,7 @@ from api.fleet.movements import FleetMovements
 from headrace.console.client import RestClient
 from mirror.control.audit import AUDIT
 from mirror.control.commands import TriggerRebalance
-from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import DamagedState, HeadraceError, Unreachable
 from mirror.instance.workers.lane_table import LanePhase
@@ -117,7 +117,7 @@ def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) ->
     blind = service.preview_rebalance(ORDERS)
     assert (blind.moves, blind.loads_known) == (0, False)
     rates = {TopicPartition("t", number): (80.0, 1.0) for number in range(2)}
-    MeasuredLoads(site.session).publish(InstanceName("other"), {SOURCE: rates}, 10**15)
+    MeasuredLoads(site.session).publish(InstanceName("other"), Measured({SOURCE: rates}), 10**15)
     assert service.preview_rebalance(ORDERS).loads_known
     assert service.hold().other == ""
     identity = service.rebalance(ORDERS, "a breach")

@@ -14,7 +14,7 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.made_topics import MadeTopics
-from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore
 from mirror.coordination.stores.problems import TroubleStore
@@ -266,7 +266,7 @@ def test_a_request_is_answered_by_a_plan_and_taken(house: House) -> None:
     house.create(a_datastream("orders", "t"))
     house.tick()
     MeasuredLoads(house.session).publish(
-        InstanceName("one"), {SOURCE: {TopicPartition("t", n): (80.0, 1.0) for n in range(2)}}, 1
+        InstanceName("one"), Measured({SOURCE: {TopicPartition("t", n): (80.0, 1.0) for n in range(2)}}), 1
     )
     house.rig.stores.requests.add(RebalanceRequest(GroupName("orders"), True, "a test", "to see", 5))
     said = house.tick()

@@ -1,0 +1,77 @@
+"""Who is asked for loads and latencies of long ago: Pinot, where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from api.histories.questions import LatencyAsked, LoadsAsked, no_history
+from headrace.clusters.directory import ClusterDirectory
+from headrace.errors import requirements_of
+from headrace.settings import HeadraceSettings
+from mirror.errors import HistoryUnavailable, NotFound
+from mirror.model.topics import TopicPartition
+from pinot.history.points import LatencyHistory, LoadHour
+
+if TYPE_CHECKING:
+    from pinot.client import PinotClient
+
+Hours: TypeAlias = Mapping[TopicPartition | None, Sequence[LoadHour]]
+_PATIENCE_SECONDS: Final = 5.0
+
+
+def histories_of(
+    settings: HeadraceSettings,
+) -> tuple[Callable[[LoadsAsked], Hours], Callable[[LatencyAsked], LatencyHistory]]:
+    """What answers the two questions. Pinot is asked once, for a few seconds: somebody waits for it. They
+    raise HistoryUnavailable, Unreachable, TimedOut, AnalyticsError."""
+    is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
+    if not is_wanted:
+        return no_history, no_history
+    return partial(_loads, settings), partial(_latency, settings)
+
+
+def _loads(settings: HeadraceSettings, asked: LoadsAsked) -> Hours:
+    client = _client(settings)
+    from pinot.history.loads import partition_hours, topics_hours
+
+    cluster = ClusterDirectory(settings.clusters).of_address(asked.cluster)
+    with closing(client):
+        try:
+            if asked.places:
+                found = partition_hours(client, cluster, asked.when, asked.places)
+                return {place: found.get(place, ()) for place in asked.places}
+            return {None: topics_hours(client, cluster, asked.when, asked.topics)}
+        except NotFound as error:
+            raise _no_table(error) from error
+
+
+def _latency(settings: HeadraceSettings, asked: LatencyAsked) -> LatencyHistory:
+    client = _client(settings)
+    from pinot.history.latency import latency_steps
+
+    with closing(client):
+        try:
+            return latency_steps(client, asked.group, asked.when, asked.points, asked.topics)
+        except NotFound as error:
+            raise _no_table(error) from error
+
+
+def _client(settings: HeadraceSettings) -> PinotClient:
+    """Raises HistoryUnavailable where it is not installed."""
+    try:
+        from pinot.client import PinotClient
+    except ModuleNotFoundError as error:
+        wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("pinot")))
+        raise HistoryUnavailable(
+            f"no history can be read: {error.name} is not installed", advice=f"pip install {wanted}"
+        ) from error
+    patience = min(settings.pinot.timeout_seconds, _PATIENCE_SECONDS)
+    return PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
+
+
+def _no_table(error: NotFound) -> HistoryUnavailable:
+    """A table is missing, and not what was asked for by name."""
+    return HistoryUnavailable(f"no history is kept: {error.message}", advice=error.advice)

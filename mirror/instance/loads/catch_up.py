@@ -1,0 +1,61 @@
+"""What is late, as load: it is to be copied in some time beside what arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from mirror.coordination.stores.measured_load import LateRecords
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.topics import TopicPartition
+from mirror.ports import LoadProvider
+
+AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
+"""What is late of a source cluster. Raises Unreachable."""
+
+
+class LoadsWithBacklog:
+    """What a load provider says, and beside it what instances say is late. Satisfies `ports.LoadProvider`.
+    `catch_up_seconds`: of datastreams that choose none."""
+
+    def __init__(self, provider: LoadProvider, waiting: AskWaiting, catch_up_seconds: float) -> None:
+        self._provider = provider
+        self._waiting = waiting
+        self._catch_up_seconds = catch_up_seconds
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        """The provider's answer with the backlog. Raises what the provider raises, and Unreachable."""
+        report = self._provider.loads(cluster, partitions)
+        return with_backlog(report, self._waiting(cluster), self._catch_up_seconds)
+
+
+def with_backlog(
+    report: LoadReport, waiting: Mapping[TopicPartition, LateRecords], catch_up_seconds: float
+) -> LoadReport:
+    """Each load and what has to be copied beside it, so that what is late is there in time. Pure.
+
+    Of a partition whose load is not known nothing is added: that would make a guess a measurement.
+    """
+    loads, added = dict(report.loads), 0.0
+    late = 0
+    for partition, one in waiting.items():
+        load = loads.get(partition)
+        if load is not None and load.level is not LoadLevel.DEFAULT:
+            loads[partition] = _raised(load, one, one.catch_up_seconds or catch_up_seconds)
+            added += loads[partition].bytes_per_second - load.bytes_per_second
+            late += 1
+    if not late:
+        return report
+    are = "partition is" if late == 1 else "partitions are"
+    note = f"{late} {are} late: {added:.0f} bytes/s are counted beside what arrives, to catch up"
+    return replace(report, loads=loads, notes=(*report.notes, note))
+
+
+def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
+    messages = load.messages_per_second
+    return replace(
+        load,
+        bytes_per_second=load.bytes_per_second + waiting.bytes / seconds,
+        messages_per_second=None if messages is None else messages + waiting.messages / seconds,
+    )

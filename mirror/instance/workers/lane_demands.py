@@ -1,0 +1,64 @@
+"""What the lanes of an instance have to copy, for plans: by lane, and by partition of each source. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+from typing import Final
+
+from mirror.coordination.stores.measured_load import LateRecords, Measured
+from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.movement.demand import Demand, at_least, demand
+from mirror.model.topics import TopicPartition
+
+_LEAST_WAITING: Final = 1.0
+"""Bytes; less is not worth a word."""
+
+
+def demands_of(
+    lanes: Mapping[LaneKey, LaneStatus], before: Mapping[LaneKey, Demand]
+) -> dict[LaneKey, Demand]:
+    """Of every lane that has reported. `before`: of the same lanes at the last look; one that does not copy,
+    or whose source does not answer, has at least what arrived when that was known."""
+    return {
+        key: at_least(_demand(state, copied), before.get(key))
+        for key, state in lanes.items()
+        if (copied := _copied(state)) is not None
+    }
+
+
+def _copied(state: LaneStatus) -> tuple[float, float] | None:
+    rate = state.rate
+    return None if rate is None else (rate.bytes_per_second, rate.messages_per_second)
+
+
+def _demand(state: LaneStatus, copied: tuple[float, float]) -> Demand:
+    is_copying = state.phase is LanePhase.COPYING
+    if is_copying and state.track.calm_at > -inf:
+        return Demand(copied)  # in time: no history is made of the many that are
+    found = demand(copied, state.history)
+    return found if is_copying else found._replace(is_least=True)
+
+
+def measured_demand(
+    lanes: Mapping[LaneKey, LaneStatus],
+    demands: Mapping[LaneKey, Demand],
+    catch_up_seconds: Mapping[GroupName, int],
+) -> Measured:
+    """What to share of it. Of a partition that several groups copy, the most counts."""
+    rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
+    behind: dict[ClusterRef, set[TopicPartition]] = {}
+    waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}
+    for key, one in demands.items():
+        source, place = lanes[key].spec.source, key.partition
+        known = rates.setdefault(source, {})
+        known[place] = max(known.get(place, one.arriving), one.arriving)
+        if one.is_least:
+            behind.setdefault(source, set()).add(place)
+        if one.waiting[0] >= _LEAST_WAITING:
+            late = waiting.setdefault(source, {})
+            new = LateRecords(*one.waiting, catch_up_seconds.get(key.group))
+            late[place] = max(late.get(place, new), new, key=lambda each: each.bytes)
+    return Measured(rates, behind, waiting)

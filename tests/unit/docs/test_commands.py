@@ -1,0 +1,128 @@
+"""Commands that the documentation shows: each parses, and those that need no server are run."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from headrace.__main__ import app
+from tests.documented import HOUSE, ONLY_PARSED, Documented, documented_commands
+from tests.patience import PATIENCE_SECONDS
+
+COMMANDS: Final = documented_commands()
+HERE: Final = [one for one in COMMANDS if not one.needs_service and not one.only_parsed_because]
+ROOT: Final[Any] = typer.main.get_command(app)
+OPERATORS: Final = {">", ">>", "|", "&&", "||", ";", "&"}
+
+
+def arguments_of(command: Documented) -> list[str]:
+    """What the shell gives to the command; a comment, a redirection or a pipe ends it."""
+    taken = []
+    for word in shlex.split(command.line, comments=True):
+        if word in OPERATORS:
+            break
+        taken.append(word)
+    first = next(at for at, word in enumerate(taken) if word.endswith(("headrace", "make")))
+    return taken[first + 1 :]
+
+
+def parse(arguments: list[str]) -> None:
+    """Raises a usage error where the command line would."""
+    command, context = ROOT, None
+    name: str | None = "headrace"
+    while True:
+        context = command.make_context(name, list(arguments), parent=context)
+        if not isinstance(command, TyperGroup) or not (rest := [*context._protected_args, *context.args]):
+            return
+        name, command, arguments = command.resolve_command(context, rest)
+
+
+def test_commands_are_found_in_every_kind_of_block() -> None:
+    pages = {one.page for one in COMMANDS}
+    assert len(COMMANDS) > 55
+    assert {"README.md", "docs/quickstart.md", "docs/operations.md", "docs/placement.md"} <= pages
+
+
+def test_every_command_parses_with_its_options() -> None:
+    wrong = []
+    for command in COMMANDS:
+        if not command.words.startswith("make"):
+            try:
+                parse(arguments_of(command))
+            except typer.TyperException as error:
+                wrong.append((command, str(error)))
+    assert wrong == []
+
+
+def test_what_does_not_parse_is_found() -> None:
+    for words in (["surgeon"], ["datastream", "pause"], ["datastream", "list", "--nothing"]):
+        with pytest.raises(typer.TyperException):
+            parse(words)
+
+
+def test_every_target_of_make_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (HOUSE / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    asked = {arguments_of(one)[0] for one in COMMANDS if one.words.startswith("make")}
+    assert asked
+    assert asked <= targets
+
+
+def test_every_reason_not_to_run_a_command_is_needed() -> None:
+    reasons = {one.only_parsed_because for one in COMMANDS} - {""}
+    assert reasons == set(ONLY_PARSED.values())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where commands are run: the files that their pages speak of."""
+    made = tmp_path_factory.mktemp("documented")
+    page = (HOUSE / "docs/placement.md").read_text(encoding="utf-8")
+    document = re.search(r"```json\n(.*?)```", page, re.DOTALL)
+    assert document
+    (made / "loads.json").write_text(document[1])
+    (made / "loads.csv").write_text("topic,partition,bytes_per_second\norders,0,900000\n")
+    hours = [f"{hour * 3_600_000},orders,0,{900_000 + hour},850" for hour in range(24)]
+    columns = "hour_ms,topic,partition,bytes_per_second,messages_per_second"
+    (made / "day.csv").write_text("\n".join([columns, *hours]))
+    return made
+
+
+def shown(line: str, folder: Path) -> str:
+    """What a line prints that a shell runs there, with no settings of anybody's own; it has to succeed."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    environment["HEADRACE_API__ACCESS__TOKEN_FILE"] = str(folder / "tokens")
+    ended = subprocess.run(
+        ["sh", "-c", line.replace(".venv/bin/", "")],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("line", [one.line for one in HERE if not one.words.startswith("token")])
+def test_a_command_that_needs_no_server_does_what_its_page_says(line: str, folder: Path) -> None:
+    shown(line, folder)
+
+
+def test_the_commands_of_tokens_make_list_and_revoke_one(folder: Path) -> None:
+    add, listing, revoke = (one.line for one in HERE if one.words.startswith("token"))
+    shown(add, folder)
+    (token,) = json.loads(shown(f"{listing.partition(' #')[0]} --json", folder))
+    shown(re.sub(r"revoke \w+", f"revoke {token['id']}", revoke), folder)
+    assert token["id"] not in shown(listing, folder)
