@@ -191,7 +191,7 @@ class Services:
     incidents: Callable[[], Sequence[IncidentRecord]] = tuple
     """What the monitor keeps, the newest first. Raises Unreachable, Refused, Busy."""
     usable_bytes_per_second: int | None = None
-    """What one task may carry; None: placement is not by load."""
+    """What a task may carry of which the plan says nothing; None: placement is not by load."""
     access: Access = field(default_factory=Access)
     """Who may call."""
     limits: LimitSettings = field(default_factory=LimitSettings)

@@ -25,7 +25,8 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class Findings:
-    """What was read and heard for one overview. `is_complete`: all instances have said their sums."""
+    """What was read and heard for one overview. `is_complete`: all instances have said their sums. `usable`:
+    bytes per second that a task may carry of which the plan says nothing; None: placement is not by load."""
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]
@@ -35,6 +36,7 @@ class Findings:
     movements: Movements
     incidents: Sequence[IncidentRecord]
     is_complete: bool
+    usable: int | None = None
 
 
 def glances(seen: Findings, only: str | None = None) -> list[DatastreamGlance]:
@@ -101,6 +103,7 @@ def _glance(
         unplaced=assessment.unplaced if assessment else None,
         overloaded=assessment.overloaded if assessment else None,
         fullest_bytes_per_second=assessment.max_load if assessment else None,
+        usable_bytes_per_second=_usable(assessment, seen),
         partitions=total.lanes + total.idle,
         not_copied=total.idle,
         bytes_per_second=None if total.unmeasured or not seen.is_complete else total.bytes_per_second,
@@ -113,6 +116,12 @@ def _glance(
         loses_data_in_seconds=movement.loss.seconds if movement.loss else None,
         incident=_open_incident(incidents),
     )
+
+
+def _usable(assessment: Assessment | None, seen: Findings) -> int | None:
+    if seen.usable is None or assessment is None or assessment.capacity is None:
+        return seen.usable
+    return assessment.capacity.capacity.usable_bytes_per_second
 
 
 def _latency(total: TopicSums) -> LatencyAnswer | None:

@@ -67,6 +67,8 @@ class DatastreamGlance(_OverviewModel):
     """Tasks with more than they may carry."""
     fullest_bytes_per_second: float | None
     """Load of the fullest task in the last planning."""
+    usable_bytes_per_second: int | None
+    """What one of its tasks may carry by the last planning; null: placement is not by load."""
     partitions: int
     """That instances have or that nobody copies, as far as these have answered."""
     not_copied: int
@@ -102,6 +104,4 @@ class OverviewAnswer(_OverviewModel):
     """Whether incidents could be read."""
     epoch: int
     """Of the plan in force."""
-    usable_bytes_per_second: int | None
-    """What one task may carry; null: nothing limits it, or placement is not by load."""
     datastreams: list[DatastreamGlance]

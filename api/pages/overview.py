@@ -55,6 +55,7 @@ async def overview(
             moving,
             incidents or (),
             not silent,
+            services.usable_bytes_per_second,
         )
         found = glances(seen, datastream)
         if datastream is not None and not found:
@@ -65,7 +66,6 @@ async def overview(
             is_complete=moving.is_complete and not silent,
             knows_incidents=incidents is not None,
             epoch=plan.epoch,
-            usable_bytes_per_second=services.usable_bytes_per_second,
             datastreams=found,
         )
         return bytes(LegibleJson(whole.model_dump(mode="json")).body)

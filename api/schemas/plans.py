@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from api.schemas.capacity import CapacityAnswer
 from mirror.coordination.acting.effect import effect_of
 from mirror.coordination.operations.operation import Operation
 from mirror.coordination.planning import Decision
@@ -33,6 +34,7 @@ class GroupAnswer(BaseModel):
     Rates are in bytes per second. `loads_measured_at_ms`: null where no load was known. `unknown`: partitions
     of which no load was known; `lower_bounds`: partitions that were behind, so that they may carry more;
     `cut_short`: searches that ended by the clock, so that an equal question may get another plan.
+    `capacity`: of a task, that it was planned with; null: it was not noted.
     """
 
     datastream: str
@@ -57,6 +59,7 @@ class GroupAnswer(BaseModel):
     offending_partitions: list[str]
     unplaced_partitions: list[str]
     reasons: list[str]
+    capacity: CapacityAnswer | None
 
 
 class PlanAnswer(BaseModel):

@@ -63,6 +63,7 @@ def a_glance(**more: Any) -> dict[str, Any]:
             "at_least_ms": 40,
         },
         **{"offending": 0, "unplaced": 0, "overloaded": 0, "fullest_bytes_per_second": 100.0},
+        "usable_bytes_per_second": 240_000,
         **more,
     }
     return DatastreamGlance.model_validate(values).model_dump(mode="json")
@@ -71,7 +72,7 @@ def a_glance(**more: Any) -> dict[str, Any]:
 def an_overview(*datastreams: dict[str, Any], **more: Any) -> dict[str, Any]:
     values = {
         **{"instances": 2, "silent_instances": [], "is_complete": True, "knows_incidents": True, "epoch": 5},
-        **{"usable_bytes_per_second": 240_000, "datastreams": list(datastreams), **more},
+        **{"datastreams": list(datastreams), **more},
     }
     return OverviewAnswer.model_validate(values).model_dump(mode="json")
 

@@ -236,7 +236,7 @@ class LeaderRig:
             TaskCapacity(task_bytes_per_second),
             memory=self.memory,
             freshness=freshness or measured.freshness,
-            capacities=self._capacities(session, terms) if terms else None,
+            capacities=self._capacities(session, terms or CapacityTerms(task_bytes_per_second, 1, None, 90)),
         )
         self.clusters = clusters
         self.admission: Admission | None = None  # everybody may everything at its clusters

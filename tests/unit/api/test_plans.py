@@ -42,6 +42,8 @@ def test_the_plan_says_what_was_found_of_each_group_also_on_another_instance(
     (group,) = client.get("/v1/plan").json()["groups"]
     assert (group["datastream"], group["required_tasks"], group["unknown"]) == ("orders", 2, 0)
     assert group["reasons"]
+    capacity = group["capacity"]
+    assert (capacity["origin"], capacity["bytes_per_second"], capacity["observations"]) == ("setting", 100, 0)
     other = Site(site.server, "two")
     assert client_groups(other) == [group]
 

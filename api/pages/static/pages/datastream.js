@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
 import { Lines } from "../lib/chart.js";
-import { duration } from "../lib/format.js";
+import { duration, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
 import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
@@ -18,7 +18,7 @@ export default function Datastream({ argument: name }) {
     incidents: `/v1/incidents?${query}&limit=10`, events: `/v1/events?${query}&limit=40`,
   });
   const one = values.all?.value.datastreams[0];
-  const usable = values.all?.value.usable_bytes_per_second;
+  const usable = one?.usable_bytes_per_second;
   const definition = values.definition?.value;
   return html`
     <p class="crumb"><a href="#/">Datastreams</a> ›</p>
@@ -134,10 +134,12 @@ const Task = ({ task, usableAt }) => html`<div class="task">
   <span class="num">${task.load}${task.share && html` <span class=${task.isOver ? "strong" : "quiet"}>${task.isOver ? "▲ " : ""}${task.share}</span>`}</span>
 </div>`;
 
+const capacityText = (one) => `A task bears ${rate(one.bytes_per_second)}, of which ${percent(one.utilisation_percent / 100)} are filled: ${one.why}.`;
+
 function Plan({ name, groups }) {
   const [group] = groups;
   return html`<${Card} id="plan" title="The plan and why" note=${group ? html`planned <${Ago} ms=${group.planned_ms} />` : ""}>
-    ${group ? html`<ul>${group.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>
+    ${group ? html`<ul>${group.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}${group.capacity && html`<li>${capacityText(group.capacity)}</li>`}</ul>
       ${group.unplaced > 0 && html`<p class="strong">Without a task: ${group.unplaced_partitions.join(", ")}${group.unplaced > group.unplaced_partitions.length ? " …" : ""}</p>`}`
       : html`<p>Nothing was planned for it yet.</p>`}
     <p class="acts"><a class="button" href=${to(`plans/${encodeURIComponent(name)}`)}>Preview another plan</a>

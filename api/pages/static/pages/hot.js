@@ -22,7 +22,7 @@ export default function Hot({ query }) {
         html`<option key=${one.name} value=${one.name}>${one.name}${one.offending ? ` (${one.offending} too heavy)` : ""}</option>`)}</select></label>`}</div>
     <${Troubles} errors=${errors} />
     ${overview && !name && html`<p>There is no datastream yet.</p>`}
-    ${overview && name && html`<${Of} key=${name} name=${name} usable=${overview.usable_bytes_per_second} />`}`;
+    ${overview && name && html`<${Of} key=${name} name=${name} usable=${overview.datastreams.find((one) => one.name === name)?.usable_bytes_per_second} />`}`;
 }
 
 function Of({ name, usable }) {

@@ -16,7 +16,7 @@ export default function WhatIf({ argument: name }) {
     <p class="crumb"><a href="#/">Datastreams</a> › <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>${name}</a> ›</p>
     <div class="head"><h1>What if …</h1><span class="quiet">${name} had other limits</span></div>
     <${Troubles} errors=${errors} />
-    ${one && values.definition && html`<${Sliders} name=${name} one=${one} definition=${values.definition} usable=${values.all.value.usable_bytes_per_second} />`}`;
+    ${one && values.definition && html`<${Sliders} name=${name} one=${one} definition=${values.definition} usable=${one.usable_bytes_per_second} />`}`;
 }
 
 function Sliders({ name, one, definition, usable }) {
