@@ -1,8 +1,8 @@
 """The thread of one receiver: it may be away, frozen or slow, and nobody else waits for it.
 
 What no turn of the monitor has confirmed for as long as a lease lasts is told to nobody: another monitor may
-judge by then, and have told the end of it. Nor is what `may_tell` forbids: so of what was before, nobody
-hears from a monitor that was frozen, if only for as long as ZooKeeper takes to give its place to another one.
+judge by then, and have told the end of it. Nor is what `may_tell` forbids: nobody hears of what was before
+from a monitor that was frozen, if only for as long as ZooKeeper takes to give its place to another one.
 """
 
 from __future__ import annotations
