@@ -19,6 +19,7 @@ from monitor.causes.inquiry import NO_ANSWER, Answer, Inquiry
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
 from monitor.latency import Standing, Subject, Verdict
 from monitor.movement.summary import NOTHING_KNOWN, Movements
+from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
@@ -72,6 +73,7 @@ class MonitorCycle:
         self._window = window_seconds
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
+        self._alone = SourcesAlone()
         self._inquiry = Inquiry()
         self._rebalancing = Rebalancing(service, policy.acting, clock)
 
@@ -140,8 +142,12 @@ class MonitorCycle:
         windows = windows_of(subjects.values(), self._window)
         # The longest first: the metrics topic is not read again from further back for it.
         least_ms = least_objective_ms(subjects.values())
+        now_ms = self._clock.now_ms()
+        self._alone.look(subjects.values(), now_ms)
         seen = {
-            seconds: self._measurements.observe(seconds, least_ms)
+            seconds: self._measurements.observe(
+                seconds, least_ms, self._alone.since(now_ms - int(seconds * 1_000))
+            )
             for seconds in sorted(windows, reverse=True)
         }
         return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
@@ -154,8 +160,8 @@ class MonitorCycle:
     ) -> dict[DatastreamName, Verdict]:
         if self._budgets is None:
             return verdicts
-        found = self._budgets.judge(subjects, most_questions)
-        return {name: replace(verdict, budgets=found[name]) for name, verdict in verdicts.items()}
+        found = self._budgets.judge(subjects, most_questions, self._alone)
+        return {name: verdict.with_budgets(found[name]) for name, verdict in verdicts.items()}
 
     def _act(self, name: DatastreamName, subject: Subject, verdict: Verdict) -> Finding:
         before = self._incidents.get(name, Incident())

@@ -79,7 +79,8 @@ def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: Service)
     site.create("paused", objective={"milliseconds": 5}, destination=body)
     site.client.post("/v1/datastreams/paused/pause", json={})
     (subject,) = service.subjects().values()
-    assert subject == Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+    orders = Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+    assert subject == replace(orders, is_alone=True)
 
 
 def test_several_objectives_are_taken_over(site: Site, service: Service) -> None:
@@ -99,6 +100,23 @@ def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_grou
     assert subject.remark == "a remark"
     site.leader.stores.problems.put(ORDERS, Problem("the source does not answer", 1))
     assert service.subjects()[ORDERS].halted == "the source does not answer"
+
+
+def test_a_datastream_is_alone_in_its_group_unless_another_one_is_of_it_or_cannot_be_read(
+    site: Site, service: Service
+) -> None:
+    site.create(objective={"milliseconds": 500})
+    assert service.subjects()[ORDERS].is_alone
+    shared = {"owner": "tests", "system.taskPrefix": "orders"}
+    others = {"cluster": "source", "topics": "u"}
+    site.create("other", objective={"milliseconds": 500}, metadata=shared, source=others)
+    assert [one.is_alone for one in service.subjects().values()] == [False, False]
+    site.client.delete("/v1/datastreams/other")
+    site.tick()
+    assert service.subjects()[ORDERS].is_alone
+    site.session.create("/datastreams/torn", b"{")
+    site.tick()
+    assert not service.subjects()[ORDERS].is_alone, "what cannot be read may be of any group"
 
 
 def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> None:
