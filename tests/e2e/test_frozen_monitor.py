@@ -101,8 +101,8 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
         wait_until(lambda: "this one waits" in logs[1].read_text(), "the second waits")
         first.suspend()
-        told = len(former.requests)
         wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
+        told = len(former.requests)
         wait_until(lambda: FIRING in heard(latter, name), "the second tells of it")
         assert RESOLVED not in heard(latter, name), "it is not over because its monitor stands still"
         instance.rest.patch("/v1/monitor", {"acting": True}, "*")
@@ -150,8 +150,8 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
             former, latter, hooks = latter, former, hooks[::-1]
         (opened,) = wait_until(lambda: incidents(former, name), "the incident is kept")
         with frozen(former.pid):
-            told = len(hooks[0].requests)
             wait_until(lambda: FIRING in heard(hooks[1], name), "the next leader tells of it")
+            told = len(hooks[0].requests)
             latter.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
             wait_until(lambda: RESOLVED in heard(hooks[1], name), "and its end")
             closed = wait_until(lambda: incidents(latter, name)[opened]["closed_ms"], "it is over")
