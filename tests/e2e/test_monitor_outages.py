@@ -1,0 +1,103 @@
+"""The monitor of a running instance judges on without Pinot."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from typing import Final
+
+import pytest
+
+from monitor.alerts.catalogue import LATE
+from monitor.records.record import Phase
+from pinot.deployment.controller import PinotController
+from pinot.deployment.deploy import apply
+from pinot.schemas import Placement
+from pinot.tables import MIRROR_METRICS
+from stack.kafka import KafkaCluster
+from stack.pinot import PinotServer
+from stack.traffic.writer import Traffic
+from tests.e2e.conftest import NewInstance
+from tests.fakes.alert_receivers import HttpReceiver
+from tests.kafka_data import make_topic
+from tests.metrics_data import fresh_name, pinot_settings
+from tests.mirrored import create_datastream
+from tests.on_call import heard, incidents, telling
+from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = pytest.mark.servers
+
+PARTITIONS: Final = 2
+RATE: Final = 20_000.0
+"""Bytes a second of each."""
+FIRING: Final = (LATE.name, "firing")
+RESOLVED: Final = (LATE.name, "resolved")
+
+
+@contextmanager
+def traffic(address: str, topic: str) -> Iterator[None]:
+    """Writes to every partition in the block."""
+    writing = Traffic(address)
+    writing.set_rates(json.dumps({topic: {str(number): RATE for number in range(PARTITIONS)}}))
+    thread = threading.Thread(target=writing.run, name="traffic")
+    thread.start()
+    try:
+        yield
+    finally:
+        writing.stop()
+        thread.join(PATIENCE_SECONDS)
+
+
+def monitor_says(instance: RunningInstance) -> str:
+    """What the monitor of a service of one instance does now."""
+    sentence: str = instance.rest.get("/v1/instances")[0]["health"]["parts"]["monitor"]["sentence"]
+    return sentence
+
+
+def is_over(instance: RunningInstance, name: str) -> bool:
+    return all(one["closed_ms"] is not None for one in incidents(instance, name).values())
+
+
+def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_middle(
+    new_instance: NewInstance, new_pinot: Callable[..., PinotServer], kafka_pair: KafkaPair
+) -> None:
+    name, pinot = fresh_name("unseen"), new_pinot()
+    make_topic(kafka_pair.source.address, name, PARTITIONS)
+    with HttpReceiver() as hook, ExitStack() as running:
+        instance = new_instance(
+            "one",
+            pinot__controller=pinot.controller_address,
+            pinot__broker=pinot.broker_address,
+            **telling(hook, "either"),
+        )
+        metrics = instance.environment["HEADRACE_MIRROR__METRICS_TOPIC"]
+        make_topic(kafka_pair.destination.address, metrics)
+        _apply_table(pinot, kafka_pair.destination, metrics)
+        create_datastream(instance, name, name, objective={"milliseconds": 1})
+        running.enter_context(traffic(kafka_pair.source.address, name))
+        wait_until(lambda: FIRING in heard(hook, name), "what Pinot has of it is too late")
+        assert monitor_says(instance) == "it judges"
+        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
+        pinot.kill()
+        wait_until(lambda: "by the metrics topic" in monitor_says(instance), "that is said")
+        told = len(heard(hook, name))
+        wait_until(lambda: len(heard(hook, name)) > told + 2, "it goes on")
+        assert RESOLVED not in heard(hook, name)
+        assert list(incidents(instance, name)) == [opened]
+        assert incidents(instance, name)[opened]["is_late"]
+        instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 600_000}}, "*")
+        wait_until(lambda: RESOLVED in heard(hook, name), "its end is told")
+        wait_until(lambda: is_over(instance, name), "it is over")
+        found = incidents(instance, name)
+        assert list(found) == [opened], "it was one incident"
+        assert Phase.RECOVERED in {one["phase"] for one in found[opened]["timeline"]}
+        assert "by the metrics topic" in monitor_says(instance)
+
+
+def _apply_table(pinot: PinotServer, kafka: KafkaCluster, topic: str) -> None:
+    with closing(PinotController(pinot_settings(pinot))) as controller:
+        apply(controller, {MIRROR_METRICS: Placement(kafka.address, topic, MIRROR_METRICS.retention_days)})

@@ -1,0 +1,77 @@
+"""The source deletes records before a budget that is too small lets them be copied, and it is said before."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+from typing import Final
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from monitor.alerts.catalogue import LOSS_AHEAD, TRUNCATED
+from tests.e2e.conftest import NewInstance
+from tests.fakes.alert_receivers import HttpReceiver
+from tests.kafka_data import Record, make_topic, produce
+from tests.metrics_data import fresh_name
+from tests.mirrored import create_datastream
+from tests.on_call import heard, telling, told_of
+from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.running import RunningInstance
+from tests.servers import NewKafka
+
+pytestmark = pytest.mark.servers
+
+KEPT_MS: Final = 120_000
+WAITED_MS: Final = 75_000
+"""The first record is so old when the test writes it."""
+EACH_MS: Final = 100
+"""Between two records."""
+SIZE: Final = 10_000
+BUDGET: Final = 20_000
+"""Bytes a second: a fifth of what has come in that time."""
+SOON: Final = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.ms": 500}
+"""Brokers look for what is to be deleted every five minutes otherwise."""
+
+
+def backlog(now_ms: int) -> list[Record]:
+    """Records as they would have come up to now."""
+    stamps = range(now_ms - WAITED_MS, now_ms, EACH_MS)
+    return [Record(0, None, os.urandom(SIZE), (), stamp) for stamp in stamps]
+
+
+def lost(consumer: Consumer, instance: RunningInstance, name: str) -> bool:
+    """Whether the source's log begins behind the checkpoint that is stored."""
+    begin, _ = consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=PATIENCE_SECONDS)
+    (row,) = instance.rest.get(f"/v1/datastreams/{name}/progress")
+    return (row["next_offset"] or 0) < begin
+
+
+def test_the_alarm_for_data_that_will_be_lost_comes_before_the_first_loss(
+    new_instance: NewInstance, new_kafka: NewKafka
+) -> None:
+    name, source = fresh_name("kept"), new_kafka("source", properties=SOON)
+    make_topic(source.address, name, 1, retention_ms=str(KEPT_MS), segment_ms="1000")
+    with (
+        HttpReceiver() as hook,
+        closing(Consumer({"bootstrap.servers": source.address, "group.id": "tests"})) as consumer,
+    ):
+        instance = new_instance(
+            "one",
+            clusters__source__bootstrap_servers=source.address,
+            monitor__alerts__loss_after_seconds="1",
+            **telling(hook),
+        )
+        create_datastream(instance, name, name, quota={"bytes_per_second": BUDGET})
+        produce(source.address, name, [Record(0, None, b"first", (), int(time.time() * 1000))])
+        wait_until(lambda: [one["lag_records"] for one in instance.lanes()] == [0], "it is copied")
+        produce(source.address, name, backlog(int(time.time() * 1000)), **{"batch.size": 2 * SIZE})
+        wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "somebody is called")
+        assert not lost(consumer, instance, name), "before anything is lost"
+        wait_until(lambda: lost(consumer, instance, name), "records are lost")
+        wait_until(lambda: (TRUNCATED.name, "firing") in heard(hook, name), "that is said, too")
+    alarm, *_ = [one for one in told_of(hook, name) if one["labels"]["alertname"] == LOSS_AHEAD.name]
+    assert alarm["annotations"]["worst_partition"] == f"{name}-0"
+    assert "the source deletes records of" in alarm["annotations"]["description"]
+    assert heard(hook, name)[0] == (LOSS_AHEAD.name, "firing"), "nothing else called before"
