@@ -110,7 +110,8 @@ def build_instance(
     for key in ("destination_cluster", "metrics_cluster"):
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
-    memory = LoadMemory(settings.mirror.leader.scale_in_after_hours * 3_600)
+    leading = settings.mirror.leader
+    memory = LoadMemory(leading.scale_in_after_hours * 3_600)
     directory = ClusterDirectory(settings.clusters)
     session = _session(settings.zookeeper, lambda: follower)  # which is made below
     membership, definitions = Membership(session), DefinitionStore(session)
@@ -137,13 +138,11 @@ def build_instance(
     )
     event_topic = _event_topic(settings, directory)
     stores = _leader_stores(session, membership, definitions, plans, requests)
-    patience = settings.mirror.leader.patience_seconds
-    background_calls = ThreadedCalls(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
+    # The leader is made below.
+    background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
-    leader = Leader(
-        world_view, events, event_topic.publish, clock, health, settings.mirror.leader.tick_interval_seconds
-    )
+    leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined = leader.joined
     follower.event_drops = event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
