@@ -210,8 +210,8 @@ class _Budgets(Budgets):
             return super().judge(subjects, most_questions, alone)
 
 
-def _turns(late: int, *, are_new: bool = False) -> None:
-    """`are_new`: the monitor has just begun, so that topics are told apart."""
+def _turns(late: int, *, are_new: bool = False) -> float:
+    """Returns percent of a core. `are_new`: the monitor has just begun, so that topics are told apart."""
     clock, settings, spent = ManualClock(), MonitorSettings(), _Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
@@ -253,6 +253,7 @@ def _turns(late: int, *, are_new: bool = False) -> None:
     print(f"  {what:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
     for part, seconds in each.items():
         print(f"    {part:42}{seconds * 1000:10.0f} ms", flush=True)
+    return share
 
 
 def _rows_of_topic() -> None:
@@ -313,13 +314,15 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _instances(what: str, busy: float, late: float, *, segments: bool) -> None:
-    """`busy`: the part of lanes that report each time; `late`: of lanes that are behind. `segments`: the
-    source deletes some every two minutes, and so every lane has a time to loss."""
+def _instances(what: str, busy: float, late: float, *, segments: bool) -> float:
+    """Returns percent of a core, of all instances. `busy`: the part of lanes that report each time; `late`:
+    of lanes that are behind. `segments`: the source deletes some every two minutes, and so every lane has a
+    time to loss."""
     noted, said, scraped = _of_one_instance(busy, late, segments=segments, with_position=True)
     plain, _, _ = _of_one_instance(busy, late, segments=segments, with_position=False)
     shares = [one / (_REPORTS * _REPORT_SECONDS) * INSTANCES * 100 for one in (noted - plain, said, scraped)]
     print(f"  {what:36}" + "".join(f"{one:10.2f} %" for one in (*shares, sum(shares))), flush=True)
+    return sum(shares)
 
 
 def _of_one_instance(
@@ -384,12 +387,15 @@ def main() -> None:
     print(f"{DATASTREAMS:,} datastreams, {partitions:,} partitions; percent of one core, all together")
     heading = ("reports", "said", "scrapes", "together")
     print(f"  {'states of partitions, by instances':36}" + "".join(f"{one:>12}" for one in heading))
-    _instances("every lane busy, all in time", 1.0, 0.0, segments=False)
-    _instances("a tenth busy, all in time", 0.1, 0.0, segments=False)
+    busy = _instances("every lane busy, all in time", 1.0, 0.0, segments=False)
+    tenth = _instances("a tenth busy, all in time", 0.1, 0.0, segments=False)
     _instances("every lane busy, sources delete", 1.0, 0.0, segments=True)
     _instances("every lane busy, 1 % late", 1.0, 0.01, segments=False)
     print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
-    _turns(0)
+    turns = _turns(0)
     _turns(10)
     _turns(0, are_new=True)
+    print("  turns and states together, all in time")
+    print(f"    {'a tenth of lanes busy':55}{turns + tenth:7.2f} %")
+    print(f"    {'every lane busy':55}{turns + busy:7.2f} %", flush=True)
     _rows_of_topic()

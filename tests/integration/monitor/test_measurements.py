@@ -10,13 +10,14 @@ import pytest
 
 from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.metrics import LATENCY_BUCKETS
-from mirror.model.topics import TopicSelection
+from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.topic_measurements import TopicMeasurements
 from monitor.burn.pieces import Piece
 from monitor.burn.tally import late_records
 from monitor.latency import Observation, Source, Standing, Subject, judge, observed
+from monitor.objectives.past import TopicSums
 from pinot.client import PinotClient
 from pinot.tables import MIRROR_METRICS
 from stack.pinot import PinotServer
@@ -99,8 +100,33 @@ def _judge_rows(client: PinotClient, address: str) -> None:
         for age in ages
     }
     assert stale == {1_000: {(*source, "waiting"): 20.0}, **{age: {} for age in ages[1:]}}
+    _assert_the_same_where_pinot_adds_up_topics(PinotMeasurements(client, clock), source, past, now_ms)
     none = PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)
     assert source not in {place[:2] for place in none.places}
+
+
+def _assert_the_same_where_pinot_adds_up_topics(
+    stored: PinotMeasurements, source: Source, past: TopicSums, now_ms: int
+) -> None:
+    """Also while others are told apart by topic."""
+    every, other = Subject(LatencyObjective(1000), source, TopicSelection(".*")), Source("nobody", "else")
+    apart = stored.observe(60.0)
+    for together in ([source], [source, other]):
+        found = stored.observe(60.0, 0, together)
+        assert set(found[source]) == {EVERY_TOPIC}
+        assert observed(every, found) == observed(every, apart)
+        assert {one: found[one] for one in found if one != source} == {
+            one: apart[one] for one in apart if one != source
+        }
+    assert stored.observe(60.0, 0, [other]) == apart
+    summed = stored.past(Piece(now_ms - 60_000, now_ms), sorted(past.late), [source])
+    (number,) = [number for number, place in enumerate(summed.places) if place[:2] == source]
+    own = [number for number, place in enumerate(past.places) if place[:2] == source]
+    assert summed.places[number] == (*source, EVERY_TOPIC)
+    assert summed.records[number] == sum(past.records[one] for one in own)
+    for age, late in past.late.items():
+        assert summed.late[age][number] == pytest.approx(sum(late[one] for one in own))
+    assert summed.stale_seconds == past.stale_seconds
 
 
 def _assert_the_same_with_what_is_late_alone(
