@@ -12,7 +12,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test coverage lint types unit bench chaos sbom audit wheel docs docs-serve lock clean
+.PHONY: help setup environment demo test coverage lint types unit bench chaos pictures sbom audit wheel docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..
 
 chaos: setup ## faults over a real service, then a look at every record; MINUTES=20, SEED=n repeats a schedule
 	@MINUTES=$(or $(MINUTES),20) SEED=$(SEED) exec $(BIN)/python -m bench service_chaos
+
+pictures: setup ## take the pictures of docs/pictures/ again, on real servers; AT=host:port of a service that runs
+	@AT=$(AT) exec $(BIN)/python -m bench pages_pictures
 
 sbom: setup ## list every package of an installation, with licences, in dist/ (CycloneDX and a table)
 	@rm -rf .cache/sbom && $(PYTHON) -m venv --without-pip .cache/sbom && mkdir -p dist

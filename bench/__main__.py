@@ -6,26 +6,31 @@ import importlib
 import pkgutil
 import sys
 from types import ModuleType
+from typing import Final
 
 import bench
 from bench.machine import print_machine
 
+_ENTRY: Final = "__main__"
+
 
 def names() -> list[str]:
-    """Every measurement, sorted: `mirror_drain` is `mirror/drain.py`; a room's `rig` is what they run on."""
-    return sorted(
-        f"{room.name}_{module.name}"
-        for room in pkgutil.iter_modules(bench.__path__)
-        if room.ispkg
-        for module in pkgutil.iter_modules([f"{path}/{room.name}" for path in bench.__path__])
-        if not module.ispkg
-    )
+    """Every measurement, sorted: `mirror_drain` is `mirror/drain.py`; a room's `rig` is what they run on.
+    A room with a `__main__.py` is one measurement, of the room's name."""
+    found: list[str] = []
+    for room in pkgutil.iter_modules(bench.__path__):
+        if room.ispkg:
+            modules = list(pkgutil.iter_modules([f"{path}/{room.name}" for path in bench.__path__]))
+            single = any(module.name == _ENTRY for module in modules)
+            named = [f"{room.name}_{module.name}" for module in modules if not module.ispkg]
+            found.extend([room.name] if single else named)
+    return sorted(found)
 
 
 def module_of(name: str) -> ModuleType:
     """The measurement of that name."""
     room, _, module = name.partition("_")
-    return importlib.import_module(f"bench.{room}.{module}")
+    return importlib.import_module(f"bench.{room}.{module or _ENTRY}")
 
 
 def main(wanted: list[str]) -> int:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 import structlog
+from pydantic import SecretStr
 
+from headrace.plug_ins.checked import CheckedLoads, freshness_of
+from headrace.plug_ins.entry_points import OWN_PROVIDERS, load_provider, placement_strategy
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.task_placement import TaskPlacementRules
-from mirror.errors import LoadUnavailable
+from mirror.errors import ConfigError, LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
@@ -27,6 +31,7 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, NodeStore, Planner
 
 _log = structlog.get_logger(__name__)
+_EXTRA: Final = "headrace[assigner]"
 
 
 class NoLoads:
@@ -38,20 +43,33 @@ class NoLoads:
 
 
 def choose_planner(settings: HeadraceSettings) -> Planner:
-    """The assigner's where it is installed."""
-    try:
-        from assigner.planner import LoadPlanner
-    except ModuleNotFoundError as error:
-        _log.info("the simple planner is used", missing=error.name)
-        return SimplePlanner()
-    return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
+    """By `mirror.leader.placement_strategy`. Raises ConfigError."""
+    leader = settings.mirror.leader
+    match leader.placement_strategy:
+        case "simple":
+            return SimplePlanner()
+        case "auto" | "assigner" as chosen:
+            try:
+                from assigner.planner import LoadPlanner
+            except ModuleNotFoundError as error:
+                if chosen == "assigner":
+                    raise ConfigError(
+                        f"the placement strategy assigner needs {error.name}", advice=f"install {_EXTRA}"
+                    ) from error
+                _log.info("the simple planner is used", missing=error.name)
+                return SimplePlanner()
+            return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
+        case name:
+            return placement_strategy(name, _plain(leader.placement_strategy_options))
 
 
 def choose_provider(
     settings: HeadraceSettings, measured: MeasuredLoads
 ) -> tuple[LoadProvider, Callable[[ClusterRef], Freshness] | None]:
-    """By `mirror.leader.load_provider`; and who says how new its loads are, if there are any."""
-    match settings.mirror.leader.load_provider:
+    """By `mirror.leader.load_provider`; and who says how new its loads are, if there are any. Raises
+    ConfigError."""
+    leader = settings.mirror.leader
+    match leader.load_provider:
         case "self":
             return measured, measured.freshness
         case "none":
@@ -60,6 +78,21 @@ def choose_provider(
             from headrace.analytics import pinot_freshness, pinot_provider
 
             return pinot_provider(settings), pinot_freshness(settings)
+        case name:
+            made = load_provider(name, _plain(leader.load_provider_options))
+            return CheckedLoads(name, made), freshness_of(made)
+
+
+def check_plug_ins(settings: HeadraceSettings) -> None:
+    """Make those that the settings name, and let go of them. Raises ConfigError."""
+    leader = settings.mirror.leader
+    if leader.load_provider not in OWN_PROVIDERS:
+        load_provider(leader.load_provider, _plain(leader.load_provider_options))
+    choose_planner(settings)
+
+
+def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
+    return {name: one.get_secret_value() for name, one in options.items()}
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:

@@ -19,6 +19,7 @@ from monitor.causes.inquiry import NO_ANSWER, Answer, Inquiry
 from monitor.incidents import Incident, IncidentPolicy, Step, advance
 from monitor.latency import Standing, Subject, Verdict
 from monitor.movement.summary import NOTHING_KNOWN, Movements
+from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.budgets import ALL, QUESTIONS_OF_A_TURN, Budgets
 from monitor.objectives.verdicts import judge_all, least_objective_ms, windows_of
 from monitor.ports import Measurements, Service
@@ -72,6 +73,7 @@ class MonitorCycle:
         self._window = window_seconds
         self._budgets = budgets
         self._incidents: dict[DatastreamName, Incident] = {}
+        self._alone = SourcesAlone()
         self._inquiry = Inquiry()
         self._rebalancing = Rebalancing(service, policy.acting, clock)
 
@@ -140,8 +142,12 @@ class MonitorCycle:
         windows = windows_of(subjects.values(), self._window)
         # The longest first: the metrics topic is not read again from further back for it.
         least_ms = least_objective_ms(subjects.values())
+        now_ms = self._clock.now_ms()
+        self._alone.look(subjects.values(), now_ms)
         seen = {
-            seconds: self._measurements.observe(seconds, least_ms)
+            seconds: self._measurements.observe(
+                seconds, least_ms, self._alone.since(now_ms - int(seconds * 1_000))
+            )
             for seconds in sorted(windows, reverse=True)
         }
         return {name: judge_all(one, seen, self._window) for name, one in sorted(subjects.items())}
@@ -154,8 +160,8 @@ class MonitorCycle:
     ) -> dict[DatastreamName, Verdict]:
         if self._budgets is None:
             return verdicts
-        found = self._budgets.judge(subjects, most_questions)
-        return {name: replace(verdict, budgets=found[name]) for name, verdict in verdicts.items()}
+        found = self._budgets.judge(subjects, most_questions, self._alone)
+        return {name: verdict.with_budgets(found[name]) for name, verdict in verdicts.items()}
 
     def _act(self, name: DatastreamName, subject: Subject, verdict: Verdict) -> Finding:
         before = self._incidents.get(name, Incident())
@@ -225,9 +231,22 @@ class Ended(Enum):
     OUSTED = "another monitor judges"
 
 
+class Standstills(Protocol):
+    """Whether the process has stood still, see `monitor.alerts.deliveries.standstill`."""
+
+    def count(self) -> int:
+        """How often, so far."""
+        ...
+
+    def settle(self, count: int) -> None:
+        """This monitor still judges, as was asked when it had stood still so often."""
+        ...
+
+
 class MonitorLoop:
     """Turns at an interval until it is stopped; a turn that fails is told and tried again. `is_shut_out`:
-    whether another monitor has judged meanwhile, so that what is known here may not be true any more."""
+    whether another monitor has judged meanwhile, so that what is known here may not be true any more.
+    `standstills`: what hears that this one still judges."""
 
     def __init__(
         self,
@@ -235,11 +254,13 @@ class MonitorLoop:
         interval_seconds: float,
         listeners: Sequence[Listener] = (),
         is_shut_out: Callable[[], bool] = lambda: False,
+        standstills: Standstills | None = None,
     ) -> None:
         self._cycle = cycle
         self._interval = interval_seconds
         self._listeners = listeners
         self._is_shut_out = is_shut_out
+        self._standstills = standstills
         self._stopping = threading.Event()
         self._told: dict[DatastreamName, tuple[str, str]] = {}
 
@@ -253,7 +274,7 @@ class MonitorLoop:
             try:
                 if self._cycle.is_judged_elsewhere():
                     return Ended.LEFT
-                if other := self._cycle.held_by():
+                if other := self._held_by():
                     _log.warning("another monitor judges from now on", monitor=other)
                     return Ended.OUSTED
                 movements = self._cycle.movements()
@@ -271,6 +292,14 @@ class MonitorLoop:
             for listener in self._listeners:
                 listener.judged(findings, movements)
         return Ended.STOPPED
+
+    def _held_by(self) -> str:
+        """Which other monitor judges. Where none does, this one does since before it was asked."""
+        seen = self._standstills.count() if self._standstills is not None else 0
+        other = self._cycle.held_by()
+        if not other and self._standstills is not None:
+            self._standstills.settle(seen)
+        return other
 
     def stop(self) -> None:
         """End the loop soon. May be called from a signal handler."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Final
 
 import structlog
 
 from mirror.errors import AnalyticsError, Unreachable
 from mirror.ports import Clock
-from monitor.latency import Observations
+from monitor.latency import Observations, Source
 from monitor.ports import Measurements
 
 _log = structlog.get_logger(__name__)
@@ -35,18 +36,20 @@ class FallbackMeasurements:
         """Why `second` is asked; empty while `first` answers."""
         return self._reason
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         """What was measured in the window. Raises what `second` raises, when neither answers."""
         if self._clock.monotonic() - self._failed_at >= _ASK_AGAIN_SECONDS:
             try:
-                found = self._first.observe(window_seconds, least_ms)
+                found = self._first.observe(window_seconds, least_ms, together)
             except (Unreachable, AnalyticsError) as error:
                 self._failed_at = self._clock.monotonic()
                 self._note(str(error))
             else:
                 self._note("")
                 return found
-        return self._second.observe(window_seconds, least_ms)
+        return self._second.observe(window_seconds, least_ms, together)
 
     def _note(self, reason: str) -> None:
         if reason and not self._reason:

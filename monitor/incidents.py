@@ -54,6 +54,13 @@ class Incident:
     good_since: float | None = None
     halted_at: float | None = None
 
+    def better_since(self, moment: float) -> Incident:
+        """After one more verdict that is good."""
+        # Every turn makes one for nearly every datastream; `replace` takes three times as long.
+        return Incident(
+            self.is_open, 0, self.goods + 1, self.opened_at, self.helped_at, moment, self.halted_at
+        )
+
 
 def advance(
     incident: Incident, verdict: Verdict, policy: IncidentPolicy, now: float
@@ -67,7 +74,7 @@ def advance(
         return replace(incident, goods=0, good_since=None), ()
     if verdict.standing is Standing.WITHIN:
         since = now if incident.good_since is None else incident.good_since
-        good = replace(incident, goods=incident.goods + 1, breaches=0, good_since=since)
+        good = incident.better_since(since)
         if incident.is_open and good.goods >= policy.close_after and now - since >= policy.close_seconds:
             return Incident(helped_at=incident.helped_at, halted_at=incident.halted_at), (Step.CLOSE,)
         return good, ()

@@ -23,7 +23,7 @@ from mirror.model.datastreams.datastream import LatencyObjective
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import percentile_ms
-from mirror.model.topics import TopicSelection
+from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
 
@@ -58,7 +58,7 @@ class Observation(NamedTuple):
 
 
 Observations = Mapping[Source, Mapping[str, Observation]]
-"""By topic."""
+"""By topic; by `EVERY_TOPIC` alone where all topics of the source count for the one datastream of it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Subject:
     """A datastream with an objective: the one in short, `objectives`, or both. `halted`: why something of it
     is not copied; empty where the service knows of nothing. `remark`: what it says besides, such as which
     quota holds it back. `paused`: topics of which a person has paused partitions. `mode`: whether the monitor
-    acts on a breach; None: as its settings say."""
+    acts on a breach; None: as its settings say. `is_alone`: no other datastream is of its group."""
 
     objective: LatencyObjective | None
     source: Source
@@ -76,6 +76,7 @@ class Subject:
     remark: str = ""
     objectives: tuple[Objective, ...] = ()
     mode: Mode | None = None
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +94,26 @@ class Verdict:
     limit_ms: int = 0
     cause: str = ""
 
+    def with_budgets(self, budgets: tuple[Budget, ...]) -> Verdict:
+        """The same judgement with those."""
+        # Every turn makes one for each datastream; `replace` takes three times as long.
+        return Verdict(
+            self.standing,
+            self.observed_ms,
+            self.sentence,
+            self.is_halted,
+            budgets,
+            self.limit_ms,
+            self.cause,
+        )
+
 
 def observed(subject: Subject, observations: Observations) -> Observation | None:
     """What was measured of the datastream's own topics; None where nothing was."""
-    topics, known = observations.get(subject.source, {}), _answers_of(subject.selection)
+    topics = observations.get(subject.source, {})
+    if (every := topics.get(EVERY_TOPIC)) is not None:
+        return every
+    known = _answers_of(subject.selection)
     return _summed([one for topic, one in topics.items() if _selects(subject.selection, topic, known)])
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from mirror.model.topics import EVERY_TOPIC
 from monitor.latency import Observation, Observations, Source
 
 _ON_THE_WAY_MS: Final = 5_000
@@ -34,7 +35,8 @@ class PartitionLag:
 
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
-    """One for each row of `arrived`: group, source cluster, topic, records, and the counts of a histogram.
+    """One for each row of `arrived`: group, source cluster, topic, records, and the counts of a histogram. A
+    lag is of its topic, or of `EVERY_TOPIC` where its source has that.
 
     A turn has thousands of rows, and hardly any lags.
     """
@@ -48,7 +50,8 @@ def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag],
     oldest: dict[tuple[Source, str], int] = {}
     unaged: dict[tuple[Source, str], int] = {}
     for lag in lags:
-        place = lag.source, lag.topic
+        is_summed = EVERY_TOPIC in found.get(lag.source, ())
+        place = lag.source, EVERY_TOPIC if is_summed else lag.topic
         oldest[place] = max(oldest.get(place, 0), lag.lag_ms or 0)
         unaged[place] = unaged.get(place, 0) + lag.is_unaged(now_ms)
     for (source, topic), age in oldest.items():

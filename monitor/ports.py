@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from mirror.model.identifiers import DatastreamName
 from monitor.actions.policy import Record
 from monitor.actions.worth import PastBreach
 from monitor.causes.evidence import Evidence
-from monitor.latency import Observations, Subject
+from monitor.latency import Observations, Source, Subject
 from monitor.movement.summary import Movements
 
 
@@ -103,7 +103,10 @@ class Measurements(Protocol):
         """Why it is not read where it is usually; empty where it is."""
         ...
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         """What was measured in the window. Ages up to `least_ms` may be left out, as 0: where nearly all is
-        in time, nearly nothing is read then. Raises Unreachable, AnalyticsError."""
+        in time, nearly nothing is read then. Of sources of `together` a sum over all topics is enough, as
+        `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
         ...

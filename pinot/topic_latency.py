@@ -1,111 +1,143 @@
 """How late the records of each topic were: two questions of the monitor about thousands of topics.
 
 Both are asked several times a minute, so answers are kept as Pinot gives them, in rows of numbers or as
-columns, and no object is made for a topic.
+columns, and no object is made for a topic. Where one number for all topics of a place is enough, Pinot adds
+them up: an answer then has a row for each datastream, and not for each topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import add
 from typing import Final, TypeAlias
 
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
-from pinot.client import PinotClient, Row
+from mirror.model.topics import EVERY_TOPIC
+from pinot.client import PinotClient, Row, Value
 from pinot.queries import MOST_GROUPS
 from pinot.time_range import TimeRange
 
 Place: TypeAlias = tuple[str, str, str]
-"""Group of datastreams that share tasks, source cluster, topic."""
+"""Group of datastreams that share tasks, source cluster, topic, or `EVERY_TOPIC`."""
+Together: TypeAlias = Collection[tuple[str, str]]
+"""Groups and source clusters of which sums over all topics are enough."""
 
 _SLOT_MS: Final = 10_000
 """Lanes measure at least once in this, by default."""
 _MOST_AGES: Final = 20
 """In one query."""
+_MOST_NAMED: Final = 100
+"""Groups that a query names; where more are wanted it asks for all."""
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
-def arrived_by_topic(client: PinotClient, when: TimeRange) -> list[Row]:
+def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> list[Row]:
     """Of every topic with rows in the range: datastream (the group), source cluster, topic, records copied,
-    and the `LATENCY_BUCKETS` counts of its histogram. Numbers are as Pinot sums them. Raises what
-    `PinotClient.ask` raises."""
+    and the `LATENCY_BUCKETS` counts of its histogram. Numbers are as Pinot sums them. Places of `together`
+    have one row, with `EVERY_TOPIC`. Raises what `PinotClient.ask` raises."""
+    return _sums(client, f"sum(records_copied), {_HISTOGRAM}", when, together)
+
+
+def _sums(client: PinotClient, columns: str, when: TimeRange, together: Together) -> list[Row]:
+    if not together:
+        return _grouped(client, "datastream, source_cluster, topic", columns, when)
+    found, others = [], set()
+    for row in _grouped(client, "datastream, source_cluster", columns, when):
+        if (row[0], row[1]) in together:
+            row.insert(2, EVERY_TOPIC)
+            found.append(row)
+        else:
+            others.add(row[0])
+    if others:
+        named = sorted(others) if len(others) <= _MOST_NAMED else ()
+        rows = _grouped(client, "datastream, source_cluster, topic", columns, when, named)
+        found += [row for row in rows if (row[0], row[1]) not in together]
+    return found
+
+
+def _grouped(
+    client: PinotClient, names: str, columns: str, when: TimeRange, groups: Sequence[str] = ()
+) -> list[Row]:
+    """`groups`: of these alone; empty: of all."""
+    parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
+    only = ""
+    if groups:
+        parameters["groups"] = groups
+        only = "and datastream in (%(groups)s) "
     return client.ask(
-        f"select datastream, source_cluster, topic, sum(records_copied), {_HISTOGRAM} "  # noqa: S608
-        "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s "
-        f"group by datastream, source_cluster, topic limit {MOST_GROUPS}",
-        {"since": when.since_ms, "until": when.until_ms},
+        f"select {names}, {columns} "  # noqa: S608
+        f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only}"
+        f"group by {names} limit {MOST_GROUPS}",
+        parameters,
     ).rows
 
 
 @dataclass(frozen=True, slots=True)
 class LateColumns:
-    """Topics as columns of one length. By age in ms: `beyond`, records of the buckets above the one in which
-    the age lies; `within`, those of its own bucket; `stale_seconds`, for how long something had waited for
-    more than that, to the next ten seconds, or to the interval of the measurements where that is longer."""
+    """Places as columns of one length. By age in ms: `beyond`, records of the buckets above the one in which
+    the age lies; `within`, those of its own bucket."""
 
     places: Sequence[Place]
     records: Sequence[int]
     beyond: Mapping[int, Sequence[float]]
     within: Mapping[int, Sequence[float]]
-    stale_seconds: Mapping[int, Sequence[float]]
 
 
-def lateness_by_topic(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> LateColumns:
-    """Of every topic with rows in the range. Raises what `PinotClient.ask` raises."""
-    first, *others = (
-        _lateness(client, when, ages_ms[start : start + _MOST_AGES])
-        for start in range(0, max(len(ages_ms), 1), _MOST_AGES)
-    )
-    beyond, within, stale = dict(first.beyond), dict(first.within), dict(first.stale_seconds)
-    for other in others:
-        rows = {place: number for number, place in enumerate(other.places)}
-        order = [rows.get(place) for place in first.places]
-        for known, more in (
-            (beyond, other.beyond),
-            (within, other.within),
-            (stale, other.stale_seconds),
-        ):
-            known |= {
-                age: [0.0 if at is None else column[at] for at in order] for age, column in more.items()
-            }
-    return LateColumns(first.places, first.records, beyond, within, stale)
-
-
-def _lateness(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> LateColumns:
+def lateness(
+    client: PinotClient, when: TimeRange, ages_ms: Sequence[int], together: Together = ()
+) -> LateColumns:
+    """Of every topic with rows in the range, but of all topics at once of places of `together`. Raises what
+    `PinotClient.ask` raises."""
     parts = list(_parts(ages_ms))
-    ages = {f"age{number}": age for number, age in enumerate(ages_ms)}
     sums = ", ".join(f"sum({' + '.join(HISTOGRAM_COLUMNS[at] for at in part)})" for part in parts)
-    stale = "".join(
-        f", distinctcount(case when lag_ms > %({name})s then floor(time_ms / {_SLOT_MS}) else -1 end), "
-        f"max(case when lag_ms > %({name})s then 0 else 1 end)"
-        for name in ages
-    )
-    answer = client.ask(
-        f"select datastream, source_cluster, topic, max(interval_ms), {sums}{stale} "  # noqa: S608
-        "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s "
-        f"group by datastream, source_cluster, topic limit {MOST_GROUPS}",
-        {"since": when.since_ms, "until": when.until_ms, **ages},
-    )
-    if not answer.rows:
+    rows = _sums(client, sums, when, together)
+    if not rows:
         nothing: dict[int, Sequence[float]] = dict.fromkeys(ages_ms, ())
-        return LateColumns((), (), nothing, nothing, nothing)
-    groups, clusters, topics, intervals, *numbers = zip(*answer.rows, strict=True)
-    counts, slots = numbers[: len(parts)], numbers[len(parts) :]
+        return LateColumns((), (), nothing, nothing)
+    groups, clusters, topics, *counts = zip(*rows, strict=True)
     own = {age: [latency_bucket(age) in part for part in parts].index(True) for age in ages_ms}
-    seconds = [(one if one > _SLOT_MS else _SLOT_MS) / 1_000 for one in intervals]  # max() is slow
     return LateColumns(
         list(zip(groups, clusters, topics, strict=True)),
         list(map(int, _added(counts, len(topics)))),
         {age: _added(counts[at + 1 :], len(topics)) for age, at in own.items()},
         {age: counts[at] for age, at in own.items()},
-        # What was not stale was counted as one more slot.
-        {
-            age: [(slot - fine) * each for slot, fine, each in zip(stale, fines, seconds, strict=True)]
-            for age, stale, fines in zip(ages_ms, slots[::2], slots[1::2], strict=True)
-        },
     )
+
+
+def stale_by_topic(
+    client: PinotClient, when: TimeRange, ages_ms: Sequence[int]
+) -> Mapping[int, Mapping[Place, float]]:
+    """By age in ms, of topics of which something has waited for more than that: the seconds in which it has,
+    to the next ten, or to the interval of the measurements where that is longer. Other topics stay at Pinot.
+    Raises what `PinotClient.ask` raises."""
+    found: dict[int, dict[Place, float]] = {age: {} for age in ages_ms}
+    for start in range(0, len(ages_ms), _MOST_AGES):
+        ages = ages_ms[start : start + _MOST_AGES]
+        for group, cluster, topic, interval, *numbers in _stale(client, when, ages):
+            seconds = (interval if interval > _SLOT_MS else _SLOT_MS) / 1_000
+            # What was not stale was counted as one more slot.
+            for age, slots, fine in zip(ages, numbers[::2], numbers[1::2], strict=True):
+                if slots > fine:
+                    found[age][group, cluster, topic] = (slots - fine) * seconds
+    return found
+
+
+def _stale(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list[Row]:
+    ages = {f"age{number}": age for number, age in enumerate(ages_ms)}
+    columns = "".join(
+        f", distinctcount(case when lag_ms > %({name})s then floor(time_ms / {_SLOT_MS}) else -1 end), "
+        f"max(case when lag_ms > %({name})s then 0 else 1 end)"
+        for name in ages
+    )
+    return client.ask(
+        f"select datastream, source_cluster, topic, max(interval_ms){columns} "  # noqa: S608
+        "from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s "
+        "group by datastream, source_cluster, topic "
+        f"having max(lag_ms) > %(least)s limit {MOST_GROUPS}",
+        {"since": when.since_ms, "until": when.until_ms, "least": min(ages_ms), **ages},
+    ).rows
 
 
 def _parts(ages_ms: Iterable[int]) -> Iterator[range]:

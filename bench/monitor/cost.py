@@ -15,7 +15,9 @@ import io
 import json
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -28,7 +30,7 @@ from api.services import Services
 from headrace.process.interpreter import collect_seldom
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
-from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.model.movement.history import LanePosition
 from mirror.model.rows import avro_schema, row_of
@@ -41,10 +43,12 @@ from monitor.alerts.conditions import AlertPatience, Conditions
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import ToldAlerts, matters_of
-from monitor.burn.rates import read_rule
+from monitor.burn.rates import Budget, read_rule
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
-from monitor.objectives.budgets import Budgets
+from monitor.latency import Observations, Source, Subject
+from monitor.objectives.alone import SourcesAlone
+from monitor.objectives.budgets import ALL, Budgets
 from monitor.recent_rows import RecentRows
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import IncidentRecord, Stored
@@ -54,6 +58,8 @@ from tests.fakes.clock import ManualClock
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, INSTANCES = 1_000, 10, 20, 50
 _TURNS, _REPORTS, _TOPIC_REPORTS = 12, 36, 3
+_SETTLING: Final = 30
+"""Turns until no topic is told apart any more, in what is measured and in budgets."""
 _REPORT_SECONDS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 5.0, 2, 3
 _LANES: Final = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH // INSTANCES
 _HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
@@ -72,8 +78,16 @@ class _Servers:
         self._list = json.dumps([_datastream(name) for name in self._names])
         counts = [float(count) for count in _HISTOGRAM]
         parts = [sum(counts[:11]), counts[11], sum(counts[12:])]  # below, within and above that of _WITHIN_MS
-        self._latencies = json.dumps([[*one, 4104.0, *counts] for one in topics])
-        self._stale = json.dumps([[*one, 5_000.0, *parts, 1, 1.0] for one in topics])
+        sources = [(name, "east") for name in self._names]
+        self._latencies = {
+            "topic": json.dumps([[*one, 4104.0, *counts] for one in topics]),
+            "source": json.dumps([[*one, 41040.0, *(10 * count for count in counts)] for one in sources]),
+        }
+        self._parts = {
+            "topic": json.dumps([[*one, *parts] for one in topics]),
+            "source": json.dumps([[*one, *(10 * part for part in parts)] for one in sources]),
+        }
+        self._stale = json.dumps([[*one, 5_000.0, 2, 1.0] for one in topics[: late * TOPICS_EACH]])
         self.lags = ""
 
     def prepare(self) -> None:
@@ -106,9 +120,12 @@ class _Servers:
         """Nobody has one."""
 
     def ask(self, sql: str, _parameters: Mapping[str, Value] | None = None) -> Answer:
-        """Lags by partition, what was stale, or latencies."""
-        is_of_past = "distinctcount" in sql
-        text = self.lags if "lastwithtime" in sql else self._stale if is_of_past else self._latencies
+        """Lags by partition, what was stale, or records by how late they were: by topic or by source."""
+        if "lastwithtime" in sql or "distinctcount" in sql:
+            text = self.lags if "lastwithtime" in sql else self._stale
+        else:
+            depth = "topic" if "source_cluster, topic" in sql else "source"
+            text = (self._latencies if "sum(records_copied)" in sql else self._parts)[depth]
         return Answer((), json.loads(text), 0, 0)
 
 
@@ -138,16 +155,74 @@ def _datastream(name: str) -> Mapping[str, Any]:
     }
 
 
-def _turns(late: int) -> None:
-    clock, settings = ManualClock(), MonitorSettings()
+class _Spent(defaultdict[str, float]):
+    """Seconds of processor time, by what they were for."""
+
+    def __init__(self) -> None:
+        super().__init__(float)
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        """Whatever runs meanwhile."""
+        began = time.process_time()
+        yield
+        self[what] += time.process_time() - began
+
+
+class _Service(RestService):
+    """Whose list is measured."""
+
+    def __init__(self, servers: _Servers, spent: _Spent) -> None:
+        super().__init__(servers)
+        self._spent = spent
+
+    def subjects(self) -> Mapping[DatastreamName, Subject]:
+        with self._spent.on("datastreams read over REST"):
+            return super().subjects()
+
+
+class _Measurements(PinotMeasurements):
+    """Of which what is read of the last minute is measured."""
+
+    def __init__(self, servers: _Servers, clock: ManualClock, spent: _Spent) -> None:
+        super().__init__(cast(PinotClient, servers), clock)
+        self._spent = spent
+
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
+        with self._spent.on("measurements read"):
+            return super().observe(window_seconds, least_ms, together)
+
+
+class _Budgets(Budgets):
+    """Measured as a whole."""
+
+    spent = _Spent()
+
+    def judge(
+        self,
+        subjects: Mapping[DatastreamName, Subject],
+        most_questions: int = ALL,
+        alone: SourcesAlone | None = None,
+    ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
+        with self.spent.on("budgets"):
+            return super().judge(subjects, most_questions, alone)
+
+
+def _turns(late: int, *, are_new: bool = False) -> None:
+    """`are_new`: the monitor has just begun, so that topics are told apart."""
+    clock, settings, spent = ManualClock(), MonitorSettings(), _Spent()
     servers = _Servers(clock, late)
-    stored = PinotMeasurements(cast(PinotClient, servers), clock)
+    service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
     rules = [read_rule(text) for text in settings.burn_rates]
-    budgets = Budgets(stored, clock, rules, settings.minimum_records, 14)
+    budgets = _Budgets(stored, clock, rules, settings.minimum_records, 14)
+    budgets.spent = spent
     policy = IncidentPolicy(settings.open_after, settings.close_after, settings.cooldown_seconds)
-    cycle = MonitorCycle(RestService(servers), stored, policy, clock, settings.window_seconds, budgets)
-    conditions = Conditions(AlertPatience())
-    alerts = AlertDispatch(conditions, Style({}, "", ""), lambda: (), (), clock, AlertMetrics())
+    cycle = MonitorCycle(service, stored, policy, clock, settings.window_seconds, budgets)
+    alerts = AlertDispatch(
+        Conditions(AlertPatience()), Style({}, "", ""), lambda: (), (), clock, AlertMetrics()
+    )
     told = ToldAlerts()
     keeper = IncidentKeeper(
         _NoTopic(),
@@ -156,36 +231,28 @@ def _turns(late: int) -> None:
         lambda: told.records(alerts.firing),
         lambda: matters_of(alerts.firing),
     )
-    spent = {"turn": 0.0, "alerts and incidents": 0.0}
 
     def turn() -> None:
         clock.advance(settings.interval_seconds)
         servers.prepare()
-        began = time.process_time()
-        movements, findings = cycle.movements(), cycle.turn()
-        judged = time.process_time()
-        alerts.judged(findings, movements)
-        keeper.judged(findings, movements)
-        spent["turn"] += judged - began
-        spent["alerts and incidents"] += time.process_time() - judged
+        with spent.on("all"):
+            movements, findings = cycle.movements(), cycle.turn()
+            with spent.on("alerts and incidents"):
+                alerts.judged(findings, movements)
+                keeper.judged(findings, movements)
 
-    budgets.judge(RestService(servers).subjects())  # of all of the past
-    servers.prepare()
-    turn()
-    spent = dict.fromkeys(spent, 0.0)
+    budgets.judge(service.subjects())  # of all of the past
+    for _ in range(1 if are_new else _SETTLING):
+        turn()
+    spent.clear()
     for _ in range(_TURNS):
         turn()
-    whole = sum(spent.values()) / _TURNS
-    servers.prepare()
-    reads = _seconds(lambda: stored.observe(settings.window_seconds))
-    lists = _seconds(RestService(servers).subjects)
-    share = whole / settings.interval_seconds * 100
-    print(f"  {f'a turn, {late} datastreams late':44}{whole * 1000:10.0f} ms {share:7.2f} %")
-    print(f"    {'of it measurements read':42}{reads * 1000:10.0f} ms")
-    print(f"    {'datastreams read over REST':42}{lists * 1000:10.0f} ms")
-    print(
-        f"    {'alerts and incidents':42}{spent['alerts and incidents'] / _TURNS * 1000:10.0f} ms", flush=True
-    )
+    each = {what: seconds / _TURNS for what, seconds in spent.items()}
+    share = each.pop("all") / settings.interval_seconds * 100
+    what = "a turn of a monitor that has just begun" if are_new else f"a turn, {late} datastreams late"
+    print(f"  {what:44}{spent['all'] / _TURNS * 1000:10.0f} ms {share:7.2f} %")
+    for part, seconds in each.items():
+        print(f"    {part:42}{seconds * 1000:10.0f} ms", flush=True)
 
 
 def _rows_of_topic() -> None:
@@ -324,4 +391,5 @@ def main() -> None:
     print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
     _turns(0)
     _turns(10)
+    _turns(0, are_new=True)
     _rows_of_topic()

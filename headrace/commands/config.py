@@ -17,11 +17,13 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Read the settings as `serve` would, and show what is in force (secrets are masked).
 
     What they leave open is said on stderr."""
+    from headrace.planners import check_plug_ins
     from headrace.process.open_nodes import openness
     from headrace.settings import config_file, load_settings
 
     settings = load_settings(config)
     settings.api.check_exposure()
+    check_plug_ins(settings)
     effective = settings.model_dump(mode="json")
     if as_json:
         print_json(effective)

@@ -32,15 +32,20 @@ _MOST_POSTED: Final = 256
 
 
 def build_alerts(
-    settings: HeadraceSettings, config: Path | None, at: str, metrics: AlertMetrics
+    settings: HeadraceSettings,
+    config: Path | None,
+    at: str,
+    metrics: AlertMetrics,
+    may_tell: Callable[[], bool] = lambda: True,
 ) -> AlertDispatch:
-    """Alerts about the service at `at`, or where the settings say. Raises ConfigError, InvalidRequest."""
+    """Alerts about the service at `at`, or where the settings say. `may_tell`: whether this monitor surely
+    judges. Raises ConfigError, InvalidRequest."""
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
     link = address if "://" in address else f"http://{address}"
     watched = {f"alertmanager/{name}" for name, one in chosen.alertmanagers.items() if one.watchdog}
     deliveries = [
-        Delivery(name, receiver, outbox, clock, metrics, takes_watchdog=name in watched)
+        Delivery(name, receiver, outbox, clock, metrics, takes_watchdog=name in watched, may_tell=may_tell)
         for name, receiver, outbox in _receivers(chosen)
     ]
     return AlertDispatch(

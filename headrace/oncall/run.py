@@ -12,7 +12,9 @@ import structlog
 from headrace.oncall.alerts import build_alerts
 from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
+from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
+from monitor.alerts.deliveries.standstill import Standstill
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.cycle import Ended, MonitorCycle, MonitorLoop
@@ -38,16 +40,19 @@ class MonitorTerm:
     ) -> None:
         self.cycle = cycle
         self._metrics = metrics
-        alerts = build_alerts(settings, config, at, metrics)
+        self._standstill = Standstill(SystemClock())
+        alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
         kept = [self._keeper] if self._keeper is not None else []
         self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts, *kept]  # the keeper asks the alerts
-        self._loop = MonitorLoop(cycle, settings.monitor.interval_seconds, self._listeners, self._is_shut_out)
+        interval = settings.monitor.interval_seconds
+        self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
     def run(self) -> Ended:
         """Until `stop`, or until another monitor judges; what waits to be delivered is tried once more
         then."""
+        self._standstill.start()
         for one in self._listeners:
             one.start()
         try:
@@ -58,6 +63,7 @@ class MonitorTerm:
         finally:
             for one in reversed(self._listeners):
                 one.stop(_STOP_SECONDS)
+            self._standstill.stop()
             self._metrics.retire()
 
     def _is_shut_out(self) -> bool:

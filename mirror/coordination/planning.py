@@ -284,6 +284,8 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
     given = [partition for partitions in answer.tasks.values() for partition in partitions]
     if len(set(given)) != len(given):
         raise PlanRejected(f"a partition of {group} would have two tasks")
+    if made_up := sorted(set(given) - set(request.partitions)):
+        raise PlanRejected(f"{made_up[0]} would have a task of {group}, which does not copy it")
     notes = _notes(world, group)
     if world.plan.of_group(group) and _is_blind(world, group):
         what = "new tasks are filled by count" if request.rebalance else "what is placed stays"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
 from mirror.instance.loads.observations import NEWEST
 from mirror.model.load import MOST_TASKS, TaskCapacity
 from mirror.model.sizing.capacity import LARGEST_CAPACITY, CapacityTerms
 from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.options import Seconds, Settings
+
+PLUG_IN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
 
 
 class WorkerSettings(Settings):
@@ -40,9 +42,17 @@ class WorkerSettings(Settings):
 class LeaderSettings(Settings):
     """The duties of the leading instance."""
 
-    load_provider: Literal["self", "pinot", "none"] = "self"
-    """Where loads come from: the mirror's own counts, Pinot (samples of Cruise Control or of the sampler), or
-    nowhere."""
+    load_provider: str = Field(default="self", pattern=PLUG_IN_NAME)
+    """Where loads come from: `self`, the mirror's own counts; `pinot`, samples of Cruise Control or of the
+    sampler; `none`, nowhere; or the name of a plug-in (docs/plug-ins.md)."""
+    load_provider_options: dict[str, SecretStr] = Field(default={})
+    """What a plug-in is given: text by name."""
+    placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
+    """Who decides how many tasks there are and what each carries: `assigner`, with bounds and proofs;
+    `simple`, which needs nothing else; `auto`, the assigner where it is installed; or the name of a plug-in.
+    """
+    placement_strategy_options: dict[str, SecretStr] = Field(default={})
+    """What a plug-in is given: text by name."""
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )

@@ -27,6 +27,9 @@ LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 _NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx-19_Kw", "x" * 249)
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
 
+EVERY_TOPIC: Final = ""
+"""In the place of a topic's name where something is said of all topics together; no topic is called so."""
+
 MOST_PARTITIONS: Final = 1_000_000
 """No topic has as many: a number from here on in a measurement is no partition's."""
 

@@ -17,7 +17,7 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from monitor.adapters.breaches import from_records, known_past
 from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.leases import HeldLease
-from monitor.adapters.subjects import subject_of
+from monitor.adapters.subjects import groups_of_one, subject_of
 from monitor.causes.evidence import Evidence
 from monitor.latency import Source, Subject
 from monitor.movement.summary import Movements
@@ -54,9 +54,14 @@ class ControlService:
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective. Raises Unreachable."""
-        known = [one.datastream for one in self._control.list().readable]
-        problems = self._problems()
-        return {one.name: _subject(one, problems.get(one.name)) for one in known if _is_judged(one)}
+        listed, problems = self._control.list(), self._problems()
+        known = [one.datastream for one in listed.readable]
+        alone = groups_of_one((one.group for one in known), is_whole=not listed.damaged)
+        return {
+            one.name: _subject(one, problems.get(one.name), is_alone=one.group in alone)
+            for one in known
+            if _is_judged(one)
+        }
 
     def movements(self) -> Movements:
         """What partitions do that are not OK. Raises Unreachable, DamagedState."""
@@ -100,7 +105,7 @@ def _is_judged(one: Datastream) -> bool:
     return has_objective and one.status is DatastreamStatus.READY
 
 
-def _subject(one: Datastream, problem: Problem | None) -> Subject:
+def _subject(one: Datastream, problem: Problem | None, *, is_alone: bool) -> Subject:
     subject = subject_of(
         one.objective,
         Source(one.group, one.source),
@@ -110,4 +115,4 @@ def _subject(one: Datastream, problem: Problem | None) -> Subject:
         reason=problem.reason if problem is not None else "",
         sets_aside=problem is not None and problem.sets_aside,
     )
-    return replace(subject, mode=one.monitor_mode)
+    return replace(subject, mode=one.monitor_mode, is_alone=is_alone)

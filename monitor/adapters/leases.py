@@ -16,6 +16,7 @@ from monitor.actions.policy import Act, Record
 from monitor.ports import Hold
 
 _TOKEN_BYTES: Final = 4
+_BETWEEN: Final = "another one, between two turns of this one"
 
 
 class HeldLease:
@@ -31,11 +32,13 @@ class HeldLease:
     def hold(self) -> Hold:
         """Renew it, or take it where no other monitor has it. Raises Unreachable."""
         state = self._acting.hold(self._control, self._holder, self._instance)
-        self._lease, other = lease_of(state, self._holder)
+        before, (self._lease, other) = self._lease, lease_of(state, self._holder)
+        other = other or judged_between(before, self._lease)
         return Hold(other, record_of(state, self._acting.waiting(state)))
 
     def release(self) -> None:
         """Let another monitor judge at once. Raises Unreachable."""
+        self._lease = ""
         self._acting.release(self._control, self._holder)
 
     def rebalance(self, command: TriggerRebalance) -> str:
@@ -49,6 +52,11 @@ def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
     if lease is not None and lease.holder == holder:
         return lease.identity, ""
     return "", lease.holder if lease is not None else ""
+
+
+def judged_between(before: str, now: str) -> str:
+    """Which other monitor had the lease between two renewals; empty where none had. Both are ours."""
+    return _BETWEEN if before and now not in ("", before) else ""
 
 
 def record_of(state: ActingState, waiting: DatastreamName | None) -> Record:

@@ -13,7 +13,7 @@ from monitor.objectives.past import TopicSums
 from pinot.client import PinotClient
 from pinot.queries import lag_by_partition
 from pinot.time_range import TimeRange
-from pinot.topic_latency import arrived_by_topic, lateness_by_topic
+from pinot.topic_latency import arrived, lateness, stale_by_topic
 
 
 class PinotMeasurements:
@@ -25,9 +25,11 @@ class PinotMeasurements:
         self._client = client
         self._clock = clock
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
-        """One observation for each topic with rows in the window; partitions that are younger than `least_ms`
-        stay at Pinot. Raises Unreachable, AnalyticsError."""
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
+        """One observation for each topic with rows in the window, but one for all of a source of `together`;
+        partitions that are younger than `least_ms` stay at Pinot. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         when = TimeRange.up_to(now_ms, int(window_seconds * 1000))
         lags = [
@@ -41,14 +43,16 @@ class PinotMeasurements:
             )
             for row in lag_by_partition(self._client, when, least_ms=least_ms)
         ]
-        return observations(arrived_by_topic(self._client, when), lags, now_ms)
+        return observations(arrived(self._client, when, together), lags, now_ms)
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
         """What was measured in a piece of the past. Raises Unreachable, AnalyticsError."""
-        when = TimeRange.up_to(piece.until_ms, piece.length_ms)
-        found = lateness_by_topic(self._client, when, sorted(milliseconds))
-        late = {age: _late(found.beyond[age], found.within[age], age) for age in milliseconds}
-        return TopicSums(found.places, found.records, late, found.stale_seconds)
+        when, ages = TimeRange.up_to(piece.until_ms, piece.length_ms), sorted(milliseconds)
+        found = lateness(self._client, when, ages, together)
+        late = {age: _late(found.beyond[age], found.within[age], age) for age in ages}
+        return TopicSums(found.places, found.records, late, stale_by_topic(self._client, when, ages))
 
 
 def _late(beyond: Sequence[float], within: Sequence[float], age_ms: int) -> list[float]:

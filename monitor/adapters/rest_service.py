@@ -21,7 +21,8 @@ from mirror.model.topics import TopicSelection
 from monitor.actions.policy import Act, Record
 from monitor.adapters.breaches import MOST, from_answers, known_past
 from monitor.adapters.lane_answers import evidence_of
-from monitor.adapters.subjects import subject_of
+from monitor.adapters.leases import judged_between
+from monitor.adapters.subjects import groups_of_one, subject_of
 from monitor.causes.evidence import Evidence
 from monitor.latency import Source, Subject
 from monitor.leader_monitor import PART
@@ -45,12 +46,16 @@ class RestService:
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         """Every READY datastream that has an objective."""
-        found = {}
-        for one in self._rest.get("/v1/datastreams"):
+        found, answer = {}, self._rest.get("/v1/datastreams")
+        is_whole = all(one["status"] in _STATUSES for one in answer)  # no definition is damaged
+        alone = groups_of_one(map(_group, answer), is_whole=is_whole)
+        for one in answer:
             if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY:
-                known = self._read.get(one["name"])
+                known, is_alone = self._read.get(one["name"]), _group(one) in alone
                 # Nearly all are as at the last turn.
-                found[one["name"]] = known if known and known[0] == one else (one, _subject(one))
+                if known is None or known[1].is_alone != is_alone or known[0] != one:
+                    known = one, replace(_subject(one), is_alone=is_alone)
+                found[one["name"]] = known
         self._read = found
         return {DatastreamName(name): subject for name, (_, subject) in found.items()}
 
@@ -80,15 +85,17 @@ class RestService:
             answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
         except NotFound:
             return Hold("", None)
-        self._lease, found = answer["lease"], answer["monitor"]
+        before, self._lease, found = self._lease, answer["lease"], answer["monitor"]
         acts = tuple(Act(DatastreamName(one["datastream"]), one["asked_ms"]) for one in found["acts"])
         switch = found["acting"]
         off = "" if switch["is_on"] else switch["reason"] or f"by {switch['requested_by']}"
-        return Hold("" if self._lease else found["holder"], Record(off, acts, found["waiting"] or ""))
+        other = judged_between(before, self._lease) if self._lease else found["holder"]
+        return Hold(other, Record(off, acts, found["waiting"] or ""))
 
     def release(self) -> None:
         """Let another monitor judge at once."""
         if self._lease:
+            self._lease = ""
             self._rest.delete("/v1/monitor/lease", holder=self._holder)
 
     def evidence(self, subject: Subject) -> Evidence:
@@ -118,6 +125,7 @@ class RestService:
         return identity
 
 
+_STATUSES: Final = frozenset(DatastreamStatus)
 _STATES: Final = frozenset(MovementState)
 
 
@@ -137,11 +145,15 @@ def _movement(one: Mapping[str, Any]) -> Movement:
     return Movement(states, LossAhead(**one["loss"]) if one["loss"] else None)
 
 
+def _group(one: Mapping[str, Any]) -> str:
+    return str(one["metadata"].get(TASK_PREFIX) or one["name"])
+
+
 def _subject(one: Mapping[str, Any]) -> Subject:
     source, problem = one["source"], one["problem"] or {"reason": "", "sets_aside": False}
     subject = subject_of(
         LatencyObjective(**one["objective"]) if one["objective"] else None,
-        Source(one["metadata"].get(TASK_PREFIX) or one["name"], source["cluster"]),
+        Source(_group(one), source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
         # An instance of an older version knows of none.
         [Objective(**each) for each in one.get("objectives") or ()],

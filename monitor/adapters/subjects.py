@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
@@ -34,3 +35,8 @@ def subject_of(
         remark="" if sets_aside else reason,
         objectives=tuple(objectives),
     )
+
+
+def groups_of_one(groups: Iterable[str], *, is_whole: bool) -> frozenset[str]:
+    """`groups`: of every datastream that there is. None are of one where that of some is not known."""
+    return frozenset(group for group, count in Counter(groups).items() if count == 1 and is_whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection
 from typing import Final
 
 import fastavro
@@ -17,7 +18,7 @@ from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import avro_schema
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
-from monitor.latency import Observations
+from monitor.latency import Observations, Source
 from monitor.recent_rows import RecentRows
 
 _log = structlog.get_logger(__name__)
@@ -71,7 +72,9 @@ class TopicMeasurements:
         """Windows that the last look was good for."""
         self._has_left_out = False
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         """One observation for each topic with rows in the window, with every age: all rows are read anyway.
 
         Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, AnalyticsError for a longer window.

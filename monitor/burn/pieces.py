@@ -7,6 +7,7 @@ is some dozens of numbers instead of all that was measured.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 _HOUR_MS: Final = 3_600_000
@@ -50,6 +51,7 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
     return tuple(found)
 
 
+@cache
 def looked_at_seconds(seconds: int) -> float:
     """How much of the past a window of that length looks at; a long one up to a part of it more."""
     return _least_ms(seconds) / 1_000

@@ -153,13 +153,13 @@ def judge_budget(
     """`tallies`: of every window of the rules and of the period, by seconds; None, or no entry, for one that
     could not be read as a whole. `most_days`: how long measurements are kept."""
 
-    def rate(seconds: int) -> float | None:
-        tally = tallies.get(seconds)
-        if tally is None:
-            return None
-        return bad_share(tally, looked_at_seconds(seconds), minimum_records) / objective.budget
-
+    budget = objective.budget
+    rates = {
+        seconds: bad_share(tally, looked_at_seconds(seconds), minimum_records) / budget
+        for seconds, tally in tallies.items()
+        if tally is not None
+    }
     days = min(objective.period_days, most_days)
-    whole = rate(days * DAY_SECONDS)
-    burns = tuple(Burn(rule, rate(rule.long_seconds), rate(rule.short_seconds)) for rule in rules)
+    whole = rates.get(days * DAY_SECONDS)
+    burns = tuple(Burn(rule, rates.get(rule.long_seconds), rates.get(rule.short_seconds)) for rule in rules)
     return Budget(objective, None if whole is None else 1 - whole, days, burns)

@@ -11,6 +11,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.ports import Clock
 from monitor.burn.rates import DAY_SECONDS, Budget, BurnRule, judge_budget
 from monitor.latency import Subject
+from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.history import History, key_of, wanted_of
 from monitor.objectives.past import Past
 
@@ -46,26 +47,33 @@ class Budgets:
         self._looked: float | None = None
         self._objectives: Mapping[DatastreamName, object] = {}
         self._found: Mapping[DatastreamName, tuple[Budget, ...]] = {}
+        self._is_burning = False
 
     def judge(
-        self, subjects: Mapping[DatastreamName, Subject], most_questions: int = ALL
+        self,
+        subjects: Mapping[DatastreamName, Subject],
+        most_questions: int = ALL,
+        alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """The budget of each objective, in their order. `most_questions` as of `History.refresh`. What cannot
-        be read is not known, and raises nothing."""
+        """The budget of each objective, in their order. `most_questions` and `alone` as of `History.refresh`.
+        What cannot be read is not known, and raises nothing."""
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
-        is_burning = any(one.lasting for budgets in self._found.values() for one in budgets)
-        usual = _BURNING_SECONDS if is_burning else _EVERY_SECONDS
+        usual = _BURNING_SECONDS if self._is_burning else _EVERY_SECONDS
         rest = _AWAY_SECONDS if self._history.problem else usual
         is_due = self._looked is None or now - self._looked >= rest
         may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))
         if may_ask or not is_same:
-            self._found = self._judge(subjects, most_questions if may_ask else None)
+            self._found = self._judge(subjects, most_questions if may_ask else None, alone)
+            self._is_burning = any(one.lasting for budgets in self._found.values() for one in budgets)
             self._objectives, self._looked = objectives, now if may_ask else self._looked
         return self._found
 
     def _judge(
-        self, subjects: Mapping[DatastreamName, Subject], most_questions: int | None
+        self,
+        subjects: Mapping[DatastreamName, Subject],
+        most_questions: int | None,
+        alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
         """`most_questions` None: nothing is asked, so that it is as of the last look."""
         objectives = {one for subject in subjects.values() for one in subject.objectives}
@@ -73,7 +81,7 @@ class Budgets:
         windows |= {seconds for rule in self._rules for seconds in (rule.long_seconds, rule.short_seconds)}
         if objectives and most_questions is not None:
             wanted = wanted_of(subjects.values())
-            self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions)
+            self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions, alone)
             if self._history.problem:
                 _log.warning("burn rates are not known", reason=self._history.problem)
         return {name: self._of(subject) for name, subject in subjects.items()}

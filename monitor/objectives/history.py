@@ -12,6 +12,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from monitor.burn.pieces import Piece, pieces_of, reaches_of
 from monitor.burn.tally import Tally
 from monitor.latency import Subject
+from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.past import Counting, Past, TallyColumns, Wanted, added
 
 _SETTLED_MS: Final = 30_000
@@ -73,11 +74,16 @@ class History:
         """Why something could not be read at the last refresh."""
 
     def refresh(
-        self, now_ms: int, wanted: frozenset[Wanted], windows: Collection[int], most_questions: int
+        self,
+        now_ms: int,
+        wanted: frozenset[Wanted],
+        windows: Collection[int],
+        most_questions: int,
+        alone: SourcesAlone | None = None,
     ) -> None:
         """Ask for the newest pieces of the shortest windows first. `windows`: in seconds. `most_questions`:
         about pieces that stay as they are; those that end now are asked for again each time, and once when
-        they have ended for long enough."""
+        they have ended for long enough. `alone`: of which sources topics need not be told apart."""
         if wanted != self._counting.wanted:
             self._counting = Counting(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}
@@ -90,7 +96,7 @@ class History:
         }
         self.problem = ""
         try:
-            self._ask_for(needed, now_ms, most_questions)
+            self._ask_for(needed, now_ms, most_questions, alone or SourcesAlone())
         except HeadraceError as error:
             self.problem = str(error)
         self._sums = {seconds: one for seconds, one in self._sums.items() if seconds in whole}
@@ -108,7 +114,9 @@ class History:
         number = self._counting.numbers.get(wanted)
         return {seconds: _tally(one, number) for seconds, one in self._windows.items()}
 
-    def _ask_for(self, needed: Iterable[Piece], now_ms: int, most_questions: int) -> None:
+    def _ask_for(
+        self, needed: Iterable[Piece], now_ms: int, most_questions: int, alone: SourcesAlone
+    ) -> None:
         questions = 0
         for piece in needed:
             known = self._known.get(piece)
@@ -117,7 +125,7 @@ class History:
             is_final = piece.until_ms + _SETTLED_MS <= now_ms
             questions += is_final
             if not is_final or questions <= most_questions:
-                found = self._past.past(piece, self._counting.ages)
+                found = self._past.past(piece, self._counting.ages, alone.since(piece.since_ms))
                 sums = self._counting.sums(found, piece)
                 self._known[piece] = _Known(self._counting, sums, _NOBODY, is_final)
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from operator import add
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from mirror.model.topics import TopicSelection
+from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from monitor.burn.pieces import Piece
 from monitor.latency import Source, selects
 
 Place: TypeAlias = tuple[str, str, str]
-"""Group of datastreams, source cluster, topic."""
+"""Group of datastreams, source cluster, topic, or `EVERY_TOPIC`."""
 _MOST_PLACES: Final = 200_000
 """Topics of which it is remembered who counts them."""
 
@@ -32,21 +32,24 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicSums:
-    """Topics as columns of one length: records, and by a number of milliseconds how many of them took longer
-    and the seconds in which some record had waited for longer."""
+    """Topics as columns of one length: records, and by a number of milliseconds how many of them took longer.
+    `stale_seconds`: likewise by topic the seconds in which some record had waited for longer, of topics of
+    which one had."""
 
     places: Sequence[Place]
     records: Sequence[int]
     late: Mapping[int, Sequence[float]]
-    stale_seconds: Mapping[int, Sequence[float]]
+    stale_seconds: Mapping[int, Mapping[Place, float]]
 
 
 class Past(Protocol):
     """What the mirror measured before, as it is stored."""
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
-        """Every topic at most once, with a column for each of `milliseconds`. Raises Unreachable,
-        AnalyticsError."""
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
+        """Every topic at most once, with a column for each of `milliseconds`; records of a source of
+        `together` may be those of `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
         ...
 
 
@@ -90,16 +93,18 @@ class Counting:
         """Of several topics, the one that waited longest says how long it was stale, at least."""
         records, late, stale = ([*one] for one in self.nothing)
         late_of = [found.late[one.milliseconds] for one in self.numbers]
-        stale_of = [found.stale_seconds[one.milliseconds] for one in self.numbers]
+        ages = [one.milliseconds for one in self.numbers]
         for row, (count, numbers) in enumerate(
             zip(found.records, self._counted_for(found.places), strict=True)
         ):
             for number in numbers:
                 records[number] += count
                 late[number] += late_of[number][row]
-                waited = stale_of[number][row]
-                if waited > stale[number]:
-                    stale[number] = waited
+        for age, by_place in found.stale_seconds.items():
+            for waited, numbers in zip(by_place.values(), self._counted_for([*by_place]), strict=True):
+                for number in numbers:
+                    if ages[number] == age:
+                        stale[number] = max(stale[number], waited)
         length = (piece.until_ms - piece.since_ms) / 1_000
         return TallyColumns(
             array("q", records), array("d", late), array("d", [min(one, length) for one in stale])
@@ -117,6 +122,7 @@ class Counting:
     def _looked_up(self, place: Place) -> tuple[int, ...]:
         group, cluster, topic = place
         counted = self._by_source.get((group, cluster), ())
-        numbers = tuple(number for number, selection in counted if selects(selection, topic))
+        is_any = topic == EVERY_TOPIC
+        numbers = tuple(number for number, selection in counted if is_any or selects(selection, topic))
         self._of_place[place] = numbers
         return numbers

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Final
 
 import matplotlib
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from tests.browser.packages import executable
 from tests.patience import PATIENCE_SECONDS
 
-WIDE: Final = {"width": 1280, "height": 860}
-PHONE: Final = {"width": 390, "height": 844}
+WIDE: Final[ViewportSize] = {"width": 1280, "height": 860}
+PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 _FONTS: Final = """<?xml version="1.0"?><!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{fonts}</dir><cachedir>{folder}/font-cache</cachedir>
 <match target="pattern"><test name="family"><string>monospace</string></test>

@@ -25,6 +25,7 @@ PAGES = (
     "/offending?datastream=orders",
     "/plans/orders",
     "/whatif/orders",
+    "/advice",
     "/incidents",
     "/instances",
 )

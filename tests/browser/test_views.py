@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from api.histories.schemas import LoadHistoryAnswer
+from api.loads.advice import AdviceAnswer
 from api.overview.schemas import DatastreamGlance, OverviewAnswer
 from tests.browser.served import served
 from tests.fakes.site import Site
@@ -291,3 +293,119 @@ def test_what_a_tab_remembers_has_holes_where_nobody_looked(page: Page) -> None:
     assert drawn["values"] == [[1, 1, None, 1], [None] * 4]
     many = after([{"at": number} for number in range(720)], 720)
     assert (len(many), many[0]["at"]) == (720, 1)
+
+
+def an_advice(**more: Any) -> dict[str, Any]:
+    """Two tasks on an instance, which is what is needed."""
+    values: dict[str, Any] = {
+        **{"computed_ms": NOW, "tasks": 2, "instances": 1, "required_tasks": 2, "required_instances": 1},
+        **{"why": "", "sentence": "it fits", **more},
+    }
+    return AdviceAnswer.model_validate(values).model_dump(mode="json")
+
+
+def a_need(hour: int, tasks: int, most: int) -> dict[str, int]:
+    return {"hour_ms": NOW + hour * 3_600_000, "tasks": tasks, "most_tasks": most}
+
+
+def a_group(name: str, *coming: dict[str, int], **more: Any) -> dict[str, Any]:
+    values = {"group": name, "tasks": 2, "now": 2, "coming": list(coming), "why": "", "tried": 0}
+    return {**values, "covered": None, "error": None, **more}
+
+
+@pytest.mark.parametrize(
+    ("more", "word"),
+    [
+        ({}, "it fits"),
+        ({"required_tasks": None, "required_instances": None}, "not known"),
+        ({"required_tasks": 3}, "more is needed"),
+        ({"required_instances": 2}, "more is needed"),
+        ({"rises": a_need(2, 3, 4)}, "more will be needed"),
+        ({"lower_since_ms": NOW, "lower_tasks": 1}, "less would do"),
+    ],
+)
+def test_an_advice_is_what_is_most_urgent_of_it(page: Page, more: dict[str, Any], word: str) -> None:
+    found = call(page, "views/advice", "standingOf", an_advice(**more))
+    assert (found["word"], bool(found["sign"])) == (word, True)
+
+
+def test_what_is_not_advised_is_unknown_and_nothing_is_saved(page: Page) -> None:
+    unknown = an_advice(required_tasks=None, required_instances=None, instances=None, tasks=None)
+    facts = {one["name"]: one["text"] for one in call(page, "views/advice", "factsOf", unknown)}
+    assert facts["Tasks needed"] == facts["Instances needed"] == facts["At the peak"] == "unknown"
+    assert call(page, "views/advice", "savingsOf", unknown) == ""
+    assert call(page, "views/advice", "forecastOf", unknown)["times"] == []
+
+
+@pytest.mark.parametrize(
+    ("sums", "said"),
+    [
+        ((100, 60, 24, None), "would save 40 task-hours of 100 (40 %)."),
+        ((100, 100, 24, 24), "all 100 task-hours are needed; all 24 instance-hours are needed."),
+        ((100, 120, 24, 25), "20 task-hours are missing (120 of them are needed, 100 are there)"),
+    ],
+)
+def test_what_would_be_saved_or_is_missing_is_said_in_hours(
+    page: Page, sums: tuple[int, int, int, int | None], said: str
+) -> None:
+    names = ("task_hours", "needed_task_hours", "instance_hours", "needed_instance_hours")
+    text = call(
+        page,
+        "views/advice",
+        "savingsOf",
+        an_advice(sums={"hours": 24, **dict(zip(names, sums, strict=True))}),
+    )
+    assert text.startswith("In the next 24 hours")
+    assert said in text
+
+
+def test_groups_with_what_they_lack_first_and_how_good_forecasts_were(page: Page) -> None:
+    groups = [
+        a_group("a", a_need(1, 2, 2), a_need(2, 3, 5), tried=10, covered=0.9, error=0.125),
+        a_group("b", now=4, why="load unknown of 3 partitions"),
+    ]
+    lacking, fits = call(page, "views/advice", "groupsOf", an_advice(groups=groups))
+    assert (lacking["name"], lacking["next"], lacking["why"]) == ("b", "unknown", groups[1]["why"])
+    assert (fits["next"], fits["most"]) == ("2", "3 to 5")
+    assert fits["grade"] == "90 % of 10 forecasts covered what came, off by 13 % in the median"
+    assert call(page, "views/advice", "forecastOf", an_advice(groups=groups))["times"] == []
+
+
+def test_forecasts_of_all_groups_are_added_up_hour_by_hour(page: Page) -> None:
+    groups = [a_group("a", a_need(1, 2, 3), a_need(2, 3, 5)), a_group("b", a_need(1, 1, 1))]
+    drawn = call(page, "views/advice", "forecastOf", an_advice(groups=groups))
+    assert [one - NOW / 1000 for one in drawn["times"]] == [3_600, 7_200, 10_800]
+    assert (drawn["tasks"], drawn["most"], drawn["there"]) == ([3, None, None], [4, None, None], [2, 2, 2])
+
+
+def test_since_when_a_partition_is_hot_comes_with_its_hours(page: Page) -> None:
+    names = ("mean_bytes_per_second", "p95_bytes_per_second", "most_bytes_per_second")
+    series = {
+        "partition": "orders-0",
+        **{name: [None, 50.0, 100.0] for name in names},
+        **{"hot_since_ms": NOW, "too_heavy_since_ms": None, "is_longer": True},
+    }
+    history = LoadHistoryAnswer.model_validate(
+        {
+            **{"name": "shop", "cluster": "source", "usable_bytes_per_second": 150, "hours_ms": [1, 2, 3]},
+            "series": [series, series | {"partition": "orders-1", "hot_since_ms": None, "is_longer": False}],
+        }
+    ).model_dump(mode="json")
+    found = page.evaluate(
+        "(history) => import('/ui/views/hot.js').then((one) => [...one.sinceOf(history)])", history
+    )
+    ((name, since),) = found
+    assert (name, since["ms"], since["isLonger"]) == ("orders-0", NOW, True)
+    assert call(page, "views/hot", "heightsOf", since["means"]) == [None, 0.5, 1]
+    assert call(page, "views/hot", "heightsText", since["means"]).endswith(
+        "between 50 B/s and 100 B/s, 100 B/s in the newest of 2 hours"
+    )
+    assert call(page, "views/hot", "heightsOf", [0.0, None]) == [0, None]
+
+
+def test_lateness_is_a_sentence_too(page: Page) -> None:
+    history = {"p99_ms": [None, 80.0, 2_600.0, None], "records": [None, 10, 20, 0]}
+    said = call(page, "views/datastream", "lateText", history)
+    assert said == "p99 between 80 ms and 2.6 s over 30 records; in the newest step with records 2.6 s."
+    nothing = {"p99_ms": [None], "records": [0]}
+    assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."

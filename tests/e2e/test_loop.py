@@ -1,9 +1,14 @@
 """The whole loop as commands on real servers: sampler, Spark job, Pinot, leader, monitor, audit.
 
+All tests share one service, on which a task that is too full is left alone until somebody asks.
+
 Two partitions that carry nearly everything lie in one task, because nothing was known of the load when they
 were placed. The task cannot bear both; the latency objective is breached, the monitor asks for a rebalance,
 and the leader separates them by the loads that Pinot has of them. Then the source dies for a while, which
 closes no incident.
+
+The load of another datastream grows until one task cannot bear it, and falls again: the leader adds tasks by
+itself, and gives them up once nothing that is remembered needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -23,16 +28,17 @@ from uuid import uuid4
 import pytest
 
 from headrace.demo.watch import moves_of, plan_of
-from stack.kafka import KafkaCluster
+from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotServer
 from stack.process.managed_process import ManagedProcess
+from stack.server import Jvm
 from stack.traffic.writer import Traffic
 from stack.zookeeper import ZooKeeperServer
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import apply_tables
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
-from tests.servers import KafkaPair, NewKafka
+from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
@@ -55,6 +61,11 @@ BUDGET: Final = {
 }
 """Its percentile is met wherever that of the short form is, so that it changes no verdict."""
 CLOSED: Final = "latency objective met again"
+LITTLE: Final = 15_000.0
+MUCH: Final = 90_000.0
+"""Of each partition: all fit into one task with little, and need three with much."""
+REPLAN_SECONDS: Final = 2.0
+REMEMBERED_SECONDS: Final = 10.0
 
 SETTINGS: Final = """
 [clusters.{source}]
@@ -76,6 +87,10 @@ load_provider = "pinot"
 task_capacity_bytes_per_second = {limit}
 task_utilisation_percent = {percent}
 discovery_interval_seconds = 0.5
+replan_interval_seconds = {replan}
+scale_in_after_hours = {remembered}
+[assigner]
+overload_band = 1.0
 [pinot]
 controller = "{controller}"
 broker = "{broker}"
@@ -113,7 +128,7 @@ class Loop:
         self, folder: Path, kafka: KafkaPair, zookeeper: ZooKeeperServer, pinot: PinotServer
     ) -> None:
         self.source = f"loop-{uuid4().hex[:8]}"
-        self.topic = f"load-{self.source}"
+        self.kafka = kafka
         self.folder = folder
         self.config = folder / "headrace.toml"
         self.config.write_text(
@@ -127,6 +142,8 @@ class Loop:
                 folder=folder,
                 limit=TASK_LIMIT,
                 percent=PERCENT,
+                replan=REPLAN_SECONDS,
+                remembered=REMEMBERED_SECONDS / 3_600,
             )
         )
         self._environment = {"HEADRACE_CONFIG": str(self.config)}
@@ -165,11 +182,34 @@ class Loop:
         lines = process.log_file.read_text().splitlines()
         return {json.loads(line)["event"] for line in lines if line.startswith("{")}
 
+
+class Stream:
+    """A datastream of the service, and the topic of its own that it copies."""
+
+    def __init__(self, loop: Loop, limits: Mapping[str, int], **more: object) -> None:
+        self.loop = loop
+        self.name = f"stream-{uuid4().hex[:8]}"
+        self.topic = f"load-{self.name}"
+        make_topic(loop.kafka.source.address, self.topic, PARTITIONS)
+        loop.instance.rest.post(
+            "/v1/datastreams",
+            {
+                "name": self.name,
+                "source": {"cluster": loop.source, "topics": self.topic},
+                "destination": {"cluster": "destination", "name": "copy.*"},
+                "limits": limits,
+                "metadata": {"owner": "tests"},
+                **more,
+            },
+        )
+        wait_until(lambda: sum(map(len, self.tasks().values())) == PARTITIONS, "everything is planned")
+
     def tasks(self) -> dict[str, set[int]]:
         """Numbers of the partitions of each task by the plan in force."""
         return {
             task["task"]: {int(name.rpartition("-")[2]) for name in task["partitions"]}
-            for task in plan_of(self.instance.rest)["tasks"]
+            for task in plan_of(self.loop.instance.rest)["tasks"]
+            if task["datastream"] == self.name
         }
 
     def together(self, first: int, second: int) -> bool:
@@ -178,7 +218,7 @@ class Loop:
 
     def loads(self) -> dict[int, float]:
         """Bytes a second of each partition, as the provider gives them to the planner; at first of none."""
-        code, rows = self.run("pmp", "loads", "--cluster", self.source)
+        code, rows = self.loop.run("pmp", "loads", "--cluster", self.loop.source)
         assert (code == 0) == (rows is not None)
         return {
             row["partition"]: row["bytes_in_per_second"] for row in rows or () if row["topic"] == self.topic
@@ -186,33 +226,52 @@ class Loop:
 
     def is_judged_halted(self) -> bool:
         """Whether the monitor says that something is not copied; what waited before may be late besides."""
-        code, found = self.run("monitor", "--once", "--at", self.instance.address)
-        return code == 1 and bool(found) and found[self.source]["is_halted"]
+        code, found = self.loop.run("monitor", "--once", "--at", self.loop.instance.address)
+        return code == 1 and bool(found) and found[self.name]["is_halted"]
 
     def judgement(self) -> tuple[int, str]:
         """Exit code of the monitor that judges once, and where the datastream stands."""
-        code, found = self.run("monitor", "--once", "--at", self.instance.address)
-        return code, found[self.source]["standing"] if found else "no answer"
+        code, found = self.loop.run("monitor", "--once", "--at", self.loop.instance.address)
+        return code, found[self.name]["standing"] if found else "no answer"
 
     def budget_left(self) -> float:
         """What is left of the error budget. All of the past is known at once."""
-        _, found = self.run("monitor", "--once", "--at", self.instance.address)
-        (budget,) = found[self.source]["budgets"]
+        _, found = self.loop.run("monitor", "--once", "--at", self.loop.instance.address)
+        (budget,) = found[self.name]["budgets"]
         (burn,) = budget["burns"]
         assert burn["long_rate"] > 0
         left: float = budget["left"]
         return left
 
+    def is_copied(self, written: int) -> None:
+        """Wait until so many source records are accounted for."""
+        path = f"/v1/datastreams/{self.name}/progress"
+        wait_until(
+            lambda: sum(lane["next_offset"] for lane in self.loop.instance.rest.get(path)) == written,
+            "every record is accounted for",
+            interval_seconds=0.5,
+        )
+
+    def audit(self) -> tuple[int, dict[str, Any]]:
+        """Exit code of the audit, and what it says of the topic."""
+        code, (row,) = self.loop.run("audit", self.name, "--at", self.loop.instance.address)
+        return code, row
+
+    def delete(self) -> None:
+        """So that the other tests do not meet it."""
+        self.loop.instance.rest.delete(f"/v1/datastreams/{self.name}")
+
 
 @contextmanager
-def traffic(address: str, topic: str) -> Iterator[tuple[Traffic, Callable[[float, set[int]], None]]]:
-    """Writes to all partitions until the block ends; the function sets the rate of the heavy ones."""
-    writing = Traffic(address)
+def traffic(stream: Stream) -> Iterator[tuple[Traffic, Callable[[Mapping[int, float]], None]]]:
+    """Writes to all partitions until the block ends; the function sets bytes a second of each, of which it is
+    told nothing `LIGHT`."""
+    writing = Traffic(stream.loop.kafka.source.address)
     thread = threading.Thread(target=writing.run, name="traffic")
 
-    def set_rates(heavy: float, numbers: set[int]) -> None:
-        rates = {str(number): heavy if number in numbers else LIGHT for number in range(PARTITIONS)}
-        writing.set_rates(json.dumps({topic: rates}))
+    def set_rates(rates: Mapping[int, float]) -> None:
+        all_rates = {str(number): rates.get(number, LIGHT) for number in range(PARTITIONS)}
+        writing.set_rates(json.dumps({stream.topic: all_rates}))
 
     thread.start()
     try:
@@ -222,87 +281,83 @@ def traffic(address: str, topic: str) -> Iterator[tuple[Traffic, Callable[[float
         thread.join(PATIENCE_SECONDS)
 
 
-@pytest.fixture
-def kafka_pair(new_kafka: NewKafka, destination_kafka: KafkaCluster) -> KafkaPair:
-    """The source belongs to this test, which kills it."""
-    return KafkaPair(new_kafka("source"), destination_kafka)
+@pytest.fixture(scope="module")
+def source_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """It belongs to these tests, one of which kills it. Records keep whatever time they carry."""
+    folder = tmp_path_factory.mktemp("loop-source")
+    jvm, properties = Jvm(heap_mib=512, quick_start=True), {"log.retention.ms": -1}
+    cluster = KafkaCluster("source", folder, [NodePorts.free()], jvm=jvm, properties=properties)
+    cluster.start()
+    yield cluster
+    cluster.kill()
+    cluster.wipe()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def loop(
-    tmp_path: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer, pinot_server: PinotServer
+    tmp_path_factory: pytest.TempPathFactory,
+    source_kafka: KafkaCluster,
+    destination_kafka: KafkaCluster,
+    zookeeper_server: ZooKeeperServer,
+    pinot_server: PinotServer,
 ) -> Iterator[Loop]:
-    made = Loop(tmp_path, kafka_pair, zookeeper_server, pinot_server)
-    apply_tables(pinot_server, kafka_pair.destination.address)
-    yield made
-    made.instance.stop()
+    pair = KafkaPair(source_kafka, destination_kafka)
+    made = Loop(tmp_path_factory.mktemp("loop"), pair, zookeeper_server, pinot_server)
+    apply_tables(pinot_server, destination_kafka.address)
+    with made.held("pmp", "sampler", "--cluster", made.source), made.held("pmp", "run"):
+        made.instance.start()
+        yield made
+        made.instance.stop()
 
 
-def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop, kafka_pair: KafkaPair) -> None:
-    make_topic(kafka_pair.source.address, loop.topic, PARTITIONS)
-    with ExitStack() as running:
-        running.enter_context(loop.held("pmp", "sampler", "--cluster", loop.source))
-        running.enter_context(loop.held("pmp", "run"))
-        loop.instance.start()
-        first, second = _place_by_count(loop)
-        writing, set_rates = running.enter_context(traffic(kafka_pair.source.address, loop.topic))
-        set_rates(HEAVY, {first, second})
-        _loads_are_known(loop, {first, second})
-        monitor = running.enter_context(loop.held("monitor", "--at", loop.instance.address))
-        _heavy_partitions_are_separated(loop, first, second)
-        assert "latency objective breached" in loop.events(monitor)
-        kafka_pair.source.kill()
-        set_rates(LIGHT, set())
-        for _ in range(JUDGEMENTS):
-            wait_until(loop.is_judged_halted, "nothing is copied of a dead source, and a judgement says so")
-        assert CLOSED not in loop.events(monitor), "an incident does not close because nothing flows"
-        kafka_pair.source.start()
-        wait_until(lambda: CLOSED in loop.events(monitor), "the incident is closed")
-        wait_until(lambda: loop.judgement() == (0, "within"), "a judgement says so, too")
-        assert loop.budget_left() < 1, "what was late, and the silence, have used up a part of it"
-    _audit(loop, kafka_pair, writing.written)
-
-
-def _place_by_count(loop: Loop) -> tuple[int, int]:
-    """A datastream of two tasks, planned while nothing is known; two partitions of the same task."""
-    loop.instance.rest.post(
-        "/v1/datastreams",
-        {
-            "name": loop.source,
-            "source": {"cluster": loop.source, "topics": loop.topic},
-            "destination": {"cluster": "destination", "name": "copy.*"},
-            "limits": {"min_tasks": 2, "max_tasks": 2},
-            "objective": {"milliseconds": OBJECTIVE_MS},
-            "objectives": [BUDGET],
-            "metadata": {"owner": "tests"},
-        },
+def test_a_breach_is_ended_by_a_rebalance_by_the_loads_in_pinot(loop: Loop) -> None:
+    stream = Stream(
+        loop, {"min_tasks": 2, "max_tasks": 2}, objective={"milliseconds": OBJECTIVE_MS}, objectives=[BUDGET]
     )
-    wait_until(lambda: sum(map(len, loop.tasks().values())) == PARTITIONS, "everything is planned")
-    (first, second, *_), _ = map(sorted, loop.tasks().values())
-    return first, second
+    (first, second, *_), _ = map(sorted, stream.tasks().values())
+    source = loop.kafka.source
+    with ExitStack() as running:
+        writing, set_rates = running.enter_context(traffic(stream))
+        set_rates({first: HEAVY, second: HEAVY})
+        _loads_are_known(stream, {first, second})
+        monitor = running.enter_context(loop.held("monitor", "--at", loop.instance.address))
+        _heavy_partitions_are_separated(stream, first, second)
+        assert "latency objective breached" in loop.events(monitor)
+        source.kill()
+        set_rates({})
+        for _ in range(JUDGEMENTS):
+            wait_until(stream.is_judged_halted, "nothing is copied of a dead source, and a judgement says so")
+        assert CLOSED not in loop.events(monitor), "an incident does not close because nothing flows"
+        source.start()
+        wait_until(lambda: CLOSED in loop.events(monitor), "the incident is closed")
+        wait_until(lambda: stream.judgement() == (0, "within"), "a judgement says so, too")
+        assert stream.budget_left() < 1, "what was late, and the silence, have used up a part of it"
+    _audit(stream, writing.written)
+    stream.delete()
 
 
-def _loads_are_known(loop: Loop, heavy: set[int]) -> None:
+def _loads_are_known(stream: Stream, heavy: set[int]) -> None:
     """Until Pinot has each partition's own rate; nobody has moved anything yet."""
 
     def known() -> dict[int, float] | None:
-        loads = loop.loads()
+        loads = stream.loads()
         return loads if all(loads.get(number, 0.0) > HEAVY * 0.8 for number in heavy) else None
 
     loads = wait_until(known, "Pinot has the loads of the heavy partitions", interval_seconds=1.0)
     assert loads is not None
     assert set(loads) == set(range(PARTITIONS))
     assert all(loads[number] < HEAVY / 10 for number in set(loads) - heavy), loads
-    assert loop.together(*heavy)
-    wait_until(lambda: loop.judgement() == (1, "breached"), "what one task cannot bear is late")
+    assert stream.together(*heavy)
+    wait_until(lambda: stream.judgement() == (1, "breached"), "what one task cannot bear is late")
 
 
-def _heavy_partitions_are_separated(loop: Loop, first: int, second: int) -> None:
-    wait_until(lambda: not loop.together(first, second), "the heavy partitions are separated")
-    plan = plan_of(loop.instance.rest)
+def _heavy_partitions_are_separated(stream: Stream, first: int, second: int) -> None:
+    rest = stream.loop.instance.rest
+    wait_until(lambda: not stream.together(first, second), "the heavy partitions are separated")
+    plan = plan_of(rest)
     assert "monitor asked: latency breach" in plan["reason"]
-    heavy = {f"{loop.topic}-{first}", f"{loop.topic}-{second}"}
-    move = next(one for one in moves_of(loop.instance.rest, plan["epoch"]) if one["partition"] in heavy)
+    heavy = {f"{stream.topic}-{first}", f"{stream.topic}-{second}"}
+    move = next(one for one in moves_of(rest, plan["epoch"]) if one["partition"] in heavy)
     fullness = re.search(r"([\d.]+) % -> ([\d.]+) %", str(move["why"]))
     assert fullness is not None, move
     before, after = (float(number) * USABLE / 100 for number in fullness.groups())
@@ -311,29 +366,47 @@ def _heavy_partitions_are_separated(loop: Loop, first: int, second: int) -> None
     assert LIGHT < after < USABLE
 
 
-def _audit(loop: Loop, kafka_pair: KafkaPair, written: int) -> None:
+def _audit(stream: Stream, written: int) -> None:
     """Complete at first; what does not belong there is found once the copy has gone past it."""
-    _is_copied(loop, written)
-    command = ("audit", loop.source, "--at", loop.instance.address)
-    code, (row,) = loop.run(*command)
-    assert (code, row["topic"], row["complete"]) == (0, loop.topic, True)
+    stream.is_copied(written)
+    code, row = stream.audit()
+    assert (code, row["topic"], row["complete"]) == (0, stream.topic, True)
     assert (row["source_records"], row["destination_records"]) == (written, written)
+    kafka = stream.loop.kafka
     produce(
-        kafka_pair.destination.address,
-        f"copy.{loop.topic}",
+        kafka.destination.address,
+        f"copy.{stream.topic}",
         [Record(0, b"k", b"stranger", (), 1_700_000_000_000)],
     )
     after = Record(0, b"k", b"after", (), 1_700_000_000_000)
-    produce(kafka_pair.source.address, loop.topic, [after])
-    _is_copied(loop, written + 1)
-    code, (row,) = loop.run(*command)
+    produce(kafka.source.address, stream.topic, [after])
+    stream.is_copied(written + 1)
+    code, row = stream.audit()
     assert (code, row["missing"], row["foreign"], row["complete"]) == (1, 0, 1, False)
 
 
-def _is_copied(loop: Loop, written: int) -> None:
-    path = f"/v1/datastreams/{loop.source}/progress"
-    wait_until(
-        lambda: sum(lane["next_offset"] for lane in loop.instance.rest.get(path)) == written,
-        "every record is accounted for",
-        interval_seconds=0.5,
-    )
+def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) -> None:
+    stream = Stream(loop, {"min_tasks": 1, "max_tasks": 4})
+    everywhere = range(PARTITIONS)
+    with traffic(stream) as (writing, set_rates):
+        set_rates(dict.fromkeys(everywhere, LITTLE))
+        assert len(stream.tasks()) == 1
+        wait_until(lambda: min(stream.loads().values(), default=0.0) > LITTLE / 2, "the loads are known")
+        assert len(stream.tasks()) == 1
+        set_rates(dict.fromkeys(everywhere, MUCH))
+        wait_until(lambda: len(stream.tasks()) == 3, "three tasks, as the load needs")
+        assert all(stream.tasks().values()), "what is added has something to do at once"
+        assert "loads changed" in plan_of(loop.instance.rest)["reason"]
+        wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every one of them copies")
+        set_rates(dict.fromkeys(everywhere, LITTLE))
+        wait_until(lambda: len(stream.tasks()) == 1, "one task, as what is remembered needs no more")
+    stream.is_copied(writing.written)
+    code, row = stream.audit()
+    assert (code, row["missing"], row["duplicates"], row["foreign"]) == (0, 0, 0, 0)
+    stream.delete()
+
+
+def _carriers(stream: Stream) -> set[str]:
+    """The tasks whose lanes all copy."""
+    lanes = [one for one in stream.loop.instance.lanes() if one["task"] in stream.tasks()]
+    return {one["task"] for one in lanes} - {one["task"] for one in lanes if one["phase"] != "copying"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -175,7 +175,9 @@ class Late:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         late = Observation(0, (0,) * LATENCY_BUCKETS, OBJECTIVE_MS + 1)
         return {Source(self._name, "source"): {self._name: late}}
 

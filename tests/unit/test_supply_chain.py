@@ -68,14 +68,18 @@ def test_every_package_has_a_licence_that_may_stand_beside_ours(lock: str) -> No
 
 
 def test_no_file_holds_a_secret_that_nobody_has_looked_at(tmp_path: Path) -> None:
-    """What looks like one and is none is added by detect-secrets scan --baseline .secrets.baseline."""
-    files = run_git("ls-files").splitlines()
+    """What looks like one and is none is added by detect-secrets scan --baseline .secrets.baseline.
+
+    The hook writes into its baseline where a known one has moved to another line, and ends with 3."""
+    files = set(run_git("ls-files").splitlines()) - {".secrets.baseline"}
     assert len(files) > 500
-    done = run("detect-secrets-hook", "--no-verify", "--baseline", ".secrets.baseline", *files)
-    assert done.returncode == 0, done.stdout
+    baseline = tmp_path / "baseline"
+    baseline.write_bytes((HOUSE / ".secrets.baseline").read_bytes())
+    done = run("detect-secrets-hook", "--no-verify", "--baseline", str(baseline), *sorted(files))
+    assert done.returncode in {0, 3}, done.stdout
     leak = tmp_path / "settings.py"
     leak.write_text('PASSWORD = "hu7Jq0c1VbX9s2"\n')
-    done = run("detect-secrets-hook", "--no-verify", "--baseline", ".secrets.baseline", str(leak))
+    done = run("detect-secrets-hook", "--no-verify", "--baseline", str(baseline), str(leak))
     assert done.returncode == 1
 
 

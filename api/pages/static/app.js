@@ -11,10 +11,11 @@ const PAGES = {
   offending: () => import("./pages/hot.js"),
   plans: () => import("./pages/preview.js"),
   whatif: () => import("./pages/whatif.js"),
+  advice: () => import("./pages/advice.js"),
   incidents: () => import("./pages/incidents.js"),
   instances: () => import("./pages/instances.js"),
 };
-const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["incidents", "Incidents"], ["instances", "Instances"]];
+const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Advice"], ["incidents", "Incidents"], ["instances", "Instances"]];
 
 /** The page of an address: #/name/argument?query. Pure. */
 export function routeOf(hash) {

@@ -1,13 +1,14 @@
 """The thread of one receiver: it may be away, frozen or slow, and nobody else waits for it.
 
 What no turn of the monitor has confirmed for as long as a lease lasts is told to nobody: another monitor may
-judge by then, and have told the end of it. So a monitor that was frozen tells nothing of before.
+judge by then, and have told the end of it. Nor is what `may_tell` forbids: nobody hears of what was before
+from a monitor that was frozen, if only for as long as ZooKeeper takes to give its place to another one.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -27,7 +28,7 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 class Delivery:
     """Brings one receiver what its outbox holds. `name`: as logs and metrics call it. `takes_watchdog`:
-    whether it is to hear that the monitor judges."""
+    whether it is to hear that the monitor judges. `may_tell`: whether this monitor surely judges."""
 
     def __init__(
         self,
@@ -38,6 +39,7 @@ class Delivery:
         metrics: AlertMetrics,
         *,
         takes_watchdog: bool = False,
+        may_tell: Callable[[], bool] = lambda: True,
     ) -> None:
         self.name = name
         self.takes_watchdog = takes_watchdog
@@ -47,6 +49,7 @@ class Delivery:
         self._outbox = outbox
         self._clock = clock
         self._metrics = metrics
+        self._may_tell = may_tell
         self._changed = threading.Condition()
         self._is_stopping = False
         self._offered_at = -NEVER
@@ -94,10 +97,11 @@ class Delivery:
         with self._changed:
             while True:
                 now = self._clock.monotonic()
-                is_confirmed = now - self._offered_at < LEASE_SECONDS
+                is_confirmed = now - self._offered_at < LEASE_SECONDS and self._may_tell()
                 notices = self._outbox.take(now, is_last=self._is_stopping) if is_confirmed else ()
                 if notices or self._is_stopping:
                     return notices
+                # What is not confirmed now is by a later turn, which offers it.
                 next_at = self._outbox.next_at() if is_confirmed else NEVER
                 self._changed.wait(None if next_at == NEVER else min(next_at - now, _LONGEST_WAIT_SECONDS))
 

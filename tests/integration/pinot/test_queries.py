@@ -35,7 +35,7 @@ from pinot.tables import (
     Statistic,
 )
 from pinot.time_range import TimeRange
-from pinot.topic_latency import arrived_by_topic
+from pinot.topic_latency import arrived
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
 from tests.patience import wait_until
 
@@ -240,8 +240,8 @@ def test_latency_at_every_depth_and_lag(metrics_world: MetricsWorld) -> None:
     assert {(row.time_ms, row.source_cluster, row.records_copied) for row in lags} == {
         (HOUR + 15_000, cluster, 40)
     }
-    (arrived,) = [row for row in arrived_by_topic(client, ALL) if row[0] == datastream]
-    assert arrived == [datastream, cluster, "t", 120, *whole.counts]
+    (row,) = [one for one in arrived(client, ALL) if one[0] == datastream]
+    assert row == [datastream, cluster, "t", 120, *whole.counts]
     kept_up = mirror_rates(client, cluster, ALL, ["t"], 14.0)
     assert kept_up == [MirrorRateRow("t", n, 200.0, 2.0, 20_000, HOUR + 15_000) for n in (0, 1)]
     assert mirror_rates(client, cluster, ALL, [], 14.0) == []

@@ -56,7 +56,9 @@ class Recorded:
         on_time, late, stale = zip(*found, strict=True) if found else ((), (), ())
         return sum(on_time), sum(late), float(sum(stale))
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
         if self.is_away:
             raise Unreachable("away")
         self.asked[piece] += 1
@@ -65,7 +67,7 @@ class Recorded:
             [(*SOURCE, "t")] if self.minutes else [],
             [good + late] if self.minutes else [],
             dict.fromkeys(milliseconds, [float(late)] if self.minutes else []),
-            dict.fromkeys(milliseconds, [stale] if self.minutes else []),
+            dict.fromkeys(milliseconds, {(*SOURCE, "t"): stale} if self.minutes else {}),
         )
 
 

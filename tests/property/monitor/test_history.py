@@ -58,7 +58,9 @@ class Stored:
         until_ms = self.now_ms - _ON_THE_WAY_MS if visible else self.now_ms
         return [one for one in self.rows if piece.since_ms < one.at_ms <= min(piece.until_ms, until_ms)]
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
         self.answers_left -= 1
         if self.answers_left < 0:
             raise Unreachable("away")
@@ -71,7 +73,10 @@ class Stored:
             [(*source, topic) for source, topic in places],
             [sum(one) for one in counts],
             {age: [late_records(one, age) for one in counts] for age in milliseconds},
-            dict.fromkeys(milliseconds, stale),
+            {
+                age: {(*place[0], place[1]): one for place, one in zip(places, stale, strict=True)}
+                for age in milliseconds
+            },
         )
 
     def plain(self, wanted: Wanted, seconds: int) -> Tally:
@@ -151,7 +156,9 @@ def test_minutes_that_a_longer_window_begins_with_later_are_not_asked_for_twice(
     class Counted:
         """Notes what is asked."""
 
-        def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+        def past(
+            self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+        ) -> TopicSums:
             asked[piece] += 1
             return stored.past(piece, milliseconds)
 

@@ -97,7 +97,9 @@ class World:
     def release(self) -> None:
         self.released += 1
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         assert window_seconds == 60.0
         return self.seen
 
@@ -307,7 +309,9 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     answers = iter((bad, Unreachable("Pinot is away"), bad))
 
     class Answering(World):
-        def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+        def observe(
+            self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+        ) -> Observations:
             answer = next(answers, None)
             if answer is None:
                 loop.stop()
@@ -338,11 +342,13 @@ def test_budgets_are_judged_beside_the_verdict_and_change_no_standing(rig: Rig) 
 
         is_away = False
 
-        def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+        def past(
+            self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+        ) -> TopicSums:
             if self.is_away:
                 raise Unreachable("Pinot is away")
             late = dict.fromkeys(milliseconds, (500.0,))
-            return TopicSums([(*SOURCE, "t")], [1_000], late, dict.fromkeys(milliseconds, (0.0,)))
+            return TopicSums([(*SOURCE, "t")], [1_000], late, {})
 
     past, rules = Past(), [read_rule("14.4 over 1 h and 5 m")]
     rig.world.wanted = {ORDERS: replace(a_subject(), objectives=(Objective(1000, 99.0, period_days=1),))}
@@ -438,7 +444,9 @@ def test_a_service_that_knows_of_no_leases_has_the_limits_of_what_was_done_here(
 
 def test_without_anything_to_judge_nobody_is_asked_for_measurements(rig: Rig) -> None:
     class Unmeasured(World):
-        def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+        def observe(
+            self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+        ) -> Observations:
             raise AssertionError
 
     world = Unmeasured()
@@ -470,6 +478,27 @@ def test_the_loop_ends_where_another_monitor_judges(rig: Rig) -> None:
     rig.world.other = "b at host:1"
     assert MonitorLoop(rig.cycle, 0.01).run() is Ended.OUSTED
     assert not rig.world.asked
+
+
+def test_a_turn_that_still_judges_settles_the_standstills_before_it(rig: Rig) -> None:
+    class Standstills:
+        def __init__(self) -> None:
+            self.settled: list[int] = []
+
+        def count(self) -> int:
+            return 7
+
+        def settle(self, count: int) -> None:
+            self.settled.append(count)
+            loop.stop()
+
+    standstills = Standstills()
+    loop = MonitorLoop(rig.cycle, 0.001, standstills=standstills)
+    assert loop.run() is Ended.STOPPED
+    assert standstills.settled == [7]
+    rig.world.other = "b at host:1"
+    assert MonitorLoop(rig.cycle, 0.001, standstills=standstills).run() is Ended.OUSTED
+    assert standstills.settled == [7]
 
 
 def test_the_loop_ends_where_the_service_judges_itself(rig: Rig) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, TopicMissing, Unreachable
@@ -23,7 +25,9 @@ class Place:
         self.failure: HeadraceError | None = None
         self.looks = 0
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         assert window_seconds == 60.0
         self.looks += 1
         if self.failure is not None:

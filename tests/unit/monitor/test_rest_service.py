@@ -79,7 +79,8 @@ def test_subjects_are_what_is_mirrored_and_has_one(site: Site, service: Service)
     site.create("paused", objective={"milliseconds": 5}, destination=body)
     site.client.post("/v1/datastreams/paused/pause", json={})
     (subject,) = service.subjects().values()
-    assert subject == Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+    orders = Subject(LatencyObjective(500, 99.5), Source("orders", "source"), TopicSelection("t"))
+    assert subject == replace(orders, is_alone=True)
 
 
 def test_several_objectives_are_taken_over(site: Site, service: Service) -> None:
@@ -101,6 +102,23 @@ def test_what_is_set_aside_or_paused_is_said_of_it_and_a_task_prefix_is_its_grou
     assert service.subjects()[ORDERS].halted == "the source does not answer"
 
 
+def test_a_datastream_is_alone_in_its_group_unless_another_one_is_of_it_or_cannot_be_read(
+    site: Site, service: Service
+) -> None:
+    site.create(objective={"milliseconds": 500})
+    assert service.subjects()[ORDERS].is_alone
+    shared = {"owner": "tests", "system.taskPrefix": "orders"}
+    others = {"cluster": "source", "topics": "u"}
+    site.create("other", objective={"milliseconds": 500}, metadata=shared, source=others)
+    assert [one.is_alone for one in service.subjects().values()] == [False, False]
+    site.client.delete("/v1/datastreams/other")
+    site.tick()
+    assert service.subjects()[ORDERS].is_alone
+    site.session.create("/datastreams/torn", b"{")
+    site.tick()
+    assert not service.subjects()[ORDERS].is_alone, "what cannot be read may be of any group"
+
+
 def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> None:
     site.create()
     lease = HeldLease(site.services.acting, site.services.control, site.services.status.name)
@@ -110,6 +128,18 @@ def test_what_the_monitor_asks_for_is_an_audit_line_of_its_own(site: Site) -> No
     (line,) = [one for one in logged if one["event"] == AUDIT]
     assert (line["principal"], line["role"], line["action"]) == ("monitor", "service", "rebalance")
     assert (line["requested_by"], line["reason"]) == ("monitor", "a breach")
+
+
+def test_a_lease_that_was_anothers_meanwhile_is_not_gone_on_with(site: Site, service: Service) -> None:
+    """What the other one has told and written is not known here, also when it has ended."""
+    assert [service.hold().other for _ in range(2)] == ["", ""]
+    ours = site.client.get("/v1/monitor").json()["holder"]
+    site.client.delete("/v1/monitor/lease", params={"holder": ours})
+    site.client.put("/v1/monitor/lease", json={"holder": "another"})
+    site.client.delete("/v1/monitor/lease", params={"holder": "another"})
+    assert service.hold().other == "another one, between two turns of this one"
+    service.release()
+    assert service.hold().other == ""
 
 
 def test_a_rebalance_is_previewed_and_asked_for(site: Site, service: Service) -> None:

@@ -1,4 +1,4 @@
-// What this tab has seen of a datastream: the service keeps no history that every caller could read.
+// What this tab has seen of a datastream, for services whose history cannot be read.
 
 const MOST = 720;
 const KEY = "headrace.history.";

@@ -6,7 +6,7 @@ import { Lines } from "../lib/chart.js";
 import { duration, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
 
 export const title = ({ argument }) => argument;
 
@@ -53,7 +53,37 @@ function Head({ one, usable }) {
 
 const STAGES = [["source", "at the source", "--note"], ["fetch", "being received", "--bar-strong"], ["queue", "in the worker", "--warn"], ["produce", "until acknowledged", "--bad"]];
 
+const RANGES = [[1, "the last hour"], [6, "6 hours"], [24, "a day"], [168, "a week"]];
+const POINTS = 240;
+
 function Latency({ one, atMs }) {
+  const [hours, setHours] = useState(6);
+  const path = `/v1/datastreams/${part(one.name)}/latency/history?hours=${hours}&points=${POINTS}`;
+  const { values, errors } = useAnswers({ history: path }, 30000);
+  const history = values.history?.value;
+  if (!history) return html`<${SinceOpened} one=${one} atMs=${atMs} why=${errors.history} />`;
+  return html`<p class="acts" role="group" aria-label="How far back">${RANGES.map(([length, word]) => html`
+      <button type="button" key=${length} aria-pressed=${length === hours} onClick=${() => setHours(length)}>${word}</button>`)}</p>
+    <${Kept} one=${one} history=${history} />`;
+}
+
+/** As Pinot keeps it. */
+function Kept({ one, history }) {
+  const times = useMemo(() => history.times_ms.map((ms) => ms / 1000), [history]);
+  const late = useMemo(() => [{ name: "p99", ink: "--bad", width: 2, values: history.p99_ms }, { name: "p50", ink: "--note", values: history.p50_ms }], [history]);
+  const stages = useMemo(() => STAGES.map(([key, word, ink]) => ({ name: word, ink, values: history[key] })), [history]);
+  const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
+  const note = `in steps of ${duration(history.step_ms)}`;
+  return html`<div class="grid">
+    <${Card} id="late" title="How late records were" note=${note}><${Lines} times=${times} series=${late} format=${duration} text=${lateText(history)} />
+      <p class="small quiet">${lateText(history)}</p><//>
+    <${Card} id="latency" title="Where the time goes" note=${`an average batch, ${note}`}><${Lines} times=${times} series=${stages} format=${duration} text=${latencyText(one)} />
+      <p class="small quiet">${latencyText(one)}</p><//>
+    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} format=${duration} text="Age of the oldest waiting record over time" /><//></div>`;
+}
+
+/** What this tab has seen, where nothing older can be had. */
+function SinceOpened({ one, atMs, why }) {
   const [samples, setSamples] = useState(() => remembered(one.name));
   useEffect(() => {
     setSamples((before) => {
@@ -66,14 +96,14 @@ function Latency({ one, atMs }) {
   const [oldest, ...stages] = drawn.values;
   const series = useMemo(() => STAGES.map(([key, word, ink], at) => ({ name: word, ink, values: stages[at] })), [drawn]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
-  const note = "since this page was opened; the service itself keeps the long history in Pinot and Prometheus";
   return html`<div class="grid">
     <${Card} id="latency" title="Where the time goes" note="an average batch">
       <${Lines} times=${drawn.times} series=${series} format=${duration} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p>
     <//>
-    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}>
+    <${Card} id="oldest" title="Age of the oldest waiting record" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${waits} format=${duration} text="Age of the oldest waiting record over time" />
+      ${why && html`<p class="small quiet">Nothing older can be shown: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
     <//></div>`;
 }
 

@@ -3,8 +3,10 @@
 import { html } from "../vendor/htm/standalone.module.js";
 import { part } from "../lib/api.js";
 import { Ago, Card, Sign, Troubles, Value, to, useAnswers, usePage } from "../lib/parts.js";
-import { firstToLookAt, rowsOf, sentenceOf } from "../views/hot.js";
+import { firstToLookAt, heightsOf, heightsText, hotNames, rowsOf, sentenceOf, sinceOf } from "../views/hot.js";
 
+const HOURS = 48;
+const MOST_ASKED = 25;
 export const title = () => "Hot partitions";
 
 export default function Hot({ query }) {
@@ -29,22 +31,32 @@ function Of({ name, usable }) {
   const loads = values.loads?.value;
   const rows = loads ? rowsOf(loads, usable, values.events?.value || []) : [];
   const [shown, more] = usePage(rows, 25);
+  const hot = hotNames(rows, MOST_ASKED);
+  const asked = hot.map((one) => `partition=${encodeURIComponent(one)}`).join("&");
+  const past = useAnswers({ history: hot.length ? `${path}/loads/history?hours=${HOURS}&${asked}` : null }, 60000);
+  const since = sinceOf(past.values.history?.value);
   return html`<${Troubles} errors=${errors} />
     ${isFirst && html`<p class="quiet">Asking the service …</p>`}
     ${loads && html`<div class="alert note" role="status"><p class="strong">${sentenceOf(rows, loads, usable)}</p></div>
       <${Card} id="table" title=${`Partitions of ${name} by load`} note=${loads.provider ? `what arrives at the source, measured by ${loads.provider}` : ""}>
         <div class="scroll"><table class="stack"><thead><tr><th scope="col" class="num">#</th><th scope="col">Partition</th><th scope="col">State</th><th scope="col" class="num">Load</th>
           <th scope="col">Share of a task</th><th scope="col">In its topic</th><th scope="col">Task</th><th scope="col">What helps</th></tr></thead>
-          <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} />`)}</tbody></table></div>${more}
+          <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} since=${since.get(row.name)} />`)}</tbody></table></div>${more}
+        ${past.errors.history && html`<p class="small quiet">Since when they are hot is not known: ${past.errors.history.message}${past.errors.history.advice && ` (${past.errors.history.advice})`}.</p>`}
         ${loads.left_out > 0 && html`<p class="small quiet">${loads.left_out} lighter partitions are left out.</p>`}
       <//>
       <p><a href=${to(`plans/${encodeURIComponent(name)}`)}>Preview a plan that spreads them</a> · <a href=${to(`datastreams/${encodeURIComponent(name)}`)}>The datastream</a></p>`}`;
 }
 
-const Row = ({ row }) => html`<tr>
+/** Since when, and what it carried hour by hour. */
+const Since = ({ of }) => html`<span class="sub">${of.isLonger ? "at least since" : "since"} <${Ago} ms=${of.ms} /></span>
+  ${of.means.length > 1 && html`<span class="spark" role="img" aria-label=${heightsText(of.means)} title=${heightsText(of.means)}>${heightsOf(of.means).map((height, at) =>
+    html`<i key=${at} class=${height === null ? "unknown" : ""} style=${{ height: `${height === null ? 8 : Math.max(4, height * 100)}%` }}></i>`)}</span>`}`;
+
+const Row = ({ row, since }) => html`<tr>
   <td class="num" data-label="Rank">${row.rank}</td>
   <td class="name">${row.name}</td>
-  <td data-label="State"><span><${Sign} ...${row.standing} /></span></td>
+  <td data-label="State"><span><${Sign} ...${row.standing} />${since && html`<${Since} of=${since} />`}</span></td>
   <td class="num" data-label="Load"><span><${Value} text=${row.load} /><span class="sub">${row.source}${row.measuredMs && html`, <${Ago} ms=${row.measuredMs} />`}</span></span></td>
   <td data-label="Share of a task"><span>${row.share !== null && html`<span class=${`bar ${row.share > 1 ? "over" : ""}`} role="img" aria-label=${row.shareText}><i style=${{ width: `${Math.min(100, row.share * 100)}%` }}></i></span>`} <${Value} text=${row.shareText} /></span></td>
   <td data-label="In its topic"><span><${Value} text=${row.skew} /><span class="sub">${row.topicShare}</span></span></td>

@@ -23,6 +23,14 @@ export function factsOf(one, usable) {
 export const statesOf = (one) =>
   Object.entries(one.states).sort((a, b) => b[1] - a[1]).map(([state, number]) => ({ word: wordOf(state), number }));
 
+/** How late records were, in a sentence. `history`: of /latency/history. */
+export function lateText(history) {
+  const known = history.p99_ms.filter(isKnown);
+  if (!known.length) return "Nothing was copied in that time.";
+  const records = history.records.filter(isKnown).reduce((sum, one) => sum + one, 0);
+  return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${count(records)} records; in the newest step with records ${duration(known.at(-1))}.`;
+}
+
 /** Tasks with their partitions as shares of usable capacity, the fullest first.
  *  `scale`: what the whole width stands for. A partition without a known load has `share` null. */
 export function placementOf(loads, usable) {

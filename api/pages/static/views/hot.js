@@ -25,6 +25,38 @@ function topicsOf(partitions) {
   return topics;
 }
 
+/** Names of partitions that are hot, the heaviest first, at most `most`. */
+export function hotNames(rows, most) {
+  return rows.filter((row) => row.standing.tone === "bad" || row.standing.tone === "warn").slice(0, most).map((row) => row.name);
+}
+
+/** By partition, since when it is hot: { ms, isLonger, text } or null. `history`: of /loads/history. */
+export function sinceOf(history) {
+  const found = new Map();
+  for (const one of history?.series || []) {
+    if (one.partition === null || !isKnown(one.hot_since_ms)) continue;
+    found.set(one.partition, {
+      ms: one.hot_since_ms, isLonger: one.is_longer,
+      heavyMs: one.too_heavy_since_ms,
+      means: one.mean_bytes_per_second.map((mean) => (isKnown(mean) ? mean : null)),
+    });
+  }
+  return found;
+}
+
+/** Loads by hour as heights between 0 and 1, for a small picture; null where nothing is known of an hour. */
+export function heightsOf(means) {
+  const most = Math.max(...means.filter(isKnown), 0);
+  return means.map((mean) => (isKnown(mean) ? (most ? mean / most : 0) : null));
+}
+
+/** The small picture in words. */
+export function heightsText(means) {
+  const known = means.filter(isKnown);
+  if (!known.length) return "";
+  return `by hour: between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}, ${rate(known.at(-1))} in the newest of ${many(known.length, "hour")}`;
+}
+
 /** Rows, the heaviest first. `events`: those of the datastream, for the history of each partition. */
 export function rowsOf(loads, usable, events) {
   const topics = topicsOf(loads.partitions);

@@ -20,6 +20,7 @@ from monitor.alerts.conditions import AlertPatience, Conditions
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.deliveries.messages import grouped_by
 from monitor.alerts.deliveries.outbox import Outbox, Schedule
+from monitor.alerts.deliveries.standstill import LONGEST_SECONDS, Standstill
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence
@@ -55,7 +56,13 @@ class Memory:
 class Rig:
     """A dispatch with receivers that are told at once and again after a minute."""
 
-    def __init__(self, clock: Clock, *receivers: Memory, schedule: Schedule | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *receivers: Memory,
+        schedule: Schedule | None = None,
+        standstill: Standstill | None = None,
+    ) -> None:
         self.metrics = AlertMetrics()
         self.silences: list[Silence] = []
         chosen = schedule or Schedule(0.0, 60.0, 0.01)
@@ -67,6 +74,7 @@ class Rig:
                 clock,
                 self.metrics,
                 takes_watchdog=one.takes_watchdog,
+                may_tell=lambda: standstill is None or standstill.is_settled,
             )
             for number, one in enumerate(receivers)
         ]
@@ -206,6 +214,52 @@ def test_what_no_turn_has_confirmed_for_as_long_as_a_lease_lasts_is_told_to_nobo
     rig.dispatch.start()
     rig.dispatch.stop(PATIENCE_SECONDS)
     assert receiver.heard() == [("orders", True)]
+
+
+@pytest.mark.parametrize("is_judging", [True, False])
+def test_after_a_standstill_nothing_is_told_before_it_is_known_who_judges(is_judging: bool) -> None:
+    """The place of a leader that stood still is soon another one's, also if a turn ends after it."""
+    clock, receiver = ManualClock(), Memory()
+    standstill = Standstill(clock)
+    rig = Rig(clock, receiver, standstill=standstill)
+    rig.judged(orders=LATE)
+    seen = standstill.count()
+    clock.advance(LONGEST_SECONDS + 0.1)
+    rig.judged(orders=LATE)
+    standstill.settle(seen)
+    assert not standstill.is_settled, "it was asked who judges before the standstill"
+    if is_judging:
+        standstill.settle(standstill.count())
+    rig.dispatch.start()
+    rig.dispatch.stop(PATIENCE_SECONDS)
+    assert receiver.heard() == ([("orders", True)] if is_judging else [])
+
+
+def test_where_nobody_says_who_judges_alerts_are_told_when_a_lease_would_be_over() -> None:
+    clock, receiver = ManualClock(), Memory()
+    standstill = Standstill(clock)
+    rig = Rig(clock, receiver, standstill=standstill)
+    clock.advance(60.0)
+    assert not standstill.is_settled
+    for _ in range(int(LEASE_SECONDS)):
+        clock.advance(1.0)
+        standstill.count()
+    rig.dispatch.nothing_judged("no instance answers", NOTHING_KNOWN)
+    rig.dispatch.start()
+    rig.dispatch.stop(PATIENCE_SECONDS)
+    assert receiver.heard() == [("", True)]
+
+
+def test_a_turn_that_takes_long_is_no_standstill() -> None:
+    clock = ManualClock()
+    standstill = Standstill(clock)
+    for _ in range(int(LEASE_SECONDS)):
+        clock.advance(1.0)
+        assert standstill.is_settled
+    standstill.start()
+    looked = threading.active_count()
+    standstill.stop()
+    assert threading.active_count() < looked
 
 
 def test_the_end_of_the_monitor_waits_for_nobody_who_is_frozen() -> None:

@@ -121,7 +121,9 @@ class World:
             self._apply(name)
         return f"r-{len(self.asked)}"
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         self._answer()
         first = max(0, self.step + 1 - int(window_seconds) // STEP_SECONDS)
         return {
@@ -130,7 +132,9 @@ class World:
             if (one := self._observation(flow, first)) is not None
         }
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
         self._answer()
         first, end = (
             min(max(0, (moment - START_MS) // (1_000 * STEP_SECONDS)), self.step + 1) for moment in piece
@@ -138,11 +142,12 @@ class World:
         flows = {name: flow for name, flow in self.flows.items() if name in BUDGETED}
         counts = [flow.counts(first, end) for flow in flows.values()]
         stale = [flow.stale_seconds(first, end) for flow in flows.values()]
+        places = [(*_source(name), "t") for name in flows]
         return TopicSums(
-            [(*_source(name), "t") for name in flows],
+            places,
             [sum(one) for one in counts],
             {age: [late_records(one, age) for one in counts] for age in milliseconds},
-            dict.fromkeys(milliseconds, stale),
+            {age: dict(zip(places, stale, strict=True)) for age in milliseconds},
         )
 
     def now_ms(self) -> int:

@@ -26,10 +26,12 @@ class Constant:
         self._late = 1_000 * late_share
         self.questions = 0
 
-    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
         self.questions += 1
-        late, nothing = ({age: [one] for age in milliseconds} for one in (self._late, 0.0))
-        return TopicSums([(*SOURCE, "t")], [1_000], late, nothing)
+        late = {age: [self._late] for age in milliseconds}
+        return TopicSums([(*SOURCE, "t")], [1_000], late, {})
 
 
 def looks_again(late_share: float, after_seconds: float) -> bool:

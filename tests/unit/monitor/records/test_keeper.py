@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from mirror.errors import Fenced, Unreachable
@@ -102,7 +102,9 @@ class Site:
     def subjects(self) -> Mapping[DatastreamName, Subject]:
         return {ORDERS: Subject(LatencyObjective(1000), SOURCE, TopicSelection("t"), self.halted)}
 
-    def observe(self, window_seconds: float, least_ms: int = 0) -> Observations:
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
         return {SOURCE: {"t": self.seen}}
 
     def movements(self) -> Movements:

@@ -1,0 +1,110 @@
+"""One run: the load is written by the clock, and the plans of both fleets are looked at meanwhile."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bench.evaluation.fleets import Fleet
+from bench.evaluation.rates import TOPICS, Load
+from bench.evaluation.records import PlanInForce
+from bench.evaluation.site import Site
+from stack.traffic.writer import Traffic
+
+WARM_UP_SECONDS: Final = 60.0
+"""Before the measured time: until Pinot has loads and the candidate has planned by them."""
+_TURN_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Course:
+    """What a run was: when its measured time began (epoch milliseconds), how often which plan was seen, and
+    how many records were written in all."""
+
+    began_ms: int
+    plans: list[PlanInForce]
+    written: int
+
+
+def run(site: Site, load: Load, report: Callable[[str], None]) -> Course:
+    """Write and watch for the warm-up and the seconds of the load. Raises RuntimeError when a process has
+    ended or a record was refused."""
+    sizes = {name: topic.record_bytes for name, topic in TOPICS.items()}
+    traffic, failures = Traffic(site.source_address, sizes), list[BaseException]()
+    thread = threading.Thread(target=_write, args=(traffic, failures), name="traffic")
+    traffic.set_rates(json.dumps(load.rates(-WARM_UP_SECONDS)))
+    thread.start()
+    try:
+        for fleet in site.fleets:
+            fleet.create()
+        began, plans = _watched(site, load, traffic, report)
+    finally:
+        traffic.stop()
+        thread.join()
+    if failures:
+        raise RuntimeError("the traffic failed") from failures[0]
+    return Course(round(began * 1000), plans, traffic.written)
+
+
+def _write(traffic: Traffic, failures: list[BaseException]) -> None:
+    try:
+        traffic.run()
+    except RuntimeError as error:
+        failures.append(error)
+
+
+def _watched(
+    site: Site, load: Load, traffic: Traffic, report: Callable[[str], None]
+) -> tuple[float, list[PlanInForce]]:
+    """The moment at which the measured time began, and the plans from then on."""
+    watches = [PlanWatch(fleet) for fleet in site.fleets]
+    began, said = time.time() + WARM_UP_SECONDS, -2
+    while (second := time.time() - began) < load.seconds:
+        traffic.set_rates(json.dumps(load.rates(second)))
+        site.require_alive()
+        for watch in watches:
+            watch.look(second)
+        if int(second // 60) != said:
+            said = int(second // 60)
+            counts = ", ".join(f"{watch.fleet.name} {watch.tasks}" for watch in watches)
+            report(f"  second {second:5.0f}: {load.total(second) / 1000:4.0f} KB/s, tasks: {counts}")
+        time.sleep(_TURN_SECONDS)
+    return began, [plan for watch in watches for plan in watch.plans]
+
+
+class PlanWatch:
+    """Notes each plan of a fleet that is new, the first within the measured time in any case."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.plans: list[PlanInForce] = []
+        self._homes: dict[str, str] = {}
+
+    @property
+    def tasks(self) -> int:
+        """Of the newest plan, that have partitions."""
+        return len(set(self._homes.values()))
+
+    def look(self, second: float) -> None:
+        """Ask for the plan in force; before the measured time (below 0) nothing is noted."""
+        plan = self.fleet.plan()
+        homes = {partition: task["task"] for task in plan["tasks"] for partition in task["partitions"]}
+        moved = sum(self._homes.get(partition, task) != task for partition, task in homes.items())
+        self._homes = homes
+        if second < 0 or (self.plans and self.plans[-1].epoch == plan["epoch"]):
+            return
+        tasks = tuple(sorted(task["task"] for task in plan["tasks"]))
+        first = not self.plans
+        self.plans.append(
+            PlanInForce(
+                0.0 if first else round(second, 1),
+                self.fleet.name,
+                plan["epoch"],
+                tasks,
+                0 if first else moved,
+            )
+        )

@@ -1,0 +1,95 @@
+"""How unequal the loads of a fleet are, how late its records, and what it takes: pure arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+
+from bench.evaluation.records import WINDOW_SECONDS, PlanInForce, Recording, TaskLoad
+from mirror.model.metrics import percentile_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """Of loads that would all be the same at best. `coefficient`: the standard deviation over the mean, 0 at
+    best. `largest`: the largest over the mean, 1 at best."""
+
+    coefficient: float
+    largest: float
+
+
+def deviation(loads: Sequence[float]) -> Deviation | None:
+    """None where there is no load. The standard deviation is that of all loads, not of a sample of them."""
+    mean = fmean(loads) if loads else 0.0
+    return Deviation(pstdev(loads) / mean, max(loads) / mean) if mean > 0 else None
+
+
+def mean_deviation(windows: Iterable[Sequence[float]]) -> Deviation | None:
+    """The mean over the windows that had load; None where none had."""
+    found = [one for one in map(deviation, windows) if one is not None]
+    if not found:
+        return None
+    return Deviation(fmean(one.coefficient for one in found), fmean(one.largest for one in found))
+
+
+def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
+    """Loads of the tasks by window. A task counts in the windows that it was in a plan throughout, there also
+    where it copied nothing."""
+    sums: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for one in recording.loads:
+        if one.fleet == fleet:
+            sums[one.second][one.task] += value(one)
+    found = {}
+    for second in range(0, recording.seconds, WINDOW_SECONDS):
+        tasks = _throughout(recording.plans, fleet, second)
+        found[second] = [sums[second].get(task, 0.0) for task in tasks]
+    return found
+
+
+def by_instance(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
+    """Loads of the instances by window, of all that copied anything in the run."""
+    names = sorted({one.instance for one in recording.loads if one.fleet == fleet})
+    found = {second: dict.fromkeys(names, 0.0) for second in range(0, recording.seconds, WINDOW_SECONDS)}
+    for one in recording.loads:
+        if one.fleet == fleet:
+            found[one.second][one.instance] += value(one)
+    return {second: list(loads.values()) for second, loads in found.items()}
+
+
+def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[str]:
+    """The tasks that each plan has which was in force in the window."""
+    own = [one for one in plans if one.fleet == fleet]
+    at_first = [one for one in own if one.second <= second][-1:]
+    later = [one for one in own if second < one.second < second + WINDOW_SECONDS]
+    sets = [set(one.tasks) for one in (*at_first, *later)]
+    return sorted(set.intersection(*sets)) if sets else []
+
+
+def task_seconds(recording: Recording, fleet: str) -> float:
+    """Tasks of the plans, each times the seconds that it was in force."""
+    own = [one for one in recording.plans if one.fleet == fleet]
+    ends = [*(one.second for one in own[1:]), float(recording.seconds)]
+    return sum(len(one.tasks) * (end - one.second) for one, end in zip(own, ends, strict=True))
+
+
+def tasks_at(plans: Sequence[PlanInForce], fleet: str, second: float) -> int:
+    """Tasks of the plan in force; 0 before the first."""
+    counts = [len(one.tasks) for one in plans if one.fleet == fleet and one.second <= second]
+    return counts[-1] if counts else 0
+
+
+def latency_counts(recording: Recording, fleet: str) -> list[int]:
+    """The histogram of the whole run."""
+    rows = [one.counts for one in recording.latencies if one.fleet == fleet]
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def latency_line(recording: Recording, fleet: str, percent: float) -> Mapping[int, float]:
+    """That percentile in ms by window, where records arrived."""
+    own = {
+        one.second: percentile_ms(one.counts, percent) for one in recording.latencies if one.fleet == fleet
+    }
+    return {second: value for second, value in own.items() if value is not None and math.isfinite(value)}

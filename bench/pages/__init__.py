@@ -1,0 +1,1 @@
+"""The web pages: how soon they are there, and pictures of them."""

@@ -1,0 +1,126 @@
+"""Pictures of the web pages on real servers: the walk from the first page to the hot partition, for docs/.
+
+It starts the servers of the demonstration with its uneven traffic, waits until loads are known and placed by,
+and takes the way of `rig/walk.py` in a Chromium. In the environment: `AT` (`host:port` of a service that runs
+already, such as one of `make demo KEEP=1`), `INTO` (docs/pictures), `PORT_OFFSET` (700).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from PIL import Image
+
+from bench.pages.rig.walk import WAY, walk
+from headrace.console.client import RestClient
+from headrace.demo.processes import DemoProcesses
+from headrace.demo.scenario import DATASTREAM, INSTANCES, OBJECTIVE_MS, TOPICS, usual_rates
+from mirror.errors import HeadraceError
+from stack.wait import wait_until
+from tests.browser.chromium import WIDE, running_chromium
+
+MOST_BYTES: Final = 150_000
+_PATIENCE_SECONDS: Final = 300.0
+_MEASURED_SECONDS: Final = 90.0
+"""So that lines over time have something to show."""
+
+
+def main() -> None:
+    """Write the pictures. Raises SystemExit where one is too large, or another partition is found."""
+    folder = Path(os.environ.get("INTO", "docs/pictures"))
+    folder.mkdir(parents=True, exist_ok=True)
+    with _service() as address, running_chromium() as browser:
+        page = browser.new_page(viewport=WIDE, locale="en-GB", timezone_id="UTC", color_scheme="light")
+        page.set_default_timeout(_PATIENCE_SECONDS * 1_000)
+        began, sizes = time.perf_counter(), dict[str, int]()
+
+        def taken(name: str) -> None:
+            picture = _small(page.screenshot(animations="disabled"))
+            (folder / f"{name}.png").write_bytes(picture)
+            sizes[name] = len(picture)
+
+        page.goto(f"http://{address}/")
+        found = walk(page, taken)
+        print(f"found in {time.perf_counter() - began:.0f} s, pictures included: {found.text}")
+    for stop in WAY:
+        print(f"{stop.name:16} {sizes[stop.name]:>8,} bytes  {stop.text}")
+    if max(sizes.values()) > MOST_BYTES:
+        raise SystemExit(f"a picture has more than {MOST_BYTES:,} bytes")
+
+
+def _small(png: bytes) -> bytes:
+    """With a palette: pages have few colours."""
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as picture:
+        picture.convert("RGB").quantize(128).save(buffer, "PNG", optimize=True)
+    return buffer.getvalue()
+
+
+@contextmanager
+def _service() -> Iterator[str]:
+    """The address of a service whose loads are known and placed by."""
+    if at := os.environ.get("AT"):
+        yield at
+        return
+    offset = int(os.environ.get("PORT_OFFSET", "700"))
+    with tempfile.TemporaryDirectory(prefix="headrace-pictures-") as home:
+        processes = DemoProcesses(Path(home), offset, print)
+        try:
+            _start(processes)
+            yield processes.rest_address(INSTANCES[0])
+        finally:
+            processes.stop()
+
+
+def _start(processes: DemoProcesses) -> None:
+    processes.start_stack()
+    processes.make_topics()
+    processes.start_traffic(usual_rates())
+    processes.start_pipeline()
+    processes.start_instances()
+    with closing(processes.client(INSTANCES[0])) as client:
+        client.post(
+            "/v1/datastreams",
+            {
+                "name": DATASTREAM,
+                "source": {"cluster": "source", "topics": "|".join(TOPICS)},
+                "destination": {"cluster": "destination", "name": "mirror.*"},
+                "limits": {"min_tasks": 2},
+                "objective": {"milliseconds": OBJECTIVE_MS},
+                "metadata": {"owner": "team-shop"},
+            },
+        )
+        wait_until(lambda: _is_measured(client), _PATIENCE_SECONDS, "loads are known")
+        client.post("/v1/rebalance", {"datastream": DATASTREAM, "full": True, "reason": "loads are known"})
+        began = time.monotonic()
+        wait_until(
+            lambda: time.monotonic() - began > _MEASURED_SECONDS and _is_shown(client),
+            _PATIENCE_SECONDS,
+            "the past is known, and advice is given",
+        )
+
+
+def _is_measured(client: RestClient) -> bool:
+    """Whether the load of every partition is known."""
+    try:
+        found = client.get(f"/v1/datastreams/{DATASTREAM}/loads")
+    except HeadraceError:
+        return False
+    return bool(found["provider"] == "pinot" and found["bytes_per_second"] and not found["unknown"])
+
+
+def _is_shown(client: RestClient) -> bool:
+    """Whether Pinot has a history and the leader an advice."""
+    try:
+        late = client.get(f"/v1/datastreams/{DATASTREAM}/latency/history")
+        advice = client.get("/v1/advice")
+    except HeadraceError:
+        return False
+    return any(late["p99_ms"]) and advice["computed_ms"] is not None

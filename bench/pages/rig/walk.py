@@ -1,0 +1,68 @@
+"""The way of somebody who has never seen the pages: from the first one to the hot partition, and to what can
+be done about it. A test takes it on a service in memory, `pages_pictures` on real servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from playwright.sync_api import Page, expect
+
+Taken = Callable[[str], None]
+
+
+class Stop(NamedTuple):
+    """A page of the way. `name`: of its picture; `text`: what is seen there."""
+
+    name: str
+    text: str
+
+
+WAY: Final = (
+    Stop("overview", "every datastream, the worst first"),
+    Stop("hot-partitions", "the hot partition, what it is of a task, since when, and what helps"),
+    Stop("datastream", "how late its records were, and what its tasks carry"),
+    Stop("plan-preview", "a plan that is not in force, to be approved"),
+    Stop("advice", "how many tasks and instances are needed"),
+)
+
+
+class Found(NamedTuple):
+    """What was found. `partition`: the hottest one; `text`: the sentence about it."""
+
+    partition: str
+    text: str
+
+
+def walk(page: Page, taken: Taken) -> Found:
+    """From the first page, which is open. `taken` is called with the name of each stop when it is drawn."""
+    _drawn(page, "Datastreams")
+    expect(page.locator("tbody tr").first).to_be_visible()
+    taken("overview")
+    page.get_by_role("link", name="Hot partitions").click()
+    _drawn(page, "Hot partitions")
+    first = page.locator("tbody tr").first
+    expect(first.locator(".sign")).to_have_text(re.compile("hot|too much"))
+    expect(first.get_by_text(re.compile("since"))).to_be_visible()
+    found = Found(first.locator("td.name").inner_text(), page.get_by_role("status").inner_text())
+    taken("hot-partitions")
+    page.get_by_role("link", name="The datastream").click()
+    expect(page.get_by_role("heading", name="How late records were")).to_be_visible()
+    expect(page.locator(".chart canvas")).to_have_count(3)
+    expect(page.get_by_text(found.partition).or_(page.locator(".lanes i.hot")).first).to_be_attached()
+    taken("datastream")
+    page.get_by_role("link", name="Preview another plan").click()
+    page.get_by_role("button", name="As if placed for the first time").click()
+    expect(page.get_by_role("heading", name="What it would change")).to_be_visible()
+    taken("plan-preview")
+    page.get_by_role("link", name="Advice", exact=True).click()
+    _drawn(page, "Advice")
+    expect(page.get_by_role("heading", name="What it would save")).to_be_visible()
+    taken("advice")
+    return found
+
+
+def _drawn(page: Page, title: str) -> None:
+    expect(page.locator("h1")).to_have_text(title)
+    expect(page.get_by_text("Asking the service")).to_have_count(0)

@@ -1,0 +1,168 @@
+"""A monitor that stands still: another one goes on with its incidents, and it does nothing when it thaws."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from monitor.alerts.catalogue import LATE
+from monitor.records.record import Phase
+from stack.process.managed_process import ManagedProcess
+from stack.traffic.writer import Traffic
+from tests.e2e.conftest import NewInstance
+from tests.fakes.alert_receivers import HttpReceiver
+from tests.freezing import frozen
+from tests.kafka_data import Record, make_topic, produce
+from tests.metrics_data import fresh_name
+from tests.mirrored import create_datastream
+from tests.on_call import heard, incidents, telling
+from tests.patience import PATIENCE_SECONDS, wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = pytest.mark.servers
+
+PARTITIONS: Final = 6
+TASK_LIMIT: Final = 300_000
+"""Bytes a second that a task may copy, which is also the capacity that placement counts with."""
+HEAVY: Final = 210_000.0
+LIGHT: Final = 2_000.0
+FIRING: Final = (LATE.name, "firing")
+RESOLVED: Final = (LATE.name, "resolved")
+ASKED: Final = "rebalance asked for"
+
+
+def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> ManagedProcess:
+    """A process that judges the instance's service and tells the hook."""
+    command = [sys.executable, "-m", "headrace", "monitor", "--at", instance.address]
+    chosen = {f"HEADRACE_{key}".upper(): value for key, value in telling(hook).items()}
+    return ManagedProcess(log.stem, command, {**instance.environment, **chosen}, log, grace_seconds=60)
+
+
+@contextmanager
+def traffic(address: str) -> Iterator[Traffic]:
+    writing = Traffic(address)
+    thread = threading.Thread(target=writing.run, name="traffic")
+    thread.start()
+    try:
+        yield writing
+    finally:
+        writing.stop()
+        thread.join(PATIENCE_SECONDS)
+
+
+def set_rates(writing: Traffic, name: str, heavy: set[int]) -> None:
+    """Much for these partitions, a little for the others."""
+    rates = {str(number): HEAVY if number in heavy else LIGHT for number in range(PARTITIONS)}
+    writing.set_rates(json.dumps({name: rates}))
+
+
+def tasks(instance: RunningInstance) -> list[set[int]]:
+    """Partitions of each task by the plan."""
+    plan = instance.rest.get("/v1/plan")["tasks"]
+    return [{int(one.rpartition("-")[2]) for one in task["partitions"]} for task in plan]
+
+
+def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_it_thaws(
+    new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
+) -> None:
+    name, logs = fresh_name("thawed"), [tmp_path / "first.log", tmp_path / "second.log"]
+    instance = new_instance(
+        "one",
+        monitor__enabled="false",
+        mirror__worker__task_bytes_per_second_limit=str(TASK_LIMIT),
+        mirror__leader__task_capacity_bytes_per_second=str(TASK_LIMIT),
+    )
+    make_topic(kafka_pair.source.address, name, PARTITIONS)
+    create_datastream(
+        instance, name, name, limits={"min_tasks": 2, "max_tasks": 2}, objective={"milliseconds": 1_500}
+    )
+    wait_until(lambda: sum(map(len, tasks(instance))) == PARTITIONS, "everything is planned")
+    instance.rest.patch("/v1/monitor", {"acting": False, "reason": "not yet"}, "*")
+
+    def holder() -> str:
+        return str(instance.rest.get("/v1/monitor")["holder"])
+
+    with HttpReceiver() as former, HttpReceiver() as latter, ExitStack() as running:
+        writing = running.enter_context(traffic(kafka_pair.source.address))
+        together = set(sorted(next(one for one in tasks(instance) if len(one) > 1))[:2])
+        set_rates(writing, name, together)
+        first = running.enter_context(monitor_of(instance, former, logs[0]))
+        wait_until(lambda: f":{first.pid}" in holder(), "the first judges")
+        second = running.enter_context(monitor_of(instance, latter, logs[1]))
+        wait_until(lambda: FIRING in heard(former, name), "the first tells of it")
+        (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
+        wait_until(lambda: "this one waits" in logs[1].read_text(), "the second waits")
+        first.suspend()
+        wait_until(lambda: f":{second.pid}" in holder(), "the second judges")
+        told = len(former.requests)
+        wait_until(lambda: FIRING in heard(latter, name), "the second tells of it")
+        assert RESOLVED not in heard(latter, name), "it is not over because its monitor stands still"
+        instance.rest.patch("/v1/monitor", {"acting": True}, "*")
+        wait_until(lambda: ASKED in logs[1].read_text(), "the second acts")
+        set_rates(writing, name, set())
+        instance.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
+        wait_until(lambda: RESOLVED in heard(latter, name), "the second tells its end")
+        closed = wait_until(lambda: incidents(instance, name)[opened]["closed_ms"], "it is over")
+        assert list(incidents(instance, name)) == [opened], "it was the same incident"
+        instance.rest.patch(f"/v1/datastreams/{name}", {"objective": {"milliseconds": 1}}, "*")
+        another = wait_until(lambda: incidents(instance, name).keys() - {opened}, "another one begins")
+        first.resume()
+        wait_until(lambda: "this one waits" in logs[0].read_text(), "the first has seen that it is over")
+        since = len(heard(latter, name))
+        wait_until(lambda: len(heard(latter, name)) > since + 2, "the second goes on")
+        assert f":{second.pid}" in holder()
+        assert len(former.requests) == told, heard(former, name)
+        found = incidents(instance, name)
+        assert found[opened]["closed_ms"] == closed
+        assert found.keys() - {opened} == another
+        assert ASKED not in logs[0].read_text()
+        assert "another monitor keeps incidents" not in logs[1].read_text()
+        assert [one for one in found[opened]["timeline"] if one["phase"] == Phase.ACTED]
+
+
+def test_a_leader_that_was_frozen_tells_nothing_of_before(
+    new_instance: NewInstance, kafka_pair: KafkaPair
+) -> None:
+    """Another instance leads as soon as its session has ended, long before a lease would be over."""
+    name = fresh_name("stiff")
+    make_topic(kafka_pair.source.address, name)
+    with ExitStack() as receivers:
+        hooks = [receivers.enter_context(HttpReceiver()) for _ in range(2)]
+        former, latter = (
+            new_instance(one, **telling(hook)) for one, hook in zip(("one", "two"), hooks, strict=True)
+        )
+        create_datastream(former, name, name, objective={"milliseconds": 1})
+        produce(
+            kafka_pair.source.address,
+            name,
+            [Record(0, None, b"late", (), 1_700_000_000_000) for _ in range(10)],
+        )
+        wait_until(lambda: any(FIRING in heard(one, name) for one in hooks), "the leader tells of it")
+        if FIRING in heard(hooks[1], name):
+            former, latter, hooks = latter, former, hooks[::-1]
+        (opened,) = wait_until(lambda: incidents(former, name), "the incident is kept")
+        with frozen(former.pid):
+            wait_until(lambda: FIRING in heard(hooks[1], name), "the next leader tells of it")
+            told = len(hooks[0].requests)
+            latter.rest.patch(f"/v1/datastreams/{name}", {"objective": None}, "*")
+            wait_until(lambda: RESOLVED in heard(hooks[1], name), "and its end")
+            closed = wait_until(lambda: incidents(latter, name)[opened]["closed_ms"], "it is over")
+
+        def is_back() -> bool:
+            health = [one["health"] for one in latter.rest.get("/v1/instances")]
+            parts = [one["parts"]["monitor"] for one in health if one is not None]
+            return len(parts) == 2 and sum("while" in one["sentence"] for one in parts) == 1
+
+        wait_until(is_back, "it is an instance again, and does not lead")
+        assert len(hooks[0].requests) == told, heard(hooks[0], name)[-3:]
+        found = incidents(latter, name)
+        assert list(found) == [opened]
+        assert found[opened]["closed_ms"] == closed

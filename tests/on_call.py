@@ -1,0 +1,43 @@
+"""A monitor whose alerts a webhook receives, and what both have of a datastream."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.fakes.alert_receivers import HttpReceiver
+from tests.running import RunningInstance
+
+_QUICK: Final = {
+    "monitor__interval_seconds": "0.5",
+    "monitor__window_seconds": "6",
+    "monitor__cooldown_seconds": "1",
+    "monitor__close_seconds": "1",
+    "monitor__alerts__gather_seconds": "0.1",
+    "monitor__alerts__halted_after_seconds": "0",
+    "monitor__alerts__partitions_after_seconds": "0",
+    "monitor__alerts__keep_seconds": "1",
+}
+
+
+def telling(hook: HttpReceiver, measurements: str = "topic") -> dict[str, str]:
+    """Settings of a monitor that tells this one everything at once, and again twice a second."""
+    webhook = "monitor__alerts__webhooks__chat__"
+    told = {f"{webhook}url": hook.url, f"{webhook}repeat_seconds": "0.5"}
+    return {**_QUICK, **told, "monitor__measurements": measurements}
+
+
+def told_of(hook: HttpReceiver, name: str) -> list[dict[str, Any]]:
+    """What it was told of alerts of the datastream, in order."""
+    alerts = [one for request in hook.requests for one in request.document["alerts"]]
+    return [one for one in alerts if one["labels"].get("datastream") == name]
+
+
+def heard(hook: HttpReceiver, name: str) -> list[tuple[str, str]]:
+    """Each of those as its name and state."""
+    return [(one["labels"]["alertname"], one["status"]) for one in told_of(hook, name)]
+
+
+def incidents(instance: RunningInstance, name: str) -> dict[str, dict[str, Any]]:
+    """Those of the datastream that are kept, by their ids; the newest first."""
+    found: list[dict[str, Any]] = instance.rest.get("/v1/incidents", datastream=name)
+    return {one["id"]: one for one in found}
