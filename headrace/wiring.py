@@ -137,8 +137,8 @@ def build_instance(
     )
     event_topic = _event_topic(settings, directory)
     stores = _leader_stores(session, membership, definitions, plans, requests)
-    patience = settings.mirror.leader.patience_seconds
-    background_calls = ThreadedCalls(patience, lambda: leader.wake())  # noqa: PLW0108 - the leader is made below
+    # The leader is made below.
+    background_calls = ThreadedCalls(settings.mirror.leader.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(
@@ -149,10 +149,11 @@ def build_instance(
     status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
-    prepare = partial(_prepare, session, settings.zookeeper, health)
     services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
-    return BuiltInstance(Instance(session, prepare, follower, leader, health), services, event_topic, foresight)
+    prepare = partial(_prepare, session, settings.zookeeper, health)
+    instance = Instance(session, prepare, follower, leader, health)
+    return BuiltInstance(instance, services, event_topic, foresight)
 
 
 def _shared_state(
