@@ -113,6 +113,8 @@ class LoadPlanner:
             recent = [_known(observation) for observation in request.recent]
             demand = resolve(request.partitions, _known(request.loads), {}, self._unknown, recent)
             policy, limits = self._terms(request, len(names), demand)
+            if request.scale_in_headroom is not None:
+                policy = replace(policy, scale_in_headroom=request.scale_in_headroom)
             answer = plan(demand, request.capacity, limits, policy, _current(request, names))
         except InvalidRequest as error:
             raise PlanRejected(f"{request.group}: {error.message}", advice=error.advice) from error

@@ -22,8 +22,11 @@ from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.world_view import Planning
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import Freshness, LoadReport, TaskCapacity
+from mirror.model.sizing.capacity import CapacityTerms
+from mirror.model.sizing.knobs import joint_terms
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, NodeStore, Planner
 
@@ -102,7 +105,11 @@ def capacity_book(
 ) -> CapacityBook:
     """Which capacity the tasks of each group are planned with."""
     terms = settings.mirror.leader.capacity_terms
-    return CapacityBook(CostStore(nodes), lambda _: terms, assessments, SystemClock())
+
+    def of(members: Sequence[Datastream]) -> CapacityTerms:
+        return joint_terms(terms, (one.placement for one in members))
+
+    return CapacityBook(CostStore(nodes), of, assessments, SystemClock())
 
 
 def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:

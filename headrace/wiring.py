@@ -148,10 +148,10 @@ def build_instance(
     status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
-    prepare = partial(_prepare, session, settings.zookeeper, health)
-    instance = Instance(session, prepare, follower, leader, health)
     services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)
     foresight = build_foresight(settings, services, AdviceStore(session), memory.expected, health)
+    prepare = partial(_prepare, session, settings.zookeeper, health)
+    instance = Instance(session, prepare, follower, leader, health)
     return BuiltInstance(instance, services, event_topic, foresight)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -43,6 +43,8 @@ from mirror.model.datastreams.typed_keys import free_metadata, given_values, typ
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
+from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY
+from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEAST_MESSAGES
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _DAMAGED: Final = "DAMAGED"
@@ -180,6 +182,22 @@ class ServiceObjectiveBody(DatastreamModel):
     period_days: Annotated[int, Field(ge=1, le=LONGEST_PERIOD_DAYS)] = 30
 
 
+class PlacementBody(DatastreamModel):
+    """How its tasks are planned; null: as the settings say. Where datastreams share tasks the strictest
+    choice counts."""
+
+    capacity_bytes_per_second: (
+        Annotated[int, Field(ge=LEAST_CAPACITY, le=LARGEST_CAPACITY)] | Literal["learned"] | None
+    ) = None
+    """What one task bears; `learned`: what one core was seen to copy."""
+    capacity_messages_per_second: Annotated[int, Field(ge=LEAST_MESSAGES, le=LARGEST_CAPACITY)] | None = None
+    """What one task bears."""
+    utilisation_percent: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Share of the capacity that placement fills."""
+    scale_in_headroom: Annotated[float, Field(ge=0, le=LARGEST_HEADROOM)] | None = None
+    """Tasks are given up only when this share of each remaining one stays free."""
+
+
 class ChoicesBody(DatastreamModel):
     """Choices that Brooklin's interface has as keys of the metadata. `metadata` may give these keys instead,
     or with the same values."""
@@ -197,6 +215,7 @@ class ChoicesBody(DatastreamModel):
     monitor: Annotated[Mode | None, _ByName] = None
     """What the monitor does about a breach: it asks for a rebalance that can help, or only says what it would
     have done; null: as its settings say."""
+    placement: PlacementBody = PlacementBody()
     metadata: dict[str, str] = {}
     """Keys of anybody's, and those of Brooklin's that have no field here."""
 
@@ -207,6 +226,8 @@ class ChoicesBody(DatastreamModel):
         document = self.model_dump(mode="json", exclude_unset=True)
         if "objectives" in document:
             document["objectives"] = [one.model_dump() for one in self.objectives]
+        if "placement" in document:
+            document["placement"] = self.placement.model_dump()
         typed = given_values(document)
         for key, value in kept_secrets(self.metadata, present).items():
             if value != present.get(key):
@@ -317,6 +338,7 @@ class DatastreamAnswer(DatastreamModel):
     objective: ObjectiveBody | None = None
     objectives: list[ServiceObjectiveBody] = []
     monitor: Mode | None = None
+    placement: PlacementBody = PlacementBody()
     metadata: dict[str, str] = {}
     status: str
     problem: ProblemAnswer | None = None
@@ -361,6 +383,7 @@ class DatastreamAnswer(DatastreamModel):
             ),
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
             monitor=typed["monitor"],
+            placement=PlacementBody(**typed["placement"]),
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,

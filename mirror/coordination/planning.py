@@ -30,6 +30,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupNam
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
 from mirror.model.sizing.capacity import CapacityInUse
+from mirror.model.sizing.knobs import joint_headroom
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 
@@ -234,8 +235,7 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
             problems[group] = error
     tasks, impossible = _housed(world, group_plans, problems, now_ms)
     impossible |= _unanswerable(world, problems)
-    excluded = _excluded(world)
-    is_exclusion_new = excluded != world.plan.excluded
+    is_exclusion_new = (excluded := _excluded(world)) != world.plan.excluded
     if tasks == world.plan.tasks and not is_exclusion_new and not world.is_recovered:
         unchanged = _sentence_unchanged(world)
         last = _remembered(world, world.plan, group_plans)
@@ -356,8 +356,7 @@ def planning_request(
     """What a planner must know about a group. A request to move what is placed counts only where something
     is known of the loads. That its limits ask for more tasks than it has counts also where nothing is, and
     partitions go by count then, as new ones do; but not while the loads are on their way."""
-    planned = world.plan.planned.get(group, frozenset())
-    wanted = world.wishes.partitions[group]
+    planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
     if world.plan.of_group(group):
@@ -379,6 +378,7 @@ def planning_request(
         full=any(request.full for request in asked),
         rebalance=bool(asked) or is_too_few,
         recent=world.recent.get(members[0].source, ()),
+        scale_in_headroom=joint_headroom(one.placement for one in members),
     )
 
 

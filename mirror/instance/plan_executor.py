@@ -43,7 +43,7 @@ from mirror.ports import Clock, Watch
 
 _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
-_COSTS_SECONDS: Final = 60.0
+_COSTS_SECONDS: Final = 15.0
 _RESTS: Final = 4
 """After a look at the definitions, times as long as it took until the next: where they change all the time,
 most of the interpreter is left for REST."""

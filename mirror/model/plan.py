@@ -170,6 +170,8 @@ class PlanningRequest:
     overloaded tasks even though nothing was added or removed, and level. `recent`: what the
     partitions carried in earlier observations, oldest first; a spike that is not in the last few
     moves nothing and adds no task, and no task is given up that one of them needed.
+    `scale_in_headroom`: share of each remaining task that stays free where tasks are given up; None: the
+    planner's own.
     """
 
     group: GroupName
@@ -181,6 +183,7 @@ class PlanningRequest:
     full: bool = False
     rebalance: bool = False
     recent: tuple[Mapping[TopicPartition, PartitionLoad], ...] = ()
+    scale_in_headroom: float | None = None
 
 
 @dataclass(frozen=True)

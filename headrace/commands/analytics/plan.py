@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from headrace.commands.options import ConfigOption
+from headrace.commands.options import AtOption, ConfigOption
 from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
 
@@ -45,6 +45,11 @@ def plan(
     growth: Annotated[float, typer.Option(help="Factor on every recorded load.")] = 1.0,
     plot: Annotated[Path | None, typer.Option(help="Draw the replay or the forecast into this file.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Bytes per second that a task can carry.")] = None,
+    capacity_of: Annotated[
+        str,
+        typer.Option(help="A datastream of the service, whose capacity counts where no option says more."),
+    ] = "",
+    at: AtOption = "",
     messages: Annotated[int | None, typer.Option(help="Messages per second that a task can carry.")] = None,
     utilisation: Annotated[
         int | None, typer.Option(help="Percent of the capacity that placement fills.")
@@ -73,7 +78,9 @@ def plan(
         {"--mode": mode is not None, "--strict": strict},
     )
     settings = load_settings(config)
+    in_use = _in_use(capacity_of, at, config)
     changes = _changes(
+        in_use,
         {"bytes_per_second": capacity, "messages_per_second": messages, "utilisation_percent": utilisation},
         {"min_tasks": min_tasks, "max_tasks": max_tasks, "max_partitions_per_task": max_partitions},
         {"mode": mode, "rebalance": rebalance},
@@ -108,9 +115,25 @@ def _refuse_contradictions(
             raise InvalidRequest(f"{option} goes with {where} only")
 
 
+def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
+    """The capacity that the service planned the datastream with last; nothing where none is named. Raises
+    InvalidRequest where it has not planned it."""
+    if not name:
+        return {}
+    from headrace.commands.datastreams.connection import connect
+    from mirror.errors import InvalidRequest
+
+    groups = connect(at, config).get("/v1/plan", datastream=name, tasks="false")["groups"]
+    found: Mapping[str, Any] | None = groups[0]["capacity"] if groups else None
+    if found is None:
+        raise InvalidRequest(f"--capacity-of: the service has not planned {name} yet")
+    return {key: found[key] for key in ("bytes_per_second", "messages_per_second", "utilisation_percent")}
+
+
 def _changes(*sections: Mapping[str, Any]) -> dict[str, Any]:
     """What options say, as parts of a document."""
-    capacity, limits, rest = ({key: v for key, v in part.items() if v is not None} for part in sections)
+    in_use, given, limits, rest = ({key: v for key, v in part.items() if v is not None} for part in sections)
+    capacity = {**in_use, **given}
     return {**({"capacity": capacity} if capacity else {}), **({"limits": limits} if limits else {}), **rest}
 
 

@@ -14,10 +14,13 @@ from typing import Annotated, Any, Final, TypeVar
 import typer
 
 from mirror.errors import InvalidRequest
+from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import read_objective
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.documents import merged
+from mirror.model.sizing.capacity import LARGEST_CAPACITY
+from mirror.model.sizing.knobs import LEARNED
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -58,6 +61,10 @@ class FieldOption:
 
 def _objectives(lines: Sequence[str]) -> list[dict[str, Any]]:
     return [asdict(read_objective(line)) for line in lines]
+
+
+def _capacity(text: str) -> int | str:
+    return text if text == LEARNED else bounds.digits("--capacity", text, 1, LARGEST_CAPACITY)
 
 
 FIELDS: Final = (
@@ -142,6 +149,33 @@ FIELDS: Final = (
         list[str],
         "Objective with a budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeated.",
         read=_objectives,
+    ),
+    FieldOption(
+        "capacity",
+        ("placement", "capacity_bytes_per_second"),
+        str,
+        "Bytes per second that a task bears, or learned.",
+        read=_capacity,
+    ),
+    FieldOption(
+        "capacity_messages",
+        ("placement", "capacity_messages_per_second"),
+        int,
+        "Messages per second that a task bears.",
+        least=1,
+    ),
+    FieldOption(
+        "utilisation",
+        ("placement", "utilisation_percent"),
+        int,
+        "Percent of the capacity that placement fills.",
+        least=1,
+    ),
+    FieldOption(
+        "headroom",
+        ("placement", "scale_in_headroom"),
+        float,
+        "Share of each remaining task that stays free where tasks are given up.",
     ),
     FieldOption("monitor", ("monitor",), Mode, "Whether the monitor acts on a breach, or only observes."),
 )

@@ -13,7 +13,7 @@ from mirror.worker.protocol import LaneRates, TaskSums
 GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
 """Sums by group and hour (hours since the epoch)."""
 
-LEAST_BUSY: Final = 0.05
+LEAST_BUSY: Final = 0.02
 """In cores: in a worker that does less, looking for work costs more than work."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05

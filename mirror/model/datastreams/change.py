@@ -20,6 +20,7 @@ from mirror.model.datastreams.typed_keys import (
     PLACES,
     free_metadata,
     pointer_of_key,
+    says_nothing,
     text_of,
     typed_document,
     typed_values,
@@ -200,7 +201,7 @@ def joined_metadata(
                 problems.contradiction(pointers, said, "give one of them")
         elif value in (before[key], shown_as[key]):
             found |= {key: present[key]} if key in present else {}
-        elif value is not None and value != []:
+        elif not says_nothing(value):
             found[key] = text_of(value)
             lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
             if lines and lines_of(found[key]) != tuple(lines):

@@ -26,6 +26,7 @@ from mirror.model.datastreams.policy import (
 )
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
+from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
 
 _MOST_PAUSED_TOPICS: Final = 10_000
@@ -209,6 +210,11 @@ class Datastream:
     def objectives(self) -> tuple[Objective, ...]:
         """Those that its metadata has, beside `objective`."""
         return objectives_from(self.metadata)
+
+    @cached_property
+    def placement(self) -> PlacementKnobs:
+        """What it chooses about its placement."""
+        return knobs_from(self.metadata)
 
     @property
     def monitor_mode(self) -> Mode | None:

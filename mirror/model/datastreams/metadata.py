@@ -15,6 +15,7 @@ from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objective
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
+from mirror.model.sizing.knobs import PLACEMENT, read_knobs
 
 OWNER: Final = "owner"
 TASK_PREFIX: Final = "system.taskPrefix"
@@ -52,6 +53,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     OBJECTIVES: read_objectives,
     MONITOR_MODE: read_mode,
     CATCH_UP: read_catch_up,
+    PLACEMENT: read_knobs,
 }
 
 

@@ -22,6 +22,7 @@ from mirror.model.datastreams.policy import (
     policy_from,
 )
 from mirror.model.documents import pointer_to
+from mirror.model.sizing.knobs import PLACEMENT, knobs_from, knobs_of_document
 
 _GUARANTEE: Final = f"{PREFIX}guarantee"
 _ISOLATION: Final = f"{PREFIX}isolation"
@@ -45,6 +46,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     _QUOTA: ("quota", "bytes_per_second"),
     OBJECTIVES: ("objectives",),
     MONITOR_MODE: ("monitor",),
+    PLACEMENT: ("placement",),
 }
 """Where a document of /v1 has what a key says."""
 
@@ -67,16 +69,29 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
         _QUOTA: policy.bytes_per_second or None,
         OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
         MONITOR_MODE: mode.value if (mode := mode_from(metadata)) else None,
+        PLACEMENT: asdict(knobs_from(metadata)),
     }
 
 
 def text_of(value: object) -> str:
-    """A typed value as its key has it. Raises InvalidRequest for an objective that cannot be."""
+    """A typed value as its key has it. Raises InvalidRequest for an objective, or a choice about placement,
+    that cannot be."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, dict):
+        return knobs_of_document(value).text
     if isinstance(value, list):
         return "\n".join(Objective(**one).text if isinstance(one, dict) else str(one) for one in value)
     return str(value)
+
+
+def says_nothing(value: object) -> bool:
+    """Whether a typed value chooses nothing, so that no key is needed for it."""
+    return (
+        value is None
+        or value == []
+        or (isinstance(value, dict) and all(one is None for one in value.values()))
+    )
 
 
 def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:

@@ -60,8 +60,8 @@ def test_rates_and_lags_are_added_up_over_lanes_and_instances() -> None:
 def test_what_a_task_may_carry_is_what_its_plan_was_made_with(site: Site) -> None:
     site.create()
     assert glance(site)["usable_bytes_per_second"] is None  # placement is not by load
-    site.services = replace(site.services, usable_bytes_per_second=7)
-    assert glance(site)["usable_bytes_per_second"] == 90
+    by_load = Site(site.server, "two", usable=7)
+    assert glance(by_load)["usable_bytes_per_second"] == 90
 
 
 def test_what_was_not_measured_makes_sums_unknown_and_is_no_zero(site: Site) -> None:

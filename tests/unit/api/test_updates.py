@@ -111,6 +111,29 @@ def test_objectives_are_replaced_together_and_taken_away(site: Site, orders: str
     assert "headrace-objectives" not in site.stored("orders").metadata
 
 
+def test_choices_about_placement_are_patched_one_by_one_and_taken_away(site: Site, orders: str) -> None:
+    nothing = dict.fromkeys(
+        (
+            "capacity_bytes_per_second",
+            "capacity_messages_per_second",
+            "utilisation_percent",
+            "scale_in_headroom",
+        )
+    )
+    first = patch(site.client, orders, {"placement": {"capacity_bytes_per_second": 2_000_000}})
+    assert first.json()["placement"] == {**nothing, "capacity_bytes_per_second": 2_000_000}
+    plan = patch(site.client, "*", {"placement": {"utilisation_percent": 50}}, dry_run="true").json()
+    assert [one["field"] for one in plan["changes"]] == ["/placement/utilisation_percent"]
+    second = patch(site.client, "*", {"placement": {"utilisation_percent": 50}}).json()
+    assert second["placement"] == first.json()["placement"] | {"utilisation_percent": 50}
+    assert site.stored("orders").metadata["headrace-placement"] == "capacity 2000000, utilisation 50"
+    hostile = patch(site.client, "*", {"placement": {"utilisation_percent": 0}})
+    assert hostile.status_code == 400
+    assert [one["pointer"] for one in hostile.json()["errors"]] == ["/placement/utilisation_percent"]
+    assert patch(site.client, "*", {"placement": None}).json()["placement"] == nothing
+    assert "headrace-placement" not in site.stored("orders").metadata
+
+
 def test_a_patch_changes_choices_by_their_fields(site: Site, orders: str) -> None:
     wish = {
         "owner": "others",

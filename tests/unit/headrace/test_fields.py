@@ -23,7 +23,8 @@ EVERYTHING = """
     --start latest --guarantee at-least-once --isolation read-uncommitted
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
-    --objective-percentile 95 --monitor observe --set note=a=b
+    --objective-percentile 95 --monitor observe --capacity 20971520 --capacity-messages 5000 --utilisation 80
+    --headroom 0.3 --set note=a=b
 """
 OBJECTIVES = ("--slo", "within 2 s, 99.5 %", "--slo", "p95 within 500 ms over 5 m, 99 % over 7 d")
 DEFINITION = {
@@ -72,6 +73,12 @@ DEFINITION = {
         },
     ],
     "monitor": "observe",
+    "placement": {
+        "capacity_bytes_per_second": 20971520,
+        "capacity_messages_per_second": 5000,
+        "utilisation_percent": 80,
+        "scale_in_headroom": 0.3,
+    },
 }
 FIXED = {("source", "cluster"), ("destination", "cluster"), ("destination", "name"), ("start",)}
 
@@ -129,7 +136,7 @@ def test_a_datastream_is_changed_in_every_field_and_back(site: Site, headrace: H
     done = headrace("datastream", "update", "orders", *given, *OBJECTIVES, "--json")
     assert done.code == 0, done.err
     found = json.loads(done.out)
-    for key in ("owner", "guarantee", "policies", "quota", "limits", "objective", "objectives"):
+    for key in ("owner", "guarantee", "policies", "quota", "limits", "objective", "objectives", "placement"):
         assert found[key] == DEFINITION[key]
     assert found["source"] == DEFINITION["source"]
     unset: list[str] = [one.flag for one in FIELDS if one.may_change and not one.required]

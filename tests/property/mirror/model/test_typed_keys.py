@@ -21,11 +21,19 @@ from mirror.model.datastreams.typed_keys import (
     typed_document,
     typed_values,
 )
+from mirror.model.sizing.knobs import PlacementKnobs
 
 LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", "", "\u2028"])
 PERCENTS = st.sampled_from([99.0, 99.5]) | st.floats(0.001, 99.9999)
 OBJECTIVES = st.builds(
     Objective, st.integers(1, 10**10), PERCENTS, PERCENTS, st.integers(10, 3_600), st.integers(1, 90)
+)
+KNOBS = st.builds(
+    PlacementKnobs,
+    st.none() | st.just("learned") | st.integers(1_024, 10**12),
+    st.none() | st.integers(100, 10**12),
+    st.none() | st.integers(1, 100),
+    st.none() | st.floats(0, 0.9),
 )
 CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "owner": st.sampled_from(["a", "b"]),
@@ -40,6 +48,7 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "headrace.transforms": st.lists(LINES, max_size=3),
     "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),
+    "headrace-placement": KNOBS.map(asdict),
     "headrace-objectives": st.lists(OBJECTIVES.map(asdict), max_size=3, unique_by=str),
 }
 GIVEN = st.fixed_dictionaries({}, optional=CHOICES)

@@ -1,0 +1,118 @@
+"""What a datastream chooses about its placement: capacity of its tasks, and how far they are filled. Pure.
+
+Bounds on the number of tasks are `TaskLimits`. What a datastream does not choose is as the settings say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Literal
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY, CapacityTerms
+
+PLACEMENT: Final = "headrace-placement"
+"""Key of the metadata that has it. It does not begin with `headrace.`: former versions keep it."""
+LEARNED: Final = "learned"
+LEAST_MESSAGES: Final = 100
+LARGEST_HEADROOM: Final = 0.9
+_WORDS: Final[Mapping[str, str]] = {
+    "capacity": "capacity_bytes_per_second",
+    "messages": "capacity_messages_per_second",
+    "utilisation": "utilisation_percent",
+    "headroom": "scale_in_headroom",
+}
+_ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, headroom 0.3"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementKnobs:
+    """Of one datastream; None: as the settings say. Capacities are those of a task, per second; `learned`:
+    what one core was seen to copy. Raises InvalidRequest."""
+
+    capacity_bytes_per_second: int | Literal["learned"] | None = None
+    capacity_messages_per_second: int | None = None
+    utilisation_percent: int | None = None
+    scale_in_headroom: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.capacity_bytes_per_second not in (None, LEARNED):
+            what = "the capacity of a task in bytes per second"
+            bounds.integer(what, self.capacity_bytes_per_second, LEAST_CAPACITY, LARGEST_CAPACITY)
+        if self.capacity_messages_per_second is not None:
+            what = "the capacity of a task in messages per second"
+            bounds.integer(what, self.capacity_messages_per_second, LEAST_MESSAGES, LARGEST_CAPACITY)
+        if self.utilisation_percent is not None:
+            bounds.integer("the utilisation of a task in percent", self.utilisation_percent, 1, 100)
+        if self.scale_in_headroom is not None:
+            bounds.number("the headroom of a task", self.scale_in_headroom, 0, LARGEST_HEADROOM)
+
+    @property
+    def text(self) -> str:
+        """As the metadata has it; `read_knobs` is the inverse."""
+        given = ((word, getattr(self, name)) for word, name in _WORDS.items())
+        return ", ".join(f"{word} {value}" for word, value in given if value is not None)
+
+
+NO_KNOBS: Final = PlacementKnobs()
+_NAMES: Final = frozenset(one.name for one in fields(PlacementKnobs))
+
+
+def read_knobs(what: str, value: object) -> PlacementKnobs:
+    """Those of a text. Raises InvalidRequest."""
+    text = bounds.text(what, value, bounds.LONGEST_REASON)
+    found: dict[str, Any] = {}
+    for part in text.split(",") if text.strip() else ():
+        word, _, number = part.strip().partition(" ")
+        name = _WORDS.get(word)
+        if name is None or name in found:
+            raise InvalidRequest(f"{what} cannot have {bounds.shown(part.strip())}", advice=_ADVICE)
+        found[name] = _number(f"{word} in {what}", word, number.strip())
+    return PlacementKnobs(**found)
+
+
+def _number(what: str, word: str, text: str) -> object:
+    if word == "capacity" and text == LEARNED:
+        return LEARNED
+    if word != "headroom":
+        return bounds.digits(what, text, 0, LARGEST_CAPACITY)
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{what} is {bounds.shown(text)}", advice=_ADVICE) from error
+
+
+def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:
+    """The choices that a datastream's metadata has. Raises InvalidRequest."""
+    return read_knobs(f"metadata {PLACEMENT}", metadata.get(PLACEMENT, ""))
+
+
+def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
+    """Of a document of /v1. Raises InvalidRequest."""
+    if unknown := sorted(value.keys() - _NAMES):
+        raise InvalidRequest(f"placement has no {bounds.shown(unknown[0])}")
+    return PlacementKnobs(**value)
+
+
+def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
+    """What holds for tasks that datastreams share, in place of what the settings say: of each choice the
+    strictest, and a number before what is learned."""
+    found = tuple(several)
+    capacities = [one.capacity_bytes_per_second for one in found]
+    numbers = [one for one in capacities if isinstance(one, int)]
+    messages = [one.capacity_messages_per_second for one in found if one.capacity_messages_per_second]
+    filled = [one.utilisation_percent for one in found if one.utilisation_percent]
+    if numbers or LEARNED in capacities:
+        terms = replace(terms, bytes_per_second=min(numbers, default=None), of_datastream=bool(numbers))
+    return replace(
+        terms,
+        messages_per_second=min(messages, default=terms.messages_per_second),
+        utilisation_percent=min(filled, default=terms.utilisation_percent),
+    )
+
+
+def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
+    """The largest that one of them chooses; None: as the settings say."""
+    return max((one.scale_in_headroom for one in several if one.scale_in_headroom is not None), default=None)

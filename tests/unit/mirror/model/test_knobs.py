@@ -1,0 +1,78 @@
+"""What a datastream chooses about its placement."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.errors import InvalidRequest
+from mirror.model.sizing.capacity import CapacityTerms
+from mirror.model.sizing.knobs import (
+    NO_KNOBS,
+    PlacementKnobs,
+    joint_headroom,
+    joint_terms,
+    knobs_of_document,
+    read_knobs,
+)
+
+TERMS = CapacityTerms(None, 1_000_000, None, 70)
+
+
+def test_it_is_read_as_it_is_written() -> None:
+    for one in (NO_KNOBS, PlacementKnobs("learned"), PlacementKnobs(2048, 500, 80, 0.25)):
+        assert read_knobs("it", one.text) == one
+    assert read_knobs("it", " headroom 0,capacity  4096 ") == PlacementKnobs(4096, scale_in_headroom=0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "capacity",
+        "capacity 5",
+        "capacity 99999999999999",
+        "capacity -4096",
+        "capacity 4096, capacity 4096",
+        "messages learned",
+        "messages 1",
+        "utilisation 0",
+        "utilisation 101",
+        "utilisation 1.5",
+        "headroom nan",
+        "headroom inf",
+        "headroom 0.95",
+        "headroom much",
+        "strategy mine",
+        ",",
+        "x" * 5_000,
+    ],
+)
+def test_what_cannot_be_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        read_knobs("it", text)
+
+
+def test_a_document_has_known_names() -> None:
+    assert knobs_of_document({"utilisation_percent": 5}) == PlacementKnobs(utilisation_percent=5)
+    with pytest.raises(InvalidRequest, match="strategy"):
+        knobs_of_document({"strategy": "mine"})
+
+
+def test_what_is_not_chosen_is_as_the_settings_say() -> None:
+    assert joint_terms(TERMS, [NO_KNOBS]) == TERMS
+    assert joint_headroom([NO_KNOBS]) is None
+
+
+def test_the_strictest_choice_counts_where_tasks_are_shared() -> None:
+    some = [
+        PlacementKnobs("learned", 900, 80, 0.1),
+        PlacementKnobs(5_000, 700, 60, 0.3),
+        PlacementKnobs(6_000),
+    ]
+    assert joint_terms(TERMS, some) == CapacityTerms(5_000, 1_000_000, 700, 60, of_datastream=True)
+    assert joint_headroom(some) == 0.3
+
+
+def test_a_datastream_may_ask_for_what_is_learned_where_the_settings_have_a_number() -> None:
+    constant = CapacityTerms(5_000, 1_000_000, None, 70)
+    found = joint_terms(constant, [PlacementKnobs("learned")])
+    assert (found.bytes_per_second, found.of_datastream) == (None, False)
