@@ -6,7 +6,7 @@ from typing import Final
 
 from api.histories.questions import LatencyAsked, LoadsAsked
 from assigner.planner import LoadPlanner
-from mirror.coordination.stores.measured_load import MeasuredLoads
+from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
@@ -36,7 +36,7 @@ class Shop(Site):
             for number, load in enumerate(loads)
         }
         MeasuredLoads(self.session).publish(
-            InstanceName("measurer"), {SOURCE: rates}, self.clock.now_ms(), {SOURCE: frozenset()}
+            InstanceName("measurer"), Measured({SOURCE: rates}), self.clock.now_ms()
         )
         self.client.post("/v1/rebalance", json={"datastream": "shop"}).raise_for_status()
         self.tick()
