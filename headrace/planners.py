@@ -77,7 +77,7 @@ def choose_provider(
         case "pinot":
             from headrace.analytics import pinot_freshness, pinot_provider
 
-            return pinot_provider(settings), pinot_freshness(settings)
+            return CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings)
         case name:
             made = load_provider(name, _plain(leader.load_provider_options))
             return CheckedLoads(name, made), freshness_of(made)

@@ -21,9 +21,11 @@ NamePath = Annotated[str, Path(description="the datastream's name")]
 
 
 def answer_of(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:
-    """The definition and what is wrong with it, with the header that names its version."""
+    """The definition, what is wrong with it and what its planning found, with the header that names its
+    version."""
     response.headers["ETag"] = etag_of(stored)
-    return DatastreamAnswer.from_datastream(stored.datastream, reads.problem(stored.datastream.name))
+    one = stored.datastream
+    return DatastreamAnswer.from_datastream(one, reads.problem(one.name), reads.assessments().get(one.group))
 
 
 def written_answer(stored: StoredDatastream, reads: Reads, response: Response) -> DatastreamAnswer:

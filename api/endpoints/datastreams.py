@@ -116,7 +116,8 @@ async def create(
         name = stored.datastream.name
         response.headers["Location"] = f"/v1/datastreams/{quote(name, safe='')}"
         response.headers["ETag"] = etag_of(stored)
-        return DatastreamAnswer.from_datastream(stored.datastream)
+        planning = terms.reads.assessments().get(stored.datastream.group)
+        return DatastreamAnswer.from_datastream(stored.datastream, planning=planning)
 
     if not terms.dry_run:
         return await run_in_threadpool(register)
@@ -138,11 +139,13 @@ def list_all(
     page, further = listing.page_of(reads.definitions(), named)
     if further:
         response.headers["Link"] = f'<{further}>; rel="next"'
-    known = reads.problems()
+    known, plannings = reads.problems(), reads.assessments()
     texts = (
         rendered(damaged_answer(one, known.get(one.name), services))
         if isinstance(one, DamagedDefinition)
-        else renditions.of(one.datastream, known.get(one.datastream.name))
+        else renditions.of(
+            one.datastream, known.get(one.datastream.name), plannings.get(one.datastream.group)
+        )
         for one in page
     )
     headers = dict(response.headers)  # the framework adds them to answers of its own making alone

@@ -62,9 +62,10 @@ def answer_of_group(
 ) -> GroupMembersAnswer:
     """The definitions and what is wrong with them, with the header that names the version of them all."""
     response.headers["ETag"] = etag_of_group(members)
-    known = reads.problems()
+    known, planning = reads.problems(), reads.assessments().get(group)
     found = [
-        DatastreamAnswer.from_datastream(one.datastream, known.get(one.datastream.name)) for one in members
+        DatastreamAnswer.from_datastream(one.datastream, known.get(one.datastream.name), planning)
+        for one in members
     ]
     return GroupMembersAnswer.of(group, found)
 

@@ -44,7 +44,8 @@ class ChangedDestinationBody(DestinationBody):
 
 class UpdateBody(ChoicesBody):
     """A definition as it is to become. What cannot change may be left out. The answer of a GET can be sent
-    back: its status and its pauses must be those that are stored, and its problem is not looked at."""
+    back: its status and its pauses must be those that are stored, and its problem and planning are not looked
+    at."""
 
     name: str = ""
     source: ChangedSourceBody
@@ -54,6 +55,7 @@ class UpdateBody(ChoicesBody):
     problem: Any = None
     pauses: Any = None
     halt: Any = None
+    planning: Any = None
 
     def to_datastream(
         self,

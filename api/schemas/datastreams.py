@@ -12,9 +12,11 @@ from pydantic_core import PydanticCustomError
 from api.ignored import refuse_ignored
 from api.restli import key_contradictions
 from api.schemas.partitions import HaltAnswer, PauseAnswer
+from api.schemas.plans import PlanningAnswer
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.coordination.stores.problems import Problem
 from mirror.errors import InvalidRequest, RefusedFields
+from mirror.instance.loads.assessments import Assessment
 from mirror.model.bounds import shown
 from mirror.model.clusters import checked_cluster
 from mirror.model.datastreams.change import FieldProblems, check_metadata, joined_metadata
@@ -347,9 +349,13 @@ class DatastreamAnswer(DatastreamModel):
     """Partitions that somebody paused, by topic."""
     halt: HaltAnswer | None = None
     """Why, since when and for whom the whole datastream is paused, stopped or deleted."""
+    planning: PlanningAnswer | None = None
+    """What the last planning of its tasks found, which it may share with others; null: none is known."""
 
     @classmethod
-    def from_datastream(cls, datastream: Datastream, problem: Problem | None = None) -> DatastreamAnswer:
+    def from_datastream(
+        cls, datastream: Datastream, problem: Problem | None = None, planning: Assessment | None = None
+    ) -> DatastreamAnswer:
         """The JSON form, without secrets."""
         limits, objective = datastream.limits, datastream.objective
         metadata = without_secrets(datastream.metadata)
@@ -389,6 +395,7 @@ class DatastreamAnswer(DatastreamModel):
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,
             pauses={topic: PauseAnswer.from_pause(one) for topic, one in datastream.pauses.items()},
             halt=HaltAnswer.from_halt(datastream.halt) if datastream.halt is not None else None,
+            planning=PlanningAnswer.from_assessment(planning) if planning is not None else None,
         )
 
     @classmethod

@@ -63,7 +63,7 @@ class CapacityAnswer(BaseModel):
     """Share of these batches that passed unopened."""
 
 
-class GroupAnswer(BaseModel):
+class PlanningAnswer(BaseModel):
     """What the last planning of a group of datastreams found, which may have changed nothing.
 
     Rates are in bytes per second. `loads_measured_at_ms`: null where no load was known. `unknown`: partitions
@@ -72,7 +72,6 @@ class GroupAnswer(BaseModel):
     `capacity`: of a task, that it was planned with; null: it was not noted.
     """
 
-    datastream: str
     planned_ms: int
     loads_measured_at_ms: int | None
     tasks: int
@@ -95,6 +94,17 @@ class GroupAnswer(BaseModel):
     unplaced_partitions: list[str]
     reasons: list[str]
     capacity: CapacityAnswer | None
+
+    @classmethod
+    def from_assessment(cls, assessment: Assessment) -> PlanningAnswer:
+        """The JSON form."""
+        return cls(**asdict(assessment))
+
+
+class GroupAnswer(PlanningAnswer):
+    """What the last planning of a group of datastreams found; `datastream` is the group's name."""
+
+    datastream: str
 
 
 class PlanAnswer(BaseModel):

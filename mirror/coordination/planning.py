@@ -24,7 +24,7 @@ from mirror.coordination.task_placement import (
     move_to_host,
     place_tasks,
 )
-from mirror.errors import CorruptData, InvalidRequest, PlanRejected
+from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
@@ -202,8 +202,9 @@ def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
     return is_whole and _limits_of(world.groups[group]).hold(_sizes(plan.of_group(group)))
 
 
-def _sizes(tasks: Sequence[TaskPlacement]) -> list[int]:
-    return [len(one.partitions) for one in tasks]
+def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
+    """How many partitions tasks hold; of those that are wanted, where that is known."""
+    return [len(one.partitions if wanted is None else one.partitions & wanted) for one in tasks]
 
 
 def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
@@ -281,11 +282,7 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
     check_storable(group)
     request = planning_request(world, group, world.groups[group], capacity)
     answer = planner.plan(request)
-    given = [partition for partitions in answer.tasks.values() for partition in partitions]
-    if len(set(given)) != len(given):
-        raise PlanRejected(f"a partition of {group} would have two tasks")
-    if made_up := sorted(set(given) - set(request.partitions)):
-        raise PlanRejected(f"{made_up[0]} would have a task of {group}, which does not copy it")
+    answer.check(request)
     notes = _notes(world, group)
     if world.plan.of_group(group) and _is_blind(world, group):
         what = "new tasks are filled by count" if request.rebalance else "what is placed stays"
@@ -360,7 +357,7 @@ def planning_request(
     asked = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
     if world.plan.of_group(group):
-        is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group)))
+        is_too_few = limits.ask_for_more(_sizes(world.plan.of_group(group), wanted))
         if _is_blind(world, group):
             asked, is_too_few = [], is_too_few and group not in world.awaited
     report, own = world.loads.get(group), world.capacities.get(group)

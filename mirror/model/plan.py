@@ -217,3 +217,11 @@ class GroupPlan:
     moves_left: int = 0
     stage: str = ""
     cut_short: int = 0
+
+    def check(self, request: PlanningRequest) -> None:
+        """Raises PlanRejected where a partition would have two tasks, or one that nobody asked for."""
+        given = [partition for partitions in self.tasks.values() for partition in partitions]
+        if len(set(given)) != len(given):
+            raise PlanRejected(f"a partition of {request.group} would have two tasks")
+        if made_up := sorted(set(given) - set(request.partitions)):
+            raise PlanRejected(f"{made_up[0]} would have a task of {request.group}, which does not copy it")

@@ -14,7 +14,7 @@ from mirror.errors import InvalidRequest
 STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_STATE: Final = ("status", "problem", "pauses", "halt")
+_STATE: Final = ("status", "problem", "pauses", "halt", "planning")
 """What the answer of a GET has beside the definition, which is not applied."""
 
 

@@ -89,6 +89,7 @@ def test_a_definition_is_answered_as_it_was_given(client: Client, site: Site) ->
     metadata: Any = FULL["metadata"]
     stamped = {**metadata, "system.creation.ms": str(site.clock.now_ms())}
     added = {"status": "INITIALIZING", "metadata": stamped, "pauses": {}, "problem": None, "halt": None}
+    added["planning"] = None
     assert created.json() == FULL | added
     assert client.get("/v1/datastreams/full").json() == created.json()
     stored = site.stored("full")

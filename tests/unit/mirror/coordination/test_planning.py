@@ -166,6 +166,20 @@ def test_a_group_that_cannot_be_planned_keeps_its_tasks_and_the_others_are_plann
     }
 
 
+class Inventing:
+    """A planner that places what nobody asked for."""
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        more = (*request.partitions, TopicPartition("made-up", 7))
+        return SimplePlanner().plan(replace(request, partitions=more))
+
+
+def test_a_partition_that_nobody_asked_for_is_refused() -> None:
+    decision = decide(a_world(), Inventing(), CAPACITY, 1)
+    (problem,) = decision.problems.values()
+    assert str(problem) == "made-up-7 would have a task of orders, which does not copy it"
+
+
 def test_a_group_that_cannot_be_planned_still_moves_off_an_instance_that_left() -> None:
     plan = a_plan(a_task("orders-0", ["t-0"], "gone"))
     decision = decide(a_world(plan=plan), Rejecting("orders"), CAPACITY, 1)
@@ -276,6 +290,15 @@ def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(
     assert (sizes_of(by_count.plan), len(by_count.moves)) == ([2, 2], 2)
     assert by_count.group_plans[GROUP].reasons[-1].endswith("so new tasks are filled by count")
     assert groups_to_plan(replace(later, plan=by_count.plan, last=by_count.last)) == ()
+
+
+@pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["simple", "load"])
+def test_the_least_number_of_tasks_counts_only_what_is_wanted(planner: Planner) -> None:
+    """A task that held nothing but a topic that is gone is none."""
+    world = with_limits(TaskLimits(min_tasks=2), ALL_FOUR, ["gone-0"])
+    decision = decide(world, planner, TaskCapacity(50_000_000), 0)
+    assert decision.plan is not None
+    assert sizes_of(decision.plan) == [2, 2]
 
 
 def test_a_request_moves_nothing_where_no_load_is_known_and_enough_tasks_are_there() -> None:
