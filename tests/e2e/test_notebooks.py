@@ -66,6 +66,18 @@ def test_a_forecast_takes_fewer_task_hours_than_the_last_days_maximum() -> None:
     assert pictures == 1
 
 
+def test_two_fleets_are_compared_by_the_recording_that_ships() -> None:
+    text, pictures = printed("06-evaluation.ipynb")
+    assert "15 minutes of candidate, control" in text
+    hours = re.findall(r"task-hours +([\d.]+) +([\d.]+)", text)
+    assert hours, text
+    (candidate, control) = map(float, hours[0])
+    assert 0 < candidate < control
+    (evenness,) = re.findall(r"bytes over tasks, deviation/mean +([\d.]+) +([\d.]+)", text)
+    assert float(evenness[0]) < float(evenness[1])
+    assert pictures == 3
+
+
 @pytest.mark.parametrize("notebook", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_notebooks_are_numbered_and_kept_without_outputs(notebook: Path) -> None:
     assert re.match(r"\d\d-[a-z-]+$", notebook.stem)
