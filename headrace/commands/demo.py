@@ -36,6 +36,7 @@ def demo(
     """Show the whole loop on real servers; exit 0 only when every claim of the report held."""
     from headrace.demo import words
     from headrace.demo.processes import DemoProcesses, end_released
+    from headrace.demo.scenario import usual_rates
 
     home = _HOME.absolute()
     if stop:
@@ -53,6 +54,9 @@ def demo(
         findings = play(processes, _REPORT, _Teller().say)
         _show(findings)
         if keep:
+            if not findings.stopped:
+                _Teller().say("traffic goes on, and the instance that was killed is started again")
+                processes.go_on(usual_rates())
             leave_running(processes)
         for line in words.what_next(_REPORT, home, kept=keep, stopped=bool(findings.stopped)):
             console().print(line, soft_wrap=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from headrace.console.client import RestClient
 from headrace.demo.preparation import Preparation
-from headrace.demo.scenario import INSTANCES, TOPICS, Rates, settings_text
+from headrace.demo.scenario import INSTANCES, KEPT, TOPICS, Rates, settings_text
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import HeadraceError
 from mirror.model.topics import TopicDescription
@@ -61,7 +61,7 @@ class DemoProcesses:
         """The source topics."""
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=self.addresses["source"]))
         for name, partitions in TOPICS.items():
-            admin.create(TopicDescription(name, partitions))
+            admin.create(TopicDescription(name, partitions, settings=KEPT))
 
     def start_pipeline(self) -> None:
         """Pinot's tables, the sampler and the Spark job."""
@@ -110,6 +110,20 @@ class DemoProcesses:
         if self._traffic.returncode != 0:
             raise HeadraceError(f"the traffic failed; see {self.home / 'traffic.log'}")
         return int(output)
+
+    def go_on(self, rates: Rates) -> None:
+        """What is left running has something to show: every instance runs, and traffic arrives that ends with
+        everything else. Raises HeadraceError when an instance does not start."""
+        self._start(
+            "traffic",
+            [sys.executable, "-m", "stack.traffic", self.addresses["source"], json.dumps(rates)],
+            {},
+        )
+        for name in INSTANCES:
+            if name not in self.processes:
+                self.start_instance(name)
+        for name in INSTANCES:
+            wait_until(lambda name=name: self._answers(name), 30, f"{name} answers")  # type: ignore[misc]
 
     def kill_instance(self, name: str) -> None:
         """SIGKILL to an instance and its workers."""
@@ -174,8 +188,11 @@ class DemoProcesses:
         self.stack.__exit__()
 
     def _hold(self, name: str, *arguments: str, **environment: str) -> None:
-        self._require_absent(name)
         command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
+        self._start(name, command, environment)
+
+    def _start(self, name: str, command: list[str], environment: Mapping[str, str]) -> None:
+        self._require_absent(name)
         log_file = self.home / f"{name}.log"
         log_file.unlink(missing_ok=True)
         process = ManagedProcess(name, command, _environment(environment), log_file, directory=self.home)

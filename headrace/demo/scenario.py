@@ -6,6 +6,9 @@ from typing import Final
 
 DATASTREAM: Final = "shop"
 TOPICS: Final = {"orders": 12, "clicks": 16, "audit-log": 8}
+KEPT: Final = {"retention.bytes": "268435456", "segment.bytes": "67108864"}
+"""Of each partition: more than the demonstration writes, and bounded where it is left running for days."""
+
 HOT: Final = (("orders", 0), ("orders", 2))
 SHIFTED: Final = (("orders", 4), ("orders", 5), ("orders", 6), ("orders", 7))
 
@@ -80,6 +83,13 @@ trigger_interval_seconds = 1.0
 
 [pmp.provider]
 window_seconds = 15.0
+
+[pmp.rollup]
+interval_seconds = 15.0
+
+[assigner.advice]
+interval_seconds = 60.0
+tasks_per_instance = 3
 
 [monitor]
 interval_seconds = 2.0

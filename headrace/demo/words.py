@@ -29,6 +29,9 @@ PARTS: Final[Mapping[str, str]] = {
 """What is announced before each part, by the name of its function."""
 
 _PAGES: Final = (
+    ("/ui/", "the web pages: every datastream, the worst first"),
+    (f"/ui/#/offending?datastream={DATASTREAM}", "the hot partitions, since when, and what helps"),
+    (f"/ui/#/datastreams/{DATASTREAM}", "how late records are, what its tasks carry, what happened"),
     ("/v1/docs", "every call of the service, to try out in the browser"),
     ("/v1/plan", "which task owns which partitions, and why"),
     (f"/v1/datastreams/{DATASTREAM}", "the datastream: state, objective, problems"),

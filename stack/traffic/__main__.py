@@ -1,4 +1,5 @@
-"""The command `python -m stack.traffic BOOTSTRAP`: rates on stdin, records out; see `writer.py`."""
+"""The command `python -m stack.traffic BOOTSTRAP [RATES]`: records at rates, which come on stdin or, where
+they never change, as an argument; see `writer.py`."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ import threading
 from stack.traffic.writer import Traffic
 
 
-def main(bootstrap: str) -> None:
-    """Follow stdin."""
+def main(bootstrap: str, rates: str = "") -> None:
+    """Follow stdin; or write at `rates`, a line of it, until SIGTERM."""
     traffic = Traffic(bootstrap)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: traffic.stop())
@@ -20,10 +21,13 @@ def main(bootstrap: str) -> None:
             traffic.set_rates(line)
         traffic.stop()
 
-    threading.Thread(target=follow, name="stdin", daemon=True).start()
+    if rates:
+        traffic.set_rates(rates)
+    else:
+        threading.Thread(target=follow, name="stdin", daemon=True).start()
     traffic.run()
     sys.stdout.write(f"{traffic.written}\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

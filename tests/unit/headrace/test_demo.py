@@ -9,15 +9,18 @@ from urllib.parse import urlsplit
 import pytest
 
 from api.app import described_app
+from api.pages.files import FOLDER
 from headrace.commands.demo import play
 from headrace.demo.preparation import Preparation
 from headrace.demo.processes import DemoProcesses, end_released
+from headrace.demo.scenario import INSTANCES, usual_rates
 from headrace.demo.story import Story
 from headrace.demo.words import PARTS, pages, what_next
 from headrace.process import compilation
 from headrace.process.compilation import DONE
 from headrace.process.machine_code import build_folder
 from mirror.errors import Unreachable
+from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.patience import wait_until
 
@@ -64,6 +67,26 @@ def test_what_has_ended_keeps_nothing_else_from_being_kept(tmp_path: Path) -> No
     assert end_released(tmp_path) == ["headrace-1"]
 
 
+class Answering(DemoProcesses):
+    """Its instances are commands that do nothing."""
+
+    def start_instance(self, name: str) -> None:
+        self.processes[name] = ManagedProcess(name, ["sleep", "600"]).start(releasable=True)
+
+    def _answers(self, name: str) -> bool:
+        return self.processes[name].is_alive()
+
+
+def test_what_is_left_running_has_traffic_and_every_instance(tmp_path: Path) -> None:
+    processes = Answering(tmp_path, 0, lambda _: None)
+    processes.addresses["source"] = f"127.0.0.1:{free_ports(1)[0]}"
+    processes.start_instance(INSTANCES[0])
+    processes.go_on(usual_rates())
+    assert sorted(processes.release()) == sorted([*INSTANCES, "traffic"])
+    processes.stop()
+    assert sorted(end_released(tmp_path)) == sorted([*INSTANCES, "traffic"])
+
+
 def test_every_part_of_the_story_is_announced() -> None:
     acts = [name for name in PARTS if not name.startswith("start_")]
     assert all(callable(getattr(Story, name)) for name in acts)
@@ -85,7 +108,12 @@ def test_the_last_lines_say_where_to_look_next() -> None:
 def test_the_pages_that_are_worth_opening_exist() -> None:
     known = set(described_app().openapi()["paths"])
     found = [urlsplit(line.split()[0]) for line in pages("127.0.0.1:1")]
-    assert {one.path.replace("/shop", "/{name}") for one in found} <= known | {"/metrics", "/v1/docs"}
+    served = {"/metrics", "/v1/docs", "/ui/"}
+    assert {one.path.replace("/shop", "/{name}") for one in found} <= known | served
+    shown = (FOLDER / "app.js").read_text()
+    for one in found:
+        if one.path == "/ui/" and one.fragment:
+            assert f"{one.fragment.split('/')[1].partition('?')[0]}: () => import(" in shown
 
 
 @pytest.mark.parametrize(
