@@ -9,6 +9,7 @@ better of incumbent and answer comes back. GLOP for the master problem of column
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 from ortools.linear_solver import pywraplp  # type: ignore[import-untyped]
 from ortools.sat.python import cp_model
 
@@ -216,12 +218,7 @@ class _Model:
 
     def solve(self, effort: float, seed: int, scale: int = 1, linear: int = 1) -> SolverAnswer:
         """Run the search; the bound comes back in units. `linear`: how much linear programming, 0 to 2."""
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = seed
-        solver.parameters.linearization_level = linear
-        solver.parameters.max_deterministic_time = effort
-        solver.parameters.max_time_in_seconds = _WALL_SECONDS
+        solver = _solver(effort, seed, linear)
         status = solver.solve(self.solver_model)
         if solver.wall_time >= _WALL_SECONDS and (cuts := _CUTS.get()) is not None:
             cuts.append(solver.wall_time)
@@ -271,3 +268,78 @@ class CoverProgram:
     def uses(self) -> list[float]:
         """How often the last solution uses each column."""
         return [column.solution_value() for column in self._columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`cost` of each use, in units; `entries`: what a use adds to rows; `most`: how often it may be used."""
+
+    cost: int
+    entries: Mapping[int, int]
+    most: int
+
+
+class RowProgram:
+    """A linear program whose columns come one by one (GLOP, warm): the cheapest uses within the rows."""
+
+    def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
+        self._solver = pywraplp.Solver.CreateSolver("GLOP")
+        self._rows = [self._solver.Constraint(low, high) for low, high in zip(lows, highs, strict=True)]
+        self._solver.Objective().SetMinimization()
+        self.columns: list[Column] = []
+        self.lows, self.highs = lows, highs
+
+    def add(self, column: Column) -> int:
+        """Its number."""
+        variable = self._solver.NumVar(0.0, float(column.most), "")
+        self._solver.Objective().SetCoefficient(variable, float(column.cost))
+        for row, entry in column.entries.items():
+            self._rows[row].SetCoefficient(variable, float(entry))
+        self.columns.append(column)
+        return len(self.columns) - 1
+
+    def solve(self) -> tuple[float, npt.NDArray[np.float64] | None]:
+        """(cost, price of each row); None where no answer was found."""
+        if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
+            return float("inf"), None
+        return self._solver.Objective().Value(), np.array([row.dual_value() for row in self._rows])
+
+
+def cheapest_whole(
+    program: RowProgram, hint: Mapping[int, int], effort: float, seed: int
+) -> tuple[list[int] | None, float]:
+    """Whole uses of the columns at the least cost, by number, and the work; None: none was found."""
+    model = cp_model.CpModel()
+    uses = [model.new_int_var(0, column.most, "") for column in program.columns]
+    rows: list[list[tuple[cp_model.IntVar, int]]] = [[] for _ in program.lows]
+    for use, column in zip(uses, program.columns, strict=True):
+        for row, entry in column.entries.items():
+            rows[row].append((use, entry))
+    largest = 2**40
+    for terms, low, high in zip(rows, program.lows, program.highs, strict=True):
+        if not terms:
+            continue
+        found = cp_model.LinearExpr.weighted_sum([use for use, _ in terms], [entry for _, entry in terms])
+        bottom = -largest if low == -np.inf else int(low)
+        model.add_linear_constraint(found, bottom, largest if high == np.inf else int(high))
+    shared = math.gcd(*(column.cost for column in program.columns)) or 1
+    costs = [column.cost // shared for column in program.columns]
+    model.minimize(cp_model.LinearExpr.weighted_sum(uses, costs))
+    if hint:
+        for number, use in enumerate(uses):
+            model.add_hint(use, hint.get(number, 0))
+    solver = _solver(effort, seed, 2)
+    status = solver.solve(model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return None, solver.deterministic_time
+    return [solver.value(use) for use in uses], solver.deterministic_time
+
+
+def _solver(effort: float, seed: int, linear: int) -> cp_model.CpSolver:
+    solver = cp_model.CpSolver()
+    solver.parameters.num_workers = 1
+    solver.parameters.random_seed = seed
+    solver.parameters.linearization_level = linear
+    solver.parameters.max_deterministic_time = effort
+    solver.parameters.max_time_in_seconds = _WALL_SECONDS
+    return solver

@@ -18,11 +18,15 @@ from assigner.stages.eviction import Eviction, Mask, evict
 from assigner.stages.full import PackingInput, lowest_loads
 from assigner.stages.hysteresis import TaskCount, carried, lasting_overloads, task_count
 from assigner.stages.improvement import improve
+from assigner.stages.kept_sets import KeptSetsScope, are_kept_sets_worth_it, choose_kept_sets
 from assigner.stages.placement import place_homeless
 
 _SINGLE_TRIES: Final = 4
 _TRIES: Final = 10
 _OTHERS: Final = 2
+_FEW_CELLS: Final = 500
+_NEAR: Final = 1.01
+"""Beyond `_FEW_CELLS` what kept sets leave so little above the bound is not given to the solver."""
 _CELLS_TO_TRY: Final = 4
 """Other sets of tasks to remove are tried up to this many times `exact_cells` (partitions times tasks)."""
 
@@ -56,8 +60,7 @@ def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, 
     best: StickyPlacement | None = None
     careful = policy
     for attempt in range(_TRIES):
-        kept = _attempt(problem, careful, present, wanted)
-        kept = _with_others_given_up(problem, careful, present, kept)
+        kept = _best_at(problem, policy, careful, present, wanted)
         careful = replace(policy, exact_cells=0)
         if best is None or kept.fits or _worst(problem, kept) < _worst(problem, best):
             best = kept
@@ -70,6 +73,66 @@ def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, 
             wanted = min(highest, max(wanted + step, min(count.needed, highest)))
     assert best is not None
     return best, count
+
+
+def _best_at(
+    problem: Problem, policy: Policy, careful: Policy, present: Ranks, wanted: int
+) -> StickyPlacement:
+    """With exactly `wanted` tasks: by kept sets where partitions are coarse, with the solver as far as the
+    policy `careful` allows; where kept sets applied to more than a few cells, only if they are far from the
+    bound."""
+    is_small = int(problem.sizes.any(axis=1).sum()) * wanted <= _FEW_CELLS
+    applies = are_kept_sets_worth_it(problem, policy, wanted)
+    by_sets = _by_kept_sets(problem, policy, present, wanted) if applies else None
+    if by_sets is None:
+        how = replace(careful, exact_cells=0) if applies and not is_small else careful
+        return _with_others_given_up(problem, how, present, _attempt(problem, how, present, wanted))
+    moved = _moved(problem, by_sets)
+    is_near = moved <= by_sets.moved_bound * (1 if is_small else _NEAR)
+    if is_near or not careful.exact_cells:
+        return by_sets
+    other = _with_others_given_up(problem, careful, present, _attempt(problem, careful, present, wanted))
+    bound = max(by_sets.moved_bound, other.moved_bound)
+    is_better = other.reached and _moved(problem, other) < moved
+    return replace(other if is_better else by_sets, moved_bound=bound)
+
+
+def _by_kept_sets(problem: Problem, policy: Policy, present: Ranks, wanted: int) -> StickyPlacement | None:
+    """An attempt without the solver, and what it becomes where the choice of kept sets moves less or fits.
+
+    Which tasks are given up is part of that choice. None: nothing was found that fits.
+    """
+    quick = _attempt(problem, replace(policy, exact_cells=0), present, wanted)
+    given_up = present[~quick.alive[present]]
+    if quick.reached and not len(given_up) and _moved(problem, quick) <= quick.moved_bound:
+        return quick
+    whole = carried(problem.sizes, problem.home, len(quick.alive))
+    relieved = _relieved(problem, policy, whole[: problem.homes], quick.alive, quick.target)
+    tolerated = quick.alive & (whole > quick.target).any(axis=1) & ~relieved
+    open_to = (quick.alive | np.isin(np.arange(len(quick.alive)), present)) & ~tolerated
+    scope = KeptSetsScope(np.flatnonzero(open_to), wanted - int(tolerated.sum()), int(quick.target[0]))
+    loads = carried(problem.sizes, quick.task_of, len(quick.alive))[:, 0]
+    kept_away = (problem.home >= 0) & tolerated[problem.home]
+    fitting = bool((loads[open_to] <= scope.room).all()) and bool((quick.task_of >= 0).all())
+    fitting &= bool((tolerated[quick.task_of] == kept_away).all())
+    answer = choose_kept_sets(problem, policy, scope, quick.task_of if fitting else None)
+    bound = answer.bound if len(given_up) else max(answer.bound, quick.moved_bound)
+    if answer.task_of is None:
+        return replace(quick, moved_bound=bound) if fitting and answer.bound else None
+    used = np.zeros(len(quick.alive), dtype=bool)
+    used[answer.task_of] = True
+    order = np.lexsort((np.arange(len(used)), ~np.isin(np.arange(len(used)), present), ~used))
+    alive = np.zeros(len(used), dtype=bool)
+    alive[order[:wanted]] = True
+    return replace(
+        quick,
+        task_of=answer.task_of,
+        alive=alive,
+        moved_bound=bound,
+        reached=True,
+        fits=True,
+        stage="kept sets",
+    )
 
 
 def _limits(problem: Problem) -> tuple[int, int]:

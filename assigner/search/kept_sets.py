@@ -1,0 +1,342 @@
+"""Which partitions each task keeps so that the fewest bytes move, in one dimension, by column generation.
+
+Two kinds of columns: a task with the partitions that it keeps, whose cost is what it gives away; and a
+pattern of sizes that fills what some task has left. One linear program couples them: everything given away
+or new is in a pattern, and there are no more patterns of a weight than tasks with that much left. Tasks with
+equal room left and partitions of equal size are alike in it, so that few solutions differ by names alone.
+Prices of sizes make the best kept set of a task a knapsack, and one knapsack over all sizes prices the
+patterns of every weight (P. Gilmore and R. Gomory, "A linear programming approach to the cutting stock
+problem", Operations Research 9, 1961). The bound is the Lagrangian one of M. Savelsbergh, "A branch-and-price
+algorithm for the generalized assignment problem", Operations Research 45 (1997), with tasks that may stay
+empty: which are given up is part of the choice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.problem.problem import Ints, TaskOf, moved_units
+from assigner.search.exact import Column, RowProgram, SolverAnswer, cheapest_whole
+
+_FINEST: Final = 1_000
+"""Steps into which a task's room may be divided without loss; else it is divided into `_COARSE`."""
+_COARSE: Final = 200
+_MOST_A_TASK: Final = 8
+"""Partitions a task, on average, above which they are too fine to need this."""
+_MOST_PARTITIONS: Final = 400
+_ALL_SETS: Final = 6
+"""Partitions of a task up to which all sets that it can keep are columns from the start."""
+_ROUNDS: Final = 80
+_PENALTY: Final = 3
+"""What it costs in rooms that a partition has no task."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSetsQuestion:
+    """Sizes, rooms and homes. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], the task in
+    which a partition costs nothing, -1: it costs nothing anywhere. `tasks`: those that may hold something;
+    `most`: how many of them do. `incumbent`: a placement that is right, if there is one. `effort`: scales
+    all limits."""
+
+    sizes: Ints
+    homes: TaskOf
+    tasks: int
+    most: int
+    room: int
+    incumbent: TaskOf | None
+    effort: float
+    seed: int
+
+
+def is_affordable(partitions: int, tasks: int) -> bool:
+    """Whether partitions are few, and coarse enough that packing them is what costs moves."""
+    return 0 < partitions <= _MOST_PARTITIONS and partitions <= _MOST_A_TASK * tasks
+
+
+def is_on_a_grid(sizes: Ints, room: int) -> bool:
+    """Whether so few steps make up the room that they can be counted without loss. `sizes`: none is 0."""
+    return room // int(np.gcd.reduce(sizes)) <= _FINEST
+
+
+def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
+    """The placement on `most` of the tasks that moves the fewest bytes, as far as the limits allow.
+
+    `task_of` is None where none is better than the incumbent. `bound`: no placement on so many of these tasks
+    moves less, in units.
+    """
+    carrying = np.flatnonzero(question.sizes > 0)
+    if question.most < 1 or not is_affordable(len(carrying), question.most):
+        return SolverAnswer(None, proved=False)
+    inner = replace(
+        question,
+        sizes=question.sizes[carrying],
+        homes=question.homes[carrying],
+        incumbent=None if question.incumbent is None else question.incumbent[carrying],
+    )
+    answer = _Generation(inner).run()
+    if answer.task_of is None:
+        return answer
+    return replace(answer, task_of=_with_silent(question, carrying, answer.task_of))
+
+
+def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
+    """Partitions without a load stay where their task does, else they join the task with the fewest."""
+    task_of = question.homes.copy()
+    task_of[carrying] = placed
+    used = np.unique(placed)
+    homeless = (task_of < 0) | ~np.isin(task_of, used)
+    counts = np.bincount(task_of[~homeless], minlength=question.tasks)
+    for rank in np.flatnonzero(homeless).tolist():
+        task = int(used[counts[used].argmin()])
+        task_of[rank] = task
+        counts[task] += 1
+    return task_of
+
+
+class _Grid:
+    """Sizes in whole steps of a task's room, rounded up and down. `unit`: what all sizes share."""
+
+    def __init__(self, sizes: Ints, room: int) -> None:
+        self.unit = int(np.gcd.reduce(sizes))
+        step = self.unit if is_on_a_grid(sizes, room) else -(-room // _COARSE)
+        self.room = room // step
+        self.above = -(-sizes // step)
+        self.below = sizes // step
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A task and the partitions of its own that it keeps."""
+
+    task: int
+    items: tuple[int, ...]
+
+
+Mask = npt.NDArray[np.bool_]
+_Pattern = tuple[int, ...]
+"""Weights of partitions that come to a task, descending."""
+
+
+class _Generation:
+    """The linear program with the columns so far. Rows: tasks, weights, levels of room left, all tasks."""
+
+    def __init__(self, question: KeptSetsQuestion) -> None:
+        self._question = question
+        self._grid = _Grid(question.sizes, question.room)
+        self._weights = np.unique(self._grid.above)
+        self._class_of = np.searchsorted(self._weights, self._grid.above)
+        self._own = [np.flatnonzero(question.homes == task) for task in range(question.tasks)]
+        self._columns: dict[_Kept | _Pattern, int] = {}
+        self._program = self._empty_program()
+
+    def _empty_program(self) -> RowProgram:
+        tasks, kinds, levels = self._question.tasks, len(self._weights), self._grid.room
+        new = np.bincount(self._class_of[self._question.homes < 0], minlength=kinds)
+        held = np.array([len(own) > 0 for own in self._own])
+        self._first_weight, self._first_level = tasks, tasks + kinds
+        self._all = tasks + kinds + levels + 1
+        lows: list[float] = [*held.astype(float), *new.astype(float), *[-np.inf] * (levels + 1), -np.inf]
+        highs: list[float] = (
+            [1.0] * tasks + [np.inf] * kinds + [0.0] * (levels + 1) + [float(self._question.most)]
+        )
+        program = RowProgram(lows, highs)
+        for level in range(1, levels + 1):
+            program.add(Column(0, {self._first_level + level: 1, self._first_level + level - 1: -1}, tasks))
+        penalty = _PENALTY * self._question.room
+        for kind in range(kinds):
+            program.add(Column(penalty, {tasks + kind: 1}, len(self._question.sizes)))
+        for task, own in enumerate(self._own):
+            if len(own):
+                given = Counter((tasks + self._class_of[own]).tolist())
+                cost = int(self._question.sizes[own].sum())
+                program.add(Column(cost, {task: 1, **{row: -count for row, count in given.items()}}, 1))
+        return program
+
+    def run(self) -> SolverAnswer:
+        """Generate columns until the bound is met, then choose whole ones among them."""
+        question = self._question
+        self._start()
+        bound = self._converge()
+        before = self._moved_before()
+        if bound > int(question.sizes.sum()):
+            return SolverAnswer(None, proved=True)
+        if before is not None and before <= bound:
+            return SolverAnswer(None, proved=True, bound=bound)
+        counts, work = cheapest_whole(self._program, self._hint(), question.effort, question.seed)
+        task_of = None if counts is None else self._placed(counts)
+        if task_of is not None and before is not None and self._moved(task_of) >= before:
+            task_of = None
+        proved = task_of is not None and self._moved(task_of) <= bound
+        return SolverAnswer(task_of, proved=proved, bound=bound, work=work)
+
+    def _moved(self, task_of: TaskOf) -> int:
+        return moved_units(self._question.sizes[:, None], self._question.homes, task_of)
+
+    def _moved_before(self) -> int | None:
+        incumbent = self._question.incumbent
+        return None if incumbent is None else self._moved(incumbent)
+
+    def _start(self) -> None:
+        for task, own in enumerate(self._own):
+            for mask in range(1 << min(len(own), _ALL_SETS)):
+                if len(own) > _ALL_SETS and mask:
+                    break
+                self._add(
+                    _Kept(task, tuple(own[[bool(mask >> place & 1) for place in range(len(own))]].tolist()))
+                )
+            self._add(_Kept(task, tuple(own.tolist())))
+        for kept, pattern in self._incumbent():
+            self._add(kept)
+            self._add(pattern)
+
+    def _incumbent(self) -> list[tuple[_Kept, _Pattern]]:
+        """The columns of the placement that is there."""
+        incumbent, found = self._question.incumbent, []
+        if incumbent is None:
+            return []
+        for task in np.unique(incumbent).tolist():
+            held = np.flatnonzero(incumbent == task)
+            is_own = self._question.homes[held] == task
+            found.append((_Kept(task, tuple(held[is_own].tolist())), self._pattern(held[~is_own])))
+        return found
+
+    def _pattern(self, items: Ints) -> _Pattern:
+        return tuple(sorted(self._grid.above[items].tolist(), reverse=True))
+
+    def _hint(self) -> dict[int, int]:
+        found: Counter[int] = Counter()
+        for pair in self._incumbent():
+            found.update(self._columns[one] for one in pair if one in self._columns)
+        return dict(found)
+
+    def _add(self, one: _Kept | _Pattern) -> bool:
+        if one in self._columns or not one:
+            return False
+        if not isinstance(one, _Kept) and sum(one) > self._grid.room:
+            return False
+        entries: Counter[int] = Counter()
+        cost, most = 0, len(self._question.sizes)
+        if isinstance(one, _Kept):
+            own, kept = self._own[one.task], list(one.items)
+            level = self._grid.room - int(self._grid.above[kept].sum())
+            if level < 0:
+                return False
+            given = own[~np.isin(own, kept)]
+            entries.update({one.task: 1, self._all: 1, self._first_level + level: -1})
+            entries.subtract((self._first_weight + self._class_of[given]).tolist())
+            cost, most = int(self._question.sizes[given].sum()), 1
+        else:
+            entries.update((self._first_weight + np.searchsorted(self._weights, list(one))).tolist())
+            entries[self._first_level + sum(one)] += 1
+        self._columns[one] = self._program.add(Column(cost, dict(entries), most))
+        return True
+
+    def _converge(self) -> int:
+        """Adds columns until none is missing: the bound, a multiple of what all sizes share."""
+        unit, best = self._grid.unit, 0
+        for _ in range(max(1, int(_ROUNDS * self._question.effort))):
+            value, duals = self._program.solve()
+            if duals is None:
+                break
+            prices = np.floor(np.maximum(duals[self._first_weight : self._first_level], 0)).astype(np.int64)
+            levels = -duals[self._first_level : self._all]
+            best = max(best, self._bound(prices))
+            if value <= best + unit / 2 or not self._grow(prices, levels):
+                break
+        return -(-best // unit) * unit
+
+    def _bound(self, prices: Ints) -> int:
+        """What these prices prove, on sizes rounded down to the grid."""
+        question, below = self._question, self._grid.below
+        worth = prices[self._class_of]
+        beside = self._filled(below, worth)[0]
+        own_worth = worth + np.where(question.homes >= 0, question.sizes, 0)
+        gains = np.zeros(question.tasks, np.int64)
+        for task, own in enumerate(self._own):
+            table = beside.copy()
+            for item in own.tolist():
+                _with_item(table, int(below[item]), int(own_worth[item]))
+            gains[task] = table[-1]
+        return int(own_worth.sum()) - int(np.sort(gains)[::-1][: question.most].sum())
+
+    def _filled(self, weights: Ints, worth: Ints) -> tuple[Ints, list[tuple[int, Mask]]]:
+        """What room left is worth by its amount: int64[room + 1], and which partitions made it so."""
+        table = np.zeros(self._grid.room + 1, np.int64)
+        useful = np.flatnonzero((worth > 0) & (weights <= self._grid.room)).tolist()
+        taken = [(item, _with_item(table, int(weights[item]), int(worth[item]))) for item in useful]
+        return table, taken
+
+    def _grow(self, prices: Ints, levels: npt.NDArray[np.float64]) -> bool:
+        """Adds the most valuable pattern of each weight and kept set of each task; False: none is missing."""
+        table, taken = self._filled(self._grid.above, prices[self._class_of])
+        wanted = np.flatnonzero(table > levels + 1)
+        grown = False
+        for items in self._traced(taken, wanted):
+            grown |= self._add(self._pattern(np.array(items, np.int64)))
+        for task, own in enumerate(self._own):
+            if len(own) > _ALL_SETS:
+                grown |= self._add(self._best_kept(task, own, prices, levels))
+        return grown
+
+    def _best_kept(self, task: int, own: Ints, prices: Ints, levels: npt.NDArray[np.float64]) -> _Kept:
+        table = np.floor(levels).astype(np.int64)
+        taken = []
+        for item in own.tolist():
+            worth = int(self._question.sizes[item] + prices[self._class_of[item]])
+            taken.append((item, _with_item(table, int(self._grid.above[item]), worth)))
+        (items,) = self._traced(taken, np.array([self._grid.room]))
+        return _Kept(task, tuple(sorted(items)))
+
+    def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
+        """The partitions that make each of these amounts of room worth most."""
+        left = rooms.copy()
+        held: list[list[int]] = [[] for _ in rooms]
+        for item, better in reversed(taken):
+            weight = int(self._grid.above[item])
+            places = np.flatnonzero(left >= weight)
+            places = places[better[left[places] - weight]]
+            left[places] -= weight
+            for place in places.tolist():
+                held[place].append(item)
+        return held
+
+    def _placed(self, counts: list[int]) -> TaskOf | None:
+        """Patterns, heaviest first, to tasks with that much left; partitions to patterns by their weights."""
+        question, weights = self._question, self._grid.above
+        task_of = np.full(len(question.sizes), -1, np.int32)
+        left: dict[int, int] = {}
+        patterns: list[_Pattern] = []
+        for one, column in self._columns.items():
+            if not counts[column]:
+                continue
+            if isinstance(one, _Kept):
+                task_of[list(one.items)] = one.task
+                left[one.task] = self._grid.room - int(weights[list(one.items)].sum())
+            else:
+                patterns += [one] * counts[column]
+        waiting: dict[int, list[int]] = {}
+        for item in np.flatnonzero(task_of < 0).tolist():
+            waiting.setdefault(int(weights[item]), []).append(item)
+        roomy = sorted(left, key=lambda task: (-left[task], task))
+        for pattern, task in zip(sorted(patterns, key=lambda one: (-sum(one), one)), roomy, strict=False):
+            for weight in pattern:
+                if (items := waiting.get(weight)) and weight <= left[task]:
+                    task_of[items.pop()] = task
+                    left[task] -= weight
+        return task_of if (task_of >= 0).all() else None
+
+
+def _with_item(table: Ints, weight: int, worth: int) -> Mask:
+    """Allows the partition once in every amount of room: where that is worth more, from its weight on."""
+    room = len(table) - 1
+    if weight > room:
+        return np.zeros(0, dtype=bool)
+    with_it = table[: room + 1 - weight] + worth
+    better = with_it > table[weight:]
+    np.maximum(table[weight:], with_it, out=table[weight:])
+    return np.asarray(better)

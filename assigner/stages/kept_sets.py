@@ -1,0 +1,62 @@
+"""The stage that chooses which partitions each task keeps, where partitions are coarse against a task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assigner.problem.problem import Policy, Problem, Ranks, TaskOf
+from assigner.search.exact import SolverAnswer
+from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is_affordable, is_on_a_grid
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSetsScope:
+    """`places`: numbers of the tasks that may hold something, ascending; `most`: how many of them do. `room`:
+    what each may carry, in units."""
+
+    places: Ranks
+    most: int
+    room: int
+
+
+def are_kept_sets_worth_it(problem: Problem, policy: Policy, tasks: int) -> bool:
+    """Only loads of one dimension bind, no partition is above a task, and partitions are few and coarse;
+    where their sizes have little in common, only beyond what the solver places as a whole."""
+    if problem.dimensions > 1 or problem.per_task.is_bounded or problem.offending.any():
+        return False
+    carrying = problem.sizes[problem.sizes[:, 0] > 0, 0]
+    if not policy.exact_cells or not is_affordable(len(carrying), tasks):
+        return False
+    return len(carrying) * tasks > policy.exact_cells or is_on_a_grid(carrying, int(problem.usable[0]))
+
+
+def choose_kept_sets(
+    problem: Problem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
+) -> SolverAnswer:
+    """The placement on `most` of the places that moves the fewest bytes; partitions of other tasks stay.
+
+    `incumbent`: a placement that is right, None when there is none. `bound`: no placement that uses so many
+    of these places moves less.
+    """
+    local = np.full(problem.homes + scope.most + 1, -1, np.int32)
+    local[scope.places] = np.arange(len(scope.places))
+    rows = np.flatnonzero((problem.home < 0) | (local[problem.home] >= 0))
+    homes = np.where(problem.home[rows] >= 0, local[problem.home[rows]], -1).astype(np.int32)
+    question = KeptSetsQuestion(
+        sizes=problem.sizes[rows, 0],
+        homes=homes,
+        tasks=len(scope.places),
+        most=scope.most,
+        room=scope.room,
+        incumbent=None if incumbent is None else local[incumbent[rows]],
+        effort=policy.effort,
+        seed=policy.seed,
+    )
+    answer = fewest_moved_by_sets(question)
+    if answer.task_of is None:
+        return answer
+    task_of = problem.home.copy()
+    task_of[rows] = scope.places[answer.task_of]
+    return replace(answer, task_of=task_of)
