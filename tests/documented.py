@@ -26,6 +26,7 @@ WITHOUT_SERVERS: Final = (
 ONLY_PARSED: Final = {
     "make": "what stands behind them is the whole test-suite, or takes minutes",
     "serve": "the service that the others ask is one",
+    "copy": "ends only when it is stopped; tests/integration/headrace copies to files and clusters",
     "stack": "starts servers on ports that may be taken; tests/integration/stack has them",
     "plan --since": "takes weeks of samples in Pinot",
     "loads": "takes weeks of samples in Pinot",
