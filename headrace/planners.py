@@ -8,8 +8,8 @@ from typing import Final
 import structlog
 from pydantic import SecretStr
 
-from headrace.plug_ins.checked import CheckedLoads, freshness_of
 from headrace.plug_ins.entry_points import OWN_PROVIDERS, load_provider, placement_strategy
+from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.placement import SimplePlanner

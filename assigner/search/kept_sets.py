@@ -66,7 +66,7 @@ def is_on_a_grid(sizes: Ints, room: int) -> bool:
 def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
     """The placement on `most` of the tasks that moves the fewest bytes, as far as the limits allow.
 
-    `task_of` is None where none is better than the incumbent. `bound`: no placement on so many of these tasks
+    `task_of` is None where none is better than the incumbent. `bound`: no placement on `most` of these tasks
     moves less, in units.
     """
     carrying = np.flatnonzero(question.sizes > 0)

@@ -37,8 +37,8 @@ def choose_kept_sets(
 ) -> SolverAnswer:
     """The placement on `most` of the places that moves the fewest bytes; partitions of other tasks stay.
 
-    `incumbent`: a placement that is right, None when there is none. `bound`: no placement that uses so many
-    of these places moves less.
+    `incumbent`: a placement that is right, None when there is none. `bound`: no placement on `most` of these
+    places moves less.
     """
     local = np.full(problem.homes + scope.most + 1, -1, np.int32)
     local[scope.places] = np.arange(len(scope.places))

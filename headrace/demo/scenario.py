@@ -42,34 +42,7 @@ def shifted_rates() -> Rates:
     return rates
 
 
-def settings_text(addresses: dict[str, str]) -> str:
-    """The one TOML file of every process. `addresses` as `headrace stack env --json` gives them."""
-    return f"""# Settings of the demonstration; every key is explained by: headrace config reference
-[clusters.source]
-bootstrap_servers = "{addresses["source"]}"
-
-[clusters.destination]
-bootstrap_servers = "{addresses["destination"]}"
-
-[zookeeper]
-servers = "{addresses["zookeeper"]}"
-root = "/headrace-demo"
-
-[mirror.worker]
-processes = 1
-metrics_interval_seconds = 1.0
-checkpoint_interval_seconds = 1.0
-task_bytes_per_second_limit = {TASK_CAPACITY}
-
-[mirror.leader]
-load_provider = "pinot"
-task_capacity_bytes_per_second = {TASK_CAPACITY}
-task_utilisation_percent = {UTILISATION_PERCENT}
-
-[pinot]
-controller = "{addresses["pinot_controller"]}"
-broker = "{addresses["pinot_broker"]}"
-
+_LOADS_AND_MONITOR: Final = """\
 [pmp.clusters.source]
 datacenter = "here"
 sampled_by = "sampler"
@@ -99,3 +72,35 @@ cooldown_seconds = 20.0
 [logging]
 format = "json"
 """
+"""Settings of the sampler, its job and the monitor, which need no address."""
+
+
+def settings_text(addresses: dict[str, str]) -> str:
+    """The one TOML file of every process. `addresses` as `headrace stack env --json` gives them."""
+    return f"""# Settings of the demonstration; every key is explained by: headrace config reference
+[clusters.source]
+bootstrap_servers = "{addresses["source"]}"
+
+[clusters.destination]
+bootstrap_servers = "{addresses["destination"]}"
+
+[zookeeper]
+servers = "{addresses["zookeeper"]}"
+root = "/headrace-demo"
+
+[mirror.worker]
+processes = 1
+metrics_interval_seconds = 1.0
+checkpoint_interval_seconds = 1.0
+task_bytes_per_second_limit = {TASK_CAPACITY}
+
+[mirror.leader]
+load_provider = "pinot"
+task_capacity_bytes_per_second = {TASK_CAPACITY}
+task_utilisation_percent = {UTILISATION_PERCENT}
+
+[pinot]
+controller = "{addresses["pinot_controller"]}"
+broker = "{addresses["pinot_broker"]}"
+
+{_LOADS_AND_MONITOR}"""

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from headrace.plug_ins.checked import CheckedLoads
+from headrace.plug_ins.load_answers import CheckedLoads
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef

@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 from headrace.planners import check_plug_ins, choose_planner, choose_planning
-from headrace.plug_ins.checked import CheckedLoads
+from headrace.plug_ins.load_answers import CheckedLoads
 from headrace.plug_ins.load_provider_contract import LoadProviderContract
 from headrace.plug_ins.placement_strategy_contract import PlacementStrategyContract
 from headrace.settings import HeadraceSettings, load_settings

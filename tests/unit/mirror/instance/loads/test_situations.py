@@ -11,7 +11,7 @@ import pytest
 
 from assigner.planner import LoadPlanner
 from assigner.settings import AssignerSettings
-from headrace.plug_ins.checked import CheckedLoads
+from headrace.plug_ins.load_answers import CheckedLoads
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.errors import AnalyticsError, LoadUnavailable
