@@ -1,16 +1,18 @@
-"""The monitor of a running instance judges on without Pinot."""
+"""What is away is the cause that the monitor of a running instance finds, and it judges on without Pinot."""
 
 from __future__ import annotations
 
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
-from monitor.alerts.catalogue import LATE
+from monitor.alerts.catalogue import HALTED, LATE
+from monitor.causes.diagnosis import Cause
 from monitor.records.record import Phase
 from pinot.deployment.controller import PinotController
 from pinot.deployment.deploy import apply
@@ -21,13 +23,14 @@ from stack.pinot import PinotServer
 from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
+from tests.freezing import frozen
 from tests.kafka_data import make_topic
 from tests.metrics_data import fresh_name, pinot_settings
 from tests.mirrored import create_datastream
-from tests.on_call import heard, incidents, telling
+from tests.on_call import heard, incidents, telling, told_of
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
-from tests.servers import KafkaPair
+from tests.servers import KafkaPair, NewKafka
 
 pytestmark = pytest.mark.servers
 
@@ -58,8 +61,73 @@ def monitor_says(instance: RunningInstance) -> str:
     return sentence
 
 
+def nothing_was_moved(instance: RunningInstance, name: str) -> bool:
+    operations = instance.rest.get("/v1/operations", datastream=name)
+    asked = [one for one in operations if one["kind"] == "rebalance"]
+    acted = [one for each in incidents(instance, name).values() for one in each["timeline"]]
+    return not asked and Phase.ACTED not in {one["phase"] for one in acted}
+
+
 def is_over(instance: RunningInstance, name: str) -> bool:
     return all(one["closed_ms"] is not None for one in incidents(instance, name).values())
+
+
+def test_a_frozen_broker_and_a_dead_source_are_the_cause_and_nothing_is_moved(
+    new_instance: NewInstance, new_kafka: NewKafka, kafka_pair: KafkaPair
+) -> None:
+    """Measurements and incidents are on a third cluster, which is well."""
+    name = fresh_name("outage")
+    with ThreadPoolExecutor() as pool:
+        source, destination = pool.map(new_kafka, ("source", "destination"))
+    make_topic(source.address, name, PARTITIONS)
+    with HttpReceiver() as hook, traffic(source.address, name):
+        instance = new_instance(
+            "one",
+            clusters__source__bootstrap_servers=source.address,
+            clusters__destination__bootstrap_servers=destination.address,
+            clusters__third__bootstrap_servers=kafka_pair.destination.address,
+            mirror__metrics_cluster="third",
+            **telling(hook),
+        )
+        create_datastream(instance, name, name, objective={"milliseconds": 3_000})
+        wait_until(lambda: _has_arrived(instance, name), "records arrive in time")
+        with frozen(destination.nodes[0].pid):
+            wait_until(lambda: Cause.DESTINATION_BOUND in _causes(instance, name), "that is the cause")
+            wait_until(lambda: FIRING in heard(hook, name), "and somebody is called")
+            assert nothing_was_moved(instance, name)
+        wait_until(lambda: RESOLVED in heard(hook, name), "its end is told")
+        wait_until(lambda: is_over(instance, name), "the incident is over")
+        told = len(told_of(hook, name))
+        source.kill()
+        wait_until(lambda: _is_called(hook, name, told), "somebody is called again")
+        wait_until(lambda: _the_source_is_said(told_of(hook, name)[told:]), "and is told why")
+        (newest, *_) = wait_until(lambda: _open(instance, name), "another incident is kept")
+        assert newest["cause"] in ("", Cause.SOURCE_BOUND)
+        source.start()
+        wait_until(lambda: is_over(instance, name), "it is over, too")
+        assert nothing_was_moved(instance, name)
+
+
+def _has_arrived(instance: RunningInstance, name: str) -> bool:
+    lanes = [one for one in instance.lanes() if one["datastream"] == name]
+    return len(lanes) == PARTITIONS and all(one["phase"] == "copying" for one in lanes)
+
+
+def _causes(instance: RunningInstance, name: str) -> set[str]:
+    return {one["cause"] for one in incidents(instance, name).values()}
+
+
+def _open(instance: RunningInstance, name: str) -> list[dict[str, Any]]:
+    return [one for one in incidents(instance, name).values() if one["closed_ms"] is None]
+
+
+def _is_called(hook: HttpReceiver, name: str, since: int) -> bool:
+    return bool({FIRING, (HALTED.name, "firing")} & set(heard(hook, name)[since:]))
+
+
+def _the_source_is_said(told: list[dict[str, Any]]) -> bool:
+    firing = [one["annotations"]["description"] for one in told if one["status"] == "firing"]
+    return any(f"{PARTITIONS} partitions waiting for the source" in said for said in firing)
 
 
 def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_middle(

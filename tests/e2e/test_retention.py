@@ -28,9 +28,9 @@ WAITED_MS: Final = 75_000
 """The first record is so old when the test writes it."""
 EACH_MS: Final = 100
 """Between two records."""
-SIZE: Final = 10_000
-BUDGET: Final = 20_000
-"""Bytes a second: a fifth of what has come in that time."""
+SIZE: Final = 40_000
+BUDGET: Final = 40_000
+"""Bytes a second: a tenth of what has come in that time."""
 SOON: Final = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.ms": 500}
 """Brokers look for what is to be deleted every five minutes otherwise."""
 
@@ -64,7 +64,8 @@ def test_the_alarm_for_data_that_will_be_lost_comes_before_the_first_loss(
             **telling(hook),
         )
         create_datastream(instance, name, name, quota={"bytes_per_second": BUDGET})
-        produce(source.address, name, [Record(0, None, b"first", (), int(time.time() * 1000))])
+        # A segment is rolled by the time stamp of its first record.
+        produce(source.address, name, backlog(int(time.time() * 1000))[:1])
         wait_until(lambda: [one["lag_records"] for one in instance.lanes()] == [0], "it is copied")
         produce(source.address, name, backlog(int(time.time() * 1000)), **{"batch.size": 2 * SIZE})
         wait_until(lambda: (LOSS_AHEAD.name, "firing") in heard(hook, name), "somebody is called")
