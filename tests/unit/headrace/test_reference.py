@@ -69,7 +69,7 @@ def test_no_secret_default_is_printed() -> None:
 
 def test_types_and_defaults_are_written_as_in_the_file() -> None:
     found = sections()
-    assert '| `load_provider` | string | `"self"` |' in found["mirror.leader"]
+    assert '| `load_provider` | text | `"self"` |' in found["mirror.leader"]
     assert "| `task_capacity_messages_per_second` | whole number | unset |" in found["mirror.leader"]
     assert "| `merge_small_batches` | true or false | `true` |" in found["mirror.copying"]
     assert '| `statistic` | `"mean"`, `"p95"`, `"max"` | `"p95"` |' in found["pmp.provider"]
