@@ -135,7 +135,8 @@ class LoadPlanner:
         With fewer than half of them known no task is removed, not even by a full plan; nor is one
         removed because of a single observation without a request. With none known, placed partitions
         stay, because moves could only be guesses; but for those of tasks that `min_tasks` asks for, which
-        are shared out by count, as every load is assumed to be the same.
+        are shared out by count, as every load is assumed to be the same. In a calm no task is removed either,
+        and no full plan is chosen; overloads are relieved and tasks are added as ever.
         """
         keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
@@ -146,17 +147,20 @@ class LoadPlanner:
             policy = replace(self._policy, mode=Mode.INCREMENTAL, rebalance=is_too_few, overload_band=band)
             return policy, limits
         unasked = not (request.full or request.rebalance)
-        if present and (is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent):
+        is_doubtful = is_known.mean() < ENOUGH_KNOWN if request.full else unasked and not request.recent
+        is_calm = unasked and bool(request.calm)
+        if present and (is_doubtful or is_calm):
             kept = min(present, limits.max_tasks or present)
             if kept > limits.min_tasks:
                 limits = replace(limits, min_tasks=kept)
                 why = "too few loads are known" if request.full else "the load was observed only once"
-                keep_reason = f"no task is given up, because {why}"
+                keep_reason = f"no task is given up, because {why if is_doubtful else request.calm}"
         policy = replace(
             self._policy,
             mode=Mode.FULL if request.full else Mode.INCREMENTAL,
             rebalance=request.rebalance,
             overload_band=0.0 if request.rebalance else self._policy.overload_band,
+            full_move_cost=None if is_calm else self._policy.full_move_cost,
             keep_reason=keep_reason,
         )
         return policy, limits

@@ -26,6 +26,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import Freshness, LoadReport, TaskCapacity
 from mirror.model.sizing.capacity import CapacityTerms
+from mirror.model.sizing.freeze import read_freeze
 from mirror.model.sizing.knobs import joint_terms
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, NodeStore, Planner
@@ -133,5 +134,6 @@ def choose_planning(
         capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
         rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
+        freezes=tuple(read_freeze(one) for one in leader.freeze_windows),
         freshness=PatientFreshness(freshness, ThreadedCalls(0.0, lambda: None)) if freshness else None,
     )

@@ -8,8 +8,8 @@ from pydantic import Field, field_validator, model_validator
 
 from mirror.errors import InvalidRequest
 from mirror.model.datastreams.objectives.mode import Mode
+from mirror.model.sizing.freeze import read_freeze
 from mirror.options import Seconds, Settings
-from monitor.actions.freeze import read_freeze
 from monitor.alerts.settings import AlertSettings
 from monitor.burn.rates import read_rule
 

@@ -25,6 +25,12 @@ class AdviceSettings(Settings):
     """No task is given up that the forecast of this many hours needs."""
     shrink_after_hours: float = Field(default=6.0, ge=0, le=168)
     """The advised numbers fall only when less has been enough for this long."""
+    quiet_hours: int = Field(default=4, ge=0, lt=24)
+    """Length of the window of least load in a day, learned of each datastream: tasks are given up only within
+    it. 0: at any time."""
+    quiet_contrast: float = Field(default=1.5, ge=1)
+    """How many times the load of that window the other hours carry at least; else there is no window, and
+    tasks are given up at any time."""
     largest_error: float = Field(default=0.5, gt=0)
     """Plans count no forecast whose kind was off by more than this share of what came (the median)."""
     interval_seconds: float = Field(default=3600.0, ge=60)

@@ -23,6 +23,7 @@ from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import PartitionLoad, TaskLimits, joint_limits
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed
+from mirror.model.sizing.quiet_window import QuietTerms, QuietWindow, quiet_window
 from mirror.model.topics import TopicPartition
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class ForesightTurn:
             needs.append(need)
             ahead[source].append((self._trusted(outlook), need.why or _distrust(need)))
         self._expect(ahead)
+        quiet = {group: self._quiet(group, plan, pasts[one[0].source][0]) for group, one in groups.items()}
+        self._means.expected.put_quiet({group: one for group, one in quiet.items() if one is not None})
         settings = self._means.settings
         fleet = Fleet(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
         terms = Terms(settings.imminent_hours, settings.shrink_after_hours)
@@ -122,6 +125,15 @@ class ForesightTurn:
             covered=grade.covered if math.isfinite(grade.covered) else None,
             error=grade.error if math.isfinite(grade.error) else None,
         )
+
+    def _quiet(self, group: GroupName, plan: Plan, past: Hours) -> QuietWindow | None:
+        """Learned from what is planned of the group, as it was."""
+        planned, settings = plan.planned.get(group, frozenset()), self._means.settings
+        totals = {
+            hour: sum(load.bytes_per_second for load in _only(loads, planned).values())
+            for hour, loads in past.items()
+        }
+        return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
         """Only what such forecasts were not too far off by may change plans."""

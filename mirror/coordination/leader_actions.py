@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.coordination.planning import Decision, World, is_planned
+from mirror.coordination.planning import Decision, World
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.requests import Request
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
@@ -67,7 +67,7 @@ def status_change(
     """The state into which only the leader carries one of the datastreams; None: it stays as it is."""
     if one.status is DatastreamStatus.INITIALIZING:
         return _change(one, "activate", "it is new")
-    if one.status is DatastreamStatus.STOPPING and not is_planned(one, datastreams, plan):
+    if one.status is DatastreamStatus.STOPPING and not _is_planned(one, datastreams, plan):
         return _change(one, "settle", "no task of it is left")
     if _is_expired(one, now_ms):
         expired = replace(one, halt=Halt(_EXPIRED, now_ms, TTL_MS))
@@ -91,7 +91,7 @@ def after(datastreams: Iterable[Datastream], changes: Iterable[Change]) -> tuple
 def is_over(one: Datastream, world: World, decision: Decision) -> bool:
     """Whether a datastream is to be removed, and nothing runs for it once the decision is in force."""
     plan = decision.plan or world.plan
-    return one.status is DatastreamStatus.DELETING and not is_planned(one, world.datastreams, plan)
+    return one.status is DatastreamStatus.DELETING and not _is_planned(one, world.datastreams, plan)
 
 
 def leader_actions(
@@ -132,3 +132,17 @@ def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining
 
 def _change(datastream: Datastream, action: str, why: str) -> Change:
     return Change(replace(datastream, status=next_status(datastream, action)), why)
+
+
+def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
+    """Whether the plan has something that only this one of the datastreams wants, or wanted."""
+    others = [
+        one
+        for one in datastreams
+        if one.group == datastream.group and one.name != datastream.name and one.status.is_mirrored
+    ]
+    placements = plan.of_group(datastream.group)
+    if not others:
+        return bool(placements)
+    topics = {partition.topic for placement in placements for partition in placement.partitions}
+    return any(not any(other.selection.matches(topic) for other in others) for topic in topics)

@@ -72,7 +72,8 @@ class World:
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
     other datastream names keep their tasks. `is_recovered`: the plan was put together again, because the
     one in force cannot be read: one is published whether it differs or not. `last`: what earlier decisions
-    remembered, by group. `awaited`: groups whose loads are on their way. `capacities`: of tasks.
+    remembered, by group. `awaited`: groups whose loads are on their way. `calm`: why nothing of a
+    group moves now that need not. `capacities`: of tasks.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -93,6 +94,7 @@ class World:
     is_recovered: bool = False
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
     awaited: frozenset[GroupName] = frozenset()
+    calm: Mapping[GroupName, str] = field(default_factory=dict)
     capacities: Mapping[GroupName, CapacityInUse] = field(default_factory=dict)
 
     @cached_property
@@ -160,20 +162,6 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
         if datastream.status.is_mirrored:
             groups.setdefault(datastream.group, []).append(datastream)
     return {name: tuple(groups[name]) for name in sorted(groups)}
-
-
-def is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Whether the plan has something that only this one of the datastreams wants, or wanted."""
-    others = [
-        one
-        for one in datastreams
-        if one.group == datastream.group and one.name != datastream.name and one.status.is_mirrored
-    ]
-    placements = plan.of_group(datastream.group)
-    if not others:
-        return bool(placements)
-    topics = {partition.topic for placement in placements for partition in placement.partitions}
-    return any(not any(other.selection.matches(topic) for other in others) for topic in topics)
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
@@ -376,6 +364,7 @@ def planning_request(
         rebalance=bool(asked) or is_too_few,
         recent=world.recent.get(members[0].source, ()),
         scale_in_headroom=joint_headroom(one.placement for one in members),
+        calm=world.calm.get(group, ""),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, Task
 from mirror.model.load import LoadLevel, LoadReport, TaskCapacity
 from mirror.model.plan import Move, Plan
 from mirror.model.sizing.capacity import CapacityInUse
+from mirror.model.sizing.freeze import FreezeWindow, frozen_by
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
@@ -75,7 +77,7 @@ Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
 class Planning:
     """How tasks are decided. `interval_seconds`: between observations of the loads. `freshness`: how new
     those of a cluster are; None where there is no provider. `capacities`: of groups; None: all have
-    `capacity`."""
+    `capacity`. `freezes`: in which nothing moves that need not."""
 
     planner: Planner
     provider: LoadProvider
@@ -85,6 +87,7 @@ class Planning:
     memory: LoadMemory = field(default_factory=LoadMemory)
     freshness: AskFreshness | None = None
     capacities: CapacityBook | None = None
+    freezes: tuple[FreezeWindow, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,8 @@ class WorldView:
             awaited=awaited,
             capacities=self._capacities(world),
         )
-        decision = decide(world, self._planning.planner, self._planning.capacity, self._clock.now_ms())
+        calmed, now_ms = self._calmed(world), self._clock.now_ms()
+        decision = decide(calmed, self._planning.planner, self._planning.capacity, now_ms)
         for group_plan in decision.group_plans.values():
             self._task_loads.update(group_plan.loads_bytes_per_second)
         return replace(decision, postponed=postponed, capacities=world.capacities)
@@ -236,6 +240,18 @@ class WorldView:
                 done[id(report)], before[source] = with_expected(report, earlier, expectation, now_ms)
             found[group] = done.get(id(report), report)
         return found, before
+
+    def _calmed(self, world: World) -> World:
+        """With the groups of which nothing moves now that need not: all in a freeze, else those that wait for
+        their quiet hours."""
+        now_ms = self._clock.now_ms()
+        frozen = frozen_by(self._planning.freezes, now_ms)
+        if frozen is not None:
+            calm = dict.fromkeys(world.groups, f"it is within the freeze window {frozen.text}")
+            return _with(world, calm=calm, rules=replace(world.rules, imbalance=math.inf))
+        windows = {group: self._memory.expected.quiet(group) for group in world.groups}
+        waiting = {group: one for group, one in windows.items() if one and not one.contains(now_ms)}
+        return _with(world, calm={group: f"its quiet hours are {one.text}" for group, one in waiting.items()})
 
     def lead(self, world: World) -> Decision:
         """The leader's decision: some groups are planned because their turn has come, and none again whose

@@ -169,9 +169,9 @@ class PlanningRequest:
     `full`: forget the current placement as far as it pays. `rebalance`: move partitions from
     overloaded tasks even though nothing was added or removed, and level. `recent`: what the
     partitions carried in earlier observations, oldest first; a spike that is not in the last few
-    moves nothing and adds no task, and no task is given up that one of them needed.
-    `scale_in_headroom`: share of each remaining task that stays free where tasks are given up; None: the
-    planner's own.
+    moves nothing and adds no task, and no task is given up that one of them needed. `calm`: why nothing is
+    to move now that need not, so that no task is given up; empty: it may. `scale_in_headroom`: share of
+    each remaining task that stays free where tasks are given up; None: the planner's own.
     """
 
     group: GroupName
@@ -184,6 +184,7 @@ class PlanningRequest:
     rebalance: bool = False
     recent: tuple[Mapping[TopicPartition, PartitionLoad], ...] = ()
     scale_in_headroom: float | None = None
+    calm: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.freeze import FreezeWindow, frozen_by
+from mirror.model.sizing.freeze import FreezeWindow, frozen_by
 from monitor.actions.worth import Worth
 
 DAY_MS: Final = 24 * 3_600_000

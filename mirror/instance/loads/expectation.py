@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.model.identifiers import ClusterRef
+from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicPartition
 
 Loads = Mapping[TopicPartition, PartitionLoad]
@@ -38,6 +39,7 @@ class ExpectedLoads:
 
     def __init__(self) -> None:
         self._by_cluster: dict[ClusterRef, Expectation] = {}
+        self._quiet: Mapping[GroupName, QuietWindow] = {}
 
     def put(self, cluster: ClusterRef, expectation: Expectation) -> None:
         """In place of what was expected of the cluster."""
@@ -45,7 +47,15 @@ class ExpectedLoads:
 
     def forget(self) -> None:
         """Nothing is expected of any."""
-        self._by_cluster = {}
+        self._by_cluster, self._quiet = {}, {}
+
+    def put_quiet(self, windows: Mapping[GroupName, QuietWindow]) -> None:
+        """The quiet hours of the groups that have some, in place of all that were known."""
+        self._quiet = dict(windows)
+
+    def quiet(self, group: GroupName) -> QuietWindow | None:
+        """None: it has none, or nobody has learned them."""
+        return self._quiet.get(group)
 
     def of(self, cluster: ClusterRef) -> Expectation | None:
         """None: nobody forecasts."""

@@ -15,7 +15,7 @@ from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import HeadraceError
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName, GroupName
-from monitor.actions.freeze import read_freeze
+from mirror.model.sizing.freeze import read_freeze
 from monitor.actions.policy import DAY_MS, ActingPolicy
 from monitor.adapters.leases import lease_of, record_of
 from monitor.causes.evidence import Evidence

@@ -81,6 +81,10 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
     expectation = means.expected.of(SOURCE)
     assert expectation is not None
     assert len(expectation.hours) == 8
+    quiet = means.expected.quiet(need.group)
+    assert quiet is not None
+    assert quiet.contains(NOW // (DAY * HOUR_MS) * DAY * HOUR_MS)
+    assert not quiet.contains(NOW // (DAY * HOUR_MS) * DAY * HOUR_MS + 12 * HOUR_MS)
     assert site.client.get("/v1/advice").json()["sentence"] == advice.sentence
 
 

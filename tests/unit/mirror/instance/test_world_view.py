@@ -20,6 +20,8 @@ from mirror.instance.world_view import Planning, WorldView
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
+from mirror.model.sizing.freeze import read_freeze
+from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicDescription, TopicPartition, TopicSelection
 from mirror.ports import LoadProvider, Planner
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
@@ -293,6 +295,26 @@ def test_a_preview_knows_what_the_leader_has_observed() -> None:
     rig.clock.advance(1)
     world_view.preview(a_request())
     assert len(asked.requests[0].recent) == 1
+
+
+def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
+    rig, _, _, _ = a_rig()
+    asked, memory = Asked(), LoadMemory()
+    night = read_freeze("22:00 to 23:00")
+    planning = Planning(asked, Loads(), TaskCapacity(100), memory=memory, freezes=(night,))
+    world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
+    rig.leader.tick()
+
+    def calm_after(hours: float) -> str:
+        rig.clock.advance(hours * 3_600)
+        world_view.preview(a_request())
+        return asked.requests[-1].calm
+
+    assert calm_after(0) == "it is within the freeze window 22:00 to 23:00"
+    assert calm_after(1) == ""
+    memory.expected.put_quiet({GroupName("orders"): QuietWindow(1, 4)})
+    assert calm_after(0) == "its quiet hours are 01:00 to 05:00 UTC"
+    assert calm_after(2) == ""
 
 
 def test_a_dry_run_asks_only_the_clusters_of_its_group_and_names_the_one_that_is_away() -> None:

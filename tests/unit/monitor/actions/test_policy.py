@@ -6,7 +6,7 @@ import pytest
 
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
-from monitor.actions.freeze import read_freeze
+from mirror.model.sizing.freeze import read_freeze
 from monitor.actions.policy import DAY_MS, Act, ActingPolicy, Outcome, Record, decide, reason_against
 from monitor.actions.worth import Worth
 

@@ -1,4 +1,4 @@
-"""Freeze windows: times in which no rebalance is asked for. Pure.
+"""Freeze windows: times in which nothing moves that need not. Pure.
 
 | window | when |
 |---|---|
