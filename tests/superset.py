@@ -37,11 +37,13 @@ with application.app_context():
     answers = {}
     for chart in db.session.query(Slice).all():
         form = chart.form_data
+        by = form.get("timeseries_limit_metric")
         answer = chart.datasource.query({
             "columns": form["groupby"], "metrics": form["metrics"], "is_timeseries": "x_axis" in form,
             "granularity": chart.datasource.main_dttm_col, "from_dttm": since, "to_dttm": until,
             "extras": {"time_grain_sqla": form.get("time_grain_sqla")}, "filter": [],
             "row_limit": form["row_limit"], "order_desc": form.get("order_desc", True),
+            "orderby": [(by, not form["order_desc"])] if by else [],
         })
         answers[chart.slice_name] = {
             "error": answer.error_message, "sql": answer.query,
