@@ -57,6 +57,13 @@ def _row(**changed: Any) -> list[Any]:
         {"g": {"7": _row(bytes=-1)}},
         {"g": {"7": _row(cpu_seconds="much")}},
         {"g": {"7": _row(cpu_seconds=1e300)}},
+        {"g": {"7": _row(cpu_seconds=1e-300)}},
+        {"g": {"7": _row(bytes=1e30)}},
+        {"g": {"7": _row(records=1e30)}},
+        {"g": {"7": _row(fastest=1e20)}},
+        {"g": {"7": _row(cpu_squared=1e18)}},
+        {"g": {"7": _row(bytes_squared=1e30)}},
+        {"g": {"7": _row(cpu_bytes=1e30)}},
         {"g": {str(hour): _row() for hour in range(3 * KEPT_HOURS)}},
     ],
 )
