@@ -34,6 +34,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import Drops
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicPartition
@@ -74,6 +75,11 @@ class InstanceStatus(Protocol):
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
+        ...
+
+    @property
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        """By cluster, how far the clock of a broker is off; without those of which that is not known."""
         ...
 
     @property

@@ -18,6 +18,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import Drops
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import TaskSums
 
 
@@ -64,6 +65,11 @@ class RunningStatus:
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
         return self._supervisor.throttled_seconds
+
+    @property
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        """By cluster, how far the clock of a broker is off; without those of which that is not known."""
+        return self._supervisor.clock_skews
 
     @property
     def drops(self) -> Mapping[str, Drops]:

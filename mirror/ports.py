@@ -12,6 +12,7 @@ from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.nodes import Node, NodeChange
 from mirror.model.plan import GroupPlan, PlanningRequest
@@ -65,6 +66,11 @@ class CopyEngine(Protocol):
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
         (KIP-219); without those of which none has."""
+        ...
+
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        """By cluster, how far the clock of a broker is off from ours; without those of which that is not
+        known."""
         ...
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:

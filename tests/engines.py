@@ -16,6 +16,7 @@ from mirror.client.access import ClusterAccess, endpoints
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneResumed, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
+from mirror.ports import Clock
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
 from mirror.replication.live_lane import LiveLane
@@ -41,6 +42,7 @@ class EngineUnderTest:
     checkpoint_seconds: float = 0.3
     progress_topic: str = "headrace-progress"
     events: list[LaneEvent] = field(default_factory=list)
+    clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         plain: dict[str, ClusterAccess] = {
@@ -60,7 +62,7 @@ class EngineUnderTest:
             known.__getitem__,
             CopyingOptions(**{**options, **self.options}),
             identity,
-            SystemClock(),
+            self.clock,
         )
         self.engine = BatchEngine(self.context)
 

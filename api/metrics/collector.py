@@ -23,6 +23,7 @@ from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.ports import Clock
 from mirror.worker.protocol import TaskSums
 
@@ -57,6 +58,7 @@ class InstanceCollector(Collector):
         yield from _worker_metrics(status.workers)
         yield _drops(status.drops)
         yield _throttled(status.throttled_seconds)
+        yield from _clocks(status.clock_skews)
         yield from _problem_metrics(status.problems)
         yield from _load_metrics(status.loads)
         yield from _assessment_metrics(status.assessments)
@@ -184,6 +186,25 @@ def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
     for cluster, one in seconds.items():
         family.add_metric([cluster], one)
     return family
+
+
+def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
+    skew = GaugeMetricFamily(
+        "headrace_clock_skew_seconds",
+        "by how much the clock of the broker that is off by most is ahead of ours, by its append times;"
+        " no sample while that is not known",
+        labels=["cluster"],
+    )
+    bound = GaugeMetricFamily(
+        "headrace_clock_skew_bound_seconds",
+        "how far the truth may lie from headrace_clock_skew_seconds, either way",
+        labels=["cluster"],
+    )
+    for cluster, one in skews.items():
+        skew.add_metric([cluster], one.ahead_ms / 1000)
+        bound.add_metric([cluster], one.bound_ms / 1000)
+    yield skew
+    yield bound
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -23,6 +23,16 @@ class ConditionAnswer(_StatusModel):
     sentence: str
 
 
+class ClockSkewAnswer(_StatusModel):
+    """How far the clock of a broker is off from the instance's: of the broker of a cluster that is off by
+    most."""
+
+    ahead_seconds: float
+    """By how much it is ahead; below 0: behind."""
+    bound_seconds: float
+    """How far the truth may lie from that, either way."""
+
+
 class HealthAnswer(_StatusModel):
     """How an instance is."""
 
@@ -36,6 +46,9 @@ class HealthAnswer(_StatusModel):
     data_plane: str | None
     """What its workers run: compiled, interpreted, or both; null until one is ready."""
     parts: dict[str, ConditionAnswer]
+    clocks: dict[str, ClockSkewAnswer]
+    """By cluster; without those of which it is not known: it is where the instance writes to a topic with
+    append times."""
 
     @classmethod
     def from_status(cls, status: InstanceStatus) -> HealthAnswer:
@@ -51,6 +64,10 @@ class HealthAnswer(_StatusModel):
             epoch=status.epoch,
             data_plane=", ".join(sorted(status.data_planes)) or None,
             parts=parts,
+            clocks={
+                cluster: ClockSkewAnswer(ahead_seconds=one.ahead_ms / 1000, bound_seconds=one.bound_ms / 1000)
+                for cluster, one in sorted(status.clock_skews.items())
+            },
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from headrace.console.client import RestClient
 from headrace.console.resources import instance_troubles
+from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
 from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
 from headrace.doctor.host import examined_host, examined_settings, this_host
@@ -121,6 +122,7 @@ class Examination:
             yield Diagnosis("service", Grade.PROBLEM, trouble, "docs/operations.md has the parts of health")
         if not troubles:
             yield Diagnosis("service", Grade.OK, f"{len(instances)} instances are well")
+        yield from examined_clocks(instances)
 
     def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[Diagnosis]:
         own = self._own_topics(alias)

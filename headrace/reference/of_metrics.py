@@ -25,6 +25,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.metrics import Drops
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import TaskSums
 from monitor.alerts.metrics import AlertMetrics
 from pmp.job.metrics import JobMetrics
@@ -95,6 +96,7 @@ class _Nothing:
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
+    clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
     drops: Mapping[str, Drops] = field(default_factory=dict)
     data_planes: frozenset[str] = frozenset()
     workers: WorkerCount = _NO_WORKERS

@@ -12,6 +12,7 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, open_connection
 from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, Unreachable
+from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.control.call import Call
@@ -77,6 +78,7 @@ class Cluster:
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
         self._opened_at: dict[tuple[int, str], float] = {}
         self.reachability = Reachability(name)
+        self.clocks = BrokerClocks()
         self.silent_since = inf
         """Moment of the oldest question that is not answered yet, or of the first that was answered late by a
         broker that still is, as of the last sweep."""

@@ -32,7 +32,10 @@ async def write_patiently(
         if leader is None:
             raise Unreachable(f"{place} of {cluster.name} has no leader now")
         connection = await cluster.connection(leader[0], _ROLE)
+        clock, sent_ms = cluster.loop.clock, cluster.loop.clock.now_ms()
         answer = await _produce(cluster, connection, place, batch, transactional_id)
+        if transactional_id is None:  # a batch with a sequence may be answered by when it was written before
+            cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
         if answer.error in TRANSIENT:
             raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
         if answer.error:

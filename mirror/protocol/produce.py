@@ -50,6 +50,7 @@ class ProducedPartition(NamedTuple):
 
     `base_offset`: where its first record lies, -1 on errors.
     `record_errors`: (index in the batch, message) of records that made the broker refuse it.
+    `append_ms`: when the broker appended it, by its clock; -1 where the topic keeps create times.
     """
 
     topic: TopicKey
@@ -59,6 +60,7 @@ class ProducedPartition(NamedTuple):
     record_errors: tuple[tuple[int, str], ...]
     message: str
     leader: LeaderHint | None
+    append_ms: int = -1
 
 
 class ProduceResponse(NamedTuple):
@@ -137,10 +139,10 @@ def _decode(version: int, body: View) -> ProduceResponse:
     return ProduceResponse(throttle_ms, partitions, nodes)
 
 
-_HEAD_3: Final = struct.Struct(">ihq8x")
-"""Partition, error, base offset; the append time is passed over."""
-_HEAD_5: Final = struct.Struct(">ihq16x")
-"""The log's start, too."""
+_HEAD_3: Final = struct.Struct(">ihqq")
+"""Partition, error, base offset, append time."""
+_HEAD_5: Final = struct.Struct(">ihqq8x")
+"""The log's start, which is passed over, too."""
 _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
 """No record errors, no message, no tags: how nearly every answer for a partition ends."""
@@ -152,14 +154,15 @@ _NO_COMPLAINT: Final[_Complaint] = ((), "", None)
 def _partition(version: int, topic: bytes, body: View, position: int) -> tuple[ProducedPartition, int]:
     flexible = version >= _FLEXIBLE_FROM
     head = _HEAD_5 if version >= _LOG_START_FROM else _HEAD_3
-    number, error, base = head.unpack_from(body, position)
+    number, error, base, append_ms = head.unpack_from(body, position)
     position += head.size
     if flexible and body[position : position + len(_NOTHING_ELSE)] == _NOTHING_ELSE:
         rest, position = _NO_COMPLAINT, position + len(_NOTHING_ELSE)
     else:
         rest, position = _complaint(version, body, position)
     errors, message, leader = rest
-    return ProducedPartition(topic, number, error, base, errors, message, leader), position
+    found = ProducedPartition(topic, number, error, base, errors, message, leader, append_ms)
+    return found, position
 
 
 def _complaint(version: int, body: View, position: int) -> tuple[_Complaint, int]:

@@ -18,6 +18,7 @@ from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.ports import Clock
 from mirror.replication.options import CopyingOptions
 from mirror.replication.progress_log import ProgressLog
@@ -123,6 +124,12 @@ class EngineContext:
         which one did."""
         found = {name: one.take_throttled() for name, one in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
+
+    def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
+        """By cluster, how far the clock of a broker is off; without those of which that is not known."""
+        now_ms = self.clock.now_ms()
+        found = {name: one.clocks.worst(now_ms) for name, one in self._clusters.items()}
+        return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:
         """Which address of the cluster does not answer, and how."""

@@ -16,6 +16,7 @@ from typing import Final
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric, age_ms
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition
 from mirror.model.topics import TopicPartition
 from mirror.replication.context import EngineContext
@@ -165,6 +166,11 @@ class BatchEngine:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
         (KIP-219); without those of which none has."""
         return self._context.take_throttled()
+
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        """By cluster, how far the clock of a broker is off from ours; without those of which that is not
+        known: it is by writes to a topic with append times."""
+        return self._context.clock_skews()
 
     def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
         try:

@@ -35,6 +35,7 @@ SETTINGS: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "segment.ms": "600000",
     "compression.type": "producer",
+    "message.timestamp.type": "LogAppendTime",  # so that acknowledgements say what time it is at brokers
 }
 _log = logging.getLogger(__name__)
 _BATCH_BYTES: Final = 512 * 1024

@@ -18,6 +18,7 @@ from mirror.errors import CorruptData, HeadraceError
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
 from mirror.model.topics import TopicPartition
 
@@ -187,14 +188,22 @@ class ThrottledTime(NamedTuple):
     seconds: float
 
 
+class ClusterClock(NamedTuple):
+    """How far the clock of a broker of the cluster is off from ours, as one worker has measured it."""
+
+    cluster: ClusterRef
+    skew: ClockSkew
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRates:
-    """From a worker, every metrics interval: the lanes with something to say, their tasks, and the clusters
-    that have throttled it."""
+    """From a worker, every metrics interval: the lanes with something to say, their tasks, the clusters
+    that have throttled it, and those of which it knows what time it is there."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
     throttled: tuple[ThrottledTime, ...] = ()
+    clocks: tuple[ClusterClock, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

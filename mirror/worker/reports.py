@@ -12,6 +12,7 @@ from mirror.replication.engine import BatchEngine
 from mirror.replication.reports.lane_reports import LaneReport
 from mirror.worker.core_time import waited_seconds
 from mirror.worker.protocol import (
+    ClusterClock,
     CopySums,
     CoreUse,
     LaneRate,
@@ -83,7 +84,8 @@ class MetricReports:
         core = CoreUse(_cores(metrics), self._waited_share(metrics))
         positions = self._engine.positions(metrics)
         rates = tuple(LaneRate.of(one, at, core) for one, at in zip(metrics, positions, strict=True))
-        return (LaneRates(rates, _sums(metrics), throttled),)
+        clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
+        return (LaneRates(rates, _sums(metrics), throttled, clocks),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
         """Of the interval; the engine runs in the thread that asks."""

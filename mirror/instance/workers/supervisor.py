@@ -20,9 +20,11 @@ from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import Drops, total_of
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.ports import Clock
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
 from mirror.worker.protocol import (
+    ClusterClock,
     ExpectLanes,
     ExtendLease,
     LaneNews,
@@ -40,6 +42,8 @@ from mirror.worker.reader import WorkerGone, WorkerSaid
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
 """What a cell that has no lanes any more gets to end."""
+_CLOCK_SECONDS = 60.0
+"""After it was said last; workers say it at every interval of measurements."""
 
 
 class WorkerCount(NamedTuple):
@@ -65,6 +69,7 @@ class Supervisor:
         self._task_worker: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
         self._throttled: Mapping[ClusterRef, float] = {}
+        self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
         self.costs = CostBook()
         self._dropped_before = 0
         """Records that processes which are over could not deliver."""
@@ -79,6 +84,13 @@ class Supervisor:
         """By cluster, the seconds since the start in which its brokers have throttled workers, summed over
         these. Safe to read from any thread."""
         return self._throttled
+
+    @property
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        """By cluster, how far the clock of a broker is off, as some worker said last; without those of which
+        none has said it lately. Safe to read from any thread."""
+        since = self._clock.monotonic() - _CLOCK_SECONDS
+        return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
 
     @property
     def drops(self) -> Drops:
@@ -245,12 +257,13 @@ class Supervisor:
                     self._table.note(event)
                     if isinstance(event, LaneStopped):
                         self._shares[worker.number].lanes.discard(event.key)
-            case LaneRates(rates, sums, throttled):
+            case LaneRates(rates, sums, throttled, clocks):
                 worker.slot.failures = 0
                 self._add(sums)
                 known = self._throttled
                 more = {one.cluster: known.get(one.cluster, 0.0) + one.seconds for one in throttled}
                 self._throttled = {**known, **more}
+                self._note_clocks(clocks)
                 share = self._shares[worker.number]
                 self.costs.note(item.message, self._held_back(share), self._clock.now_ms())
                 self._table.measure(rates, share.measured_at)
@@ -264,6 +277,10 @@ class Supervisor:
     def _held_back(self, share: WorkerShare) -> frozenset[GroupName]:
         """Groups of which a quota holds a lane back there."""
         return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
+
+    def _note_clocks(self, clocks: Iterable[ClusterClock]) -> None:
+        now = self._clock.monotonic()
+        self._clocks = {**self._clocks, **{one.cluster: (now, one.skew) for one in clocks}}
 
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)

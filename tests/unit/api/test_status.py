@@ -14,6 +14,7 @@ from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import LaneRate, TaskSums
 from monitor.records.record import BudgetCost, DeliveryCost, Gain, IncidentRecord, Phase
 from tests.builders import SOURCE, a_key
@@ -123,12 +124,19 @@ def test_a_quota_that_holds_a_lane_back_is_its_reason_and_nothing_is_ill(client:
     state = site.follower.workers._states[key]
     site.follower.workers._states[key] = replace(state, slowed="the quota of its datastream")
     site.follower.workers._throttled = {SOURCE: 2.5}
+    site.follower.workers._clocks = {SOURCE: (site.clock.monotonic(), ClockSkew(-1_500.0, 2.0))}
     site.follower.turn()
     lane, other = lanes_of(client)
     assert (lane["phase"], lane["by"], lane["reason"]) == ("copying", None, "the quota of its datastream")
     assert other["reason"] == ""
-    assert client.get("/v1/health").status_code == 200
+    health = client.get("/v1/health")
+    assert (health.status_code, health.json()["clocks"]) == (
+        200,
+        {"source": {"ahead_seconds": -1.5, "bound_seconds": 0.002}},
+    )
     found = samples(client)
+    assert found["headrace_clock_skew_seconds", frozenset({("cluster", "source")})] == -1.5
+    assert found["headrace_clock_skew_bound_seconds", frozenset({("cluster", "source")})] == 0.002
     assert found["headrace_held_back_lanes", orders] == 1
     assert found["headrace_throttled_seconds_total", frozenset({("cluster", "source")})] == 2.5
 

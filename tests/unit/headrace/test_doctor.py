@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
 from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
 from headrace.doctor.host import HostFacts, examined_host, examined_settings
@@ -102,6 +103,25 @@ def test_quotas_are_named_and_never_taken_for_none_where_they_are_unknown() -> N
     assert any("producer_byte_rate of user mirror: 1e+06" in one.sentence for one in held)
     unknown = of_cluster(replace(CLUSTER, quotas=None, why=("no right",)))
     assert Grade.UNKNOWN in grades(unknown)
+
+
+def test_clocks_are_off_agree_or_are_not_spoken_of() -> None:
+    def instance(name: str, **clocks: tuple[float, float]) -> dict[str, object]:
+        shown = {
+            cluster: {"ahead_seconds": one[0], "bound_seconds": one[1]} for cluster, one in clocks.items()
+        }
+        return {"name": name, "health": {"clocks": shown}}
+
+    former = {"name": "c", "health": {}}
+    away = {"name": "d", "health": None}
+    ours = [instance("a", east=(0.012, 0.003), west=(0.9, 0.002)), instance("b", west=(-4.0, 0.025))]
+    east, west = examined_clocks([*ours, former, away])
+    assert (east.subject, east.grade) == ("cluster east", Grade.OK)
+    assert (west.subject, west.grade) == ("cluster west", Grade.WARNING)
+    assert "behind that of instance b: 4.000 s, to 0.025 s" in west.sentence
+    assert list(examined_clocks([former, away])) == []
+    (unsure,) = examined_clocks([instance("a", east=(1.5, 0.7))])
+    assert unsure.grade is Grade.OK, "it may be less than a second"
 
 
 def test_two_aliases_of_one_cluster_are_said() -> None:

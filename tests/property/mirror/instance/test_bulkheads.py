@@ -24,6 +24,7 @@ from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneS
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
@@ -272,6 +273,10 @@ class FaultyEngine:
         return ()
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
+        """As in the port."""
+        return {}
+
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
         """As in the port."""
         return {}
 

@@ -21,8 +21,9 @@ from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.pool import PoolLimits, cpu_seconds
-from mirror.worker.protocol import LaneNews, LaneRates, RecordsDropped, ThrottledTime
+from mirror.worker.protocol import ClusterClock, LaneNews, LaneRates, RecordsDropped, ThrottledTime
 from mirror.worker.reader import WorkerGone, WorkerSaid
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
@@ -341,6 +342,16 @@ def test_seconds_in_which_brokers_throttle_add_up_over_workers(new_crew: NewCrew
     for worker, seconds in ((0, 1.5), (1, 2.0), (0, 0.5)):
         crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
     assert crew.supervisor.throttled_seconds == {SOURCE: 4.0}
+
+
+def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCrew) -> None:
+    crew = new_crew(2)
+    crew.until(lambda: crew.supervisor.is_ready)
+    assert crew.supervisor.clock_skews == {}
+    for worker, ahead_ms in ((0, 70.0), (1, 80.0)):
+        clocks = (ClusterClock(SOURCE, ClockSkew(ahead_ms, 2.0)),)
+        crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), clocks=clocks)))
+    assert crew.supervisor.clock_skews == {SOURCE: ClockSkew(80.0, 2.0)}
 
 
 def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:

@@ -193,7 +193,7 @@ def their_produced(version: int) -> bytes:
     errors = []
     if version >= 8:
         errors = [part_class.BatchIndexAndErrorMessage(batch_index=2, batch_index_error_message="no key")]
-    good = part_class(index=1, error_code=0, base_offset=500, log_append_time_ms=-1, log_start_offset=3)
+    good = part_class(index=1, error_code=0, base_offset=500, log_append_time_ms=7, log_start_offset=3)
     bad = part_class(
         index=0,
         error_code=87,
@@ -228,6 +228,7 @@ def test_we_read_their_produce_response(version: int) -> None:
         500,
     )
     assert (bad.partition, bad.error) == (0, 87)
+    assert (good.append_ms, bad.append_ms) == (7, -1)
     assert bad.record_errors == (((2, "no key"),) if version >= 8 else ())
     assert bad.message == ("invalid" if version >= 8 else "")
     assert bad.leader == (LeaderHint(2, 9) if version >= 10 else None)

@@ -7,6 +7,7 @@ from typing import cast
 
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.ports import CopyEngine
 from mirror.worker.protocol import LaneRates, RecordsDropped
@@ -33,6 +34,9 @@ class Measured:
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         return {SOURCE: 1.5}
 
+    def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
+        return {SOURCE: ClockSkew(3.0, 1.5)}
+
     def publish(self, metrics: Sequence[MirrorMetric]) -> None:
         self.published += metrics
 
@@ -57,6 +61,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)
     assert said.throttled == ((SOURCE, 1.5),)
+    assert said.clocks == ((SOURCE, (3.0, 1.5)),)
     assert measured.published == measured.lanes
     assert reports.due(start + 9.0) == ()
     assert len(reports.closing()) == 1
