@@ -16,31 +16,20 @@ import gc
 import io
 import json
 import logging
+import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from types import SimpleNamespace
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import fastavro
 import structlog
 
-from api.metrics.movement import movement_metrics
-from api.movement.topics import own_topics, topics_told
-from api.services import Services
+from bench.monitor.rig.states import REPORT_SECONDS, Spent, seconds_of, states_of_fleet
 from headrace.process.interpreter import collect_seldom
-from headrace.process.machine_code import data_plane
-from mirror.instance.workers.lane_table import LaneTable
-from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
+from headrace.process.machine_code import data_plane, worker_command
+from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
-from mirror.model.movement.history import LanePosition
-from mirror.model.movement.position_watch import PositionWatch
 from mirror.model.rows import avro_schema, row_of
-from mirror.model.topics import TopicPartition
-from mirror.worker.protocol import LaneRate, LaneRates, MessageReader, encode_message
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.alert import Style
@@ -61,12 +50,10 @@ from monitor.settings import MonitorSettings
 from pinot.client import Answer, PinotClient, Value
 from tests.fakes.clock import ManualClock
 
-DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, INSTANCES = 1_000, 10, 20, 50
-_TURNS, _REPORTS, _FIRST_REPORTS, _TOPIC_REPORTS = 12, 36, 12, 3
+DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH = 1_000, 10, 20
+_TURNS, _TOPIC_REPORTS = 12, 3
 _SETTLING: Final = 30
 """Turns until no topic is told apart any more, in what is measured and in budgets."""
-_REPORT_SECONDS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 5.0, 2, 3
-_LANES: Final = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH // INSTANCES
 _HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
 _WITHIN_MS: Final = 2_000
 
@@ -160,24 +147,10 @@ def _datastream(name: str) -> Mapping[str, Any]:
     }
 
 
-class _Spent(defaultdict[str, float]):
-    """Seconds of processor time, by what they were for."""
-
-    def __init__(self) -> None:
-        super().__init__(float)
-
-    @contextmanager
-    def on(self, what: str) -> Iterator[None]:
-        """Whatever runs meanwhile."""
-        began = time.process_time()
-        yield
-        self[what] += time.process_time() - began
-
-
 class _Service(RestService):
     """Whose list is measured."""
 
-    def __init__(self, servers: _Servers, spent: _Spent) -> None:
+    def __init__(self, servers: _Servers, spent: Spent) -> None:
         super().__init__(servers)
         self._spent = spent
 
@@ -189,7 +162,7 @@ class _Service(RestService):
 class _Measurements(PinotMeasurements):
     """Of which what is read of the last minute is measured."""
 
-    def __init__(self, servers: _Servers, clock: ManualClock, spent: _Spent) -> None:
+    def __init__(self, servers: _Servers, clock: ManualClock, spent: Spent) -> None:
         super().__init__(cast(PinotClient, servers), clock)
         self._spent = spent
 
@@ -203,7 +176,7 @@ class _Measurements(PinotMeasurements):
 class _Budgets(Budgets):
     """Measured as a whole."""
 
-    spent = _Spent()
+    spent = Spent()
 
     def judge(
         self,
@@ -217,7 +190,7 @@ class _Budgets(Budgets):
 
 def _turns(late: int, *, are_new: bool = False) -> float:
     """Returns percent of a core. `are_new`: the monitor has just begun, so that topics are told apart."""
-    clock, settings, spent = ManualClock(), MonitorSettings(), _Spent()
+    clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
     rules = [read_rule(text) for text in settings.burn_rates]
@@ -267,7 +240,7 @@ def _rows_of_topic() -> None:
     read = fastavro.parse_schema(columns_read())
     kept, now_ms, taken, rows = RecentRows(), ManualClock().now_ms(), 0.0, 0
     for report in range(_TOPIC_REPORTS):
-        now_ms += int(_REPORT_SECONDS * 1000)
+        now_ms += int(REPORT_SECONDS * 1000)
         for number in range(DATASTREAMS):
             encoded = [_encoded(schema, number, at, now_ms) for at in range(TOPICS_EACH * PARTITIONS_EACH)]
             began = time.process_time()
@@ -276,10 +249,10 @@ def _rows_of_topic() -> None:
             if report:  # the first one makes what is added to later
                 taken += time.process_time() - began
                 rows += len(encoded)
-    look = _seconds(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
-    forgotten = _seconds(lambda: kept.forget(now_ms, 60_000))
+    look = seconds_of(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
+    forgotten = seconds_of(lambda: kept.forget(now_ms, 60_000))
     each, interval = taken / rows, MonitorSettings().interval_seconds
-    of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / _REPORT_SECONDS
+    of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / REPORT_SECONDS
     looks = look + forgotten
     print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
     for what, took in (
@@ -294,7 +267,7 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
     name = f"stream-{datastream:04}"
     metric = MirrorMetric(
         now_ms,
-        int(_REPORT_SECONDS * 1000),
+        int(REPORT_SECONDS * 1000),
         "instance-1",
         f"{name}-0",
         name,
@@ -314,112 +287,12 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
     return buffer.getvalue()
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    began = time.process_time()
-    call()
-    return time.process_time() - began
-
-
-def _instances(what: str, busy: float, late: float, *, segments: bool) -> float:
-    """Returns percent of a core, of all instances. `busy`: the part of lanes that report each time; `late`:
-    of lanes that are behind. `segments`: the source deletes some every two minutes, and so every lane has a
-    time to loss."""
-    parts = ("watched", "told", "noted", "said", "scraped")
-    spent = _of_one_instance(busy, late, segments=segments, with_position=True)
-    plain = _of_one_instance(busy, late, segments=segments, with_position=False)
-    spent["noted"] -= plain["noted"]
-    shares = [spent[one] / (_REPORTS * _REPORT_SECONDS) * INSTANCES * 100 for one in parts]
-    print(f"  {what:32}" + "".join(f"{one:8.2f} %" for one in (*shares, sum(shares))), flush=True)
-    return sum(shares)
-
-
-def _of_one_instance(busy: float, late: float, *, segments: bool, with_position: bool) -> _Spent:
-    clock, spent, uncounted = ManualClock(), _Spent(), _Spent()
-    table, worker = LaneTable(clock), _Worker()
-    specs = [_spec(number) for number in range(_LANES)]
-    for spec in specs:
-        table.begin(spec, 0)
-        table.note(LaneStarted(spec.key, 0))
-    status = SimpleNamespace(lanes=table.states, uncopied=())
-    services = cast(Services, SimpleNamespace(status=status, clock=clock))
-    heard_at: float | None = None
-    for number in range(_REPORTS + _FIRST_REPORTS):
-        now_spent = spent if number >= _FIRST_REPORTS else uncounted
-        clock.advance(_REPORT_SECONDS)
-        count = _LANES if number == 0 else int(_LANES * busy)
-        start = number // 24 * 100 if segments else 0
-        waiting = [
-            0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
-            for at in range(count)
-        ]
-        places: Sequence[LanePosition | None] = [None] * count
-        if with_position:
-            places = worker.positions(clock.monotonic(), number, start, waiting, now_spent)
-        rates = [_report(*one) for one in zip(specs[:count], waiting, places, strict=True)]
-        if with_position:
-            _tell([rate for rate in rates if rate.position is not None], now_spent)
-        with now_spent.on("noted"):
-            table.measure(rates, heard_at)
-        heard_at = clock.monotonic()
-        if number % _REPORTS_A_TURN == 0:
-            with now_spent.on("said"):
-                topics_told(own_topics(services))
-        if number % _REPORTS_A_SCRAPE == 0:
-            with now_spent.on("scraped"):
-                for metric in movement_metrics(tuple(table.states.values()), (), clock.monotonic()):
-                    assert metric.name
-    return spent
-
-
-class _Worker:
-    """What decides in worker processes which positions are said; all lanes of an instance are in one."""
-
-    def __init__(self) -> None:
-        self._watches = [PositionWatch() for _ in range(_LANES)]
-        self._at = -1.0
-
-    def positions(
-        self, at: float, number: int, start: int, waiting: Sequence[int], spent: _Spent
-    ) -> list[LanePosition | None]:
-        """Of the first lanes, as many as `waiting` has. The lag of each is what its report says."""
-        checkpoint, moments, found = number * 500, (at, self._at), list[LanePosition | None]()
-        lanes = [(*one, _age_ms(one[1])) for one in zip(self._watches, waiting, strict=False)]
-        with spent.on("watched"):
-            for watch, records, age_ms in lanes:
-                end = checkpoint + records
-                if watch.withholds(moments, checkpoint, end, end, start, age_ms, 500):
-                    found.append(None)
-                else:
-                    found.append(watch.said(LanePosition(checkpoint, end, end, start)))
-        self._at = at
-        return found
-
-
-def _tell(rates: Sequence[LaneRate], spent: _Spent) -> None:
-    """From a worker process to its instance, as bytes: what positions add to that."""
-    if not rates:
-        return
-    told = _seconds(lambda: list(MessageReader().feed(encode_message(LaneRates(tuple(rates))))))
-    bare = LaneRates(tuple(replace(rate, position=None) for rate in rates))
-    spent["told"] += told - _seconds(lambda: list(MessageReader().feed(encode_message(bare))))
-
-
-def _report(spec: LaneSpec, waiting: int, place: LanePosition | None) -> LaneRate:
-    return LaneRate(spec.key, spec.source, 1e5, 100.0, waiting, _age_ms(waiting), (1.0, 2.0, 3.0), place)
-
-
-def _age_ms(waiting: int) -> int:
-    return min(waiting * 8, 60_000)
-
-
-def _spec(number: int) -> LaneSpec:
-    group, topic = GroupName(f"stream-{number // 200:04}"), f"topic-{number // 20}"
-    key = LaneKey(group, TopicPartition(topic, number % 20))
-    return LaneSpec(key, TaskName(f"{group}-0"), ClusterRef("east"), ClusterRef("west"), topic)
-
-
 def main() -> None:
-    """Print both sides, in percent of a core."""
+    """Print both sides, in percent of a core, by a process whose data plane is that of workers."""
+    subprocess.run(worker_command("bench.monitor.cost"), check=True)
+
+
+def _measure() -> None:
     collect_seldom()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     gc.collect()
@@ -428,10 +301,10 @@ def main() -> None:
     print(f"  data plane: {data_plane()}")
     heading = ("watched", "told", "reports", "said", "scrapes", "together")
     print(f"  {'states of partitions':32}" + "".join(f"{one:>10}" for one in heading))
-    busy = _instances("every lane busy, all in time", 1.0, 0.0, segments=False)
-    tenth = _instances("a tenth busy, all in time", 0.1, 0.0, segments=False)
-    _instances("every lane busy, sources delete", 1.0, 0.0, segments=True)
-    _instances("every lane busy, 1 % late", 1.0, 0.01, segments=False)
+    busy = states_of_fleet("every lane busy, all in time", 1.0, 0.0, segments=False)
+    tenth = states_of_fleet("a tenth busy, all in time", 0.1, 0.0, segments=False)
+    states_of_fleet("every lane busy, sources delete", 1.0, 0.0, segments=True)
+    states_of_fleet("every lane busy, 1 % late", 1.0, 0.01, segments=False)
     print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
     turns = _turns(0)
     _turns(10)
@@ -440,3 +313,7 @@ def main() -> None:
     print(f"    {'a tenth of lanes busy':55}{turns + tenth:7.2f} %")
     print(f"    {'every lane busy':55}{turns + busy:7.2f} %", flush=True)
     _rows_of_topic()
+
+
+if __name__ == "__main__":
+    _measure()
