@@ -231,7 +231,7 @@ class AssessmentKeeper:
 
     def _is_news(self, group: GroupName, found: Assessment) -> bool:
         before = self._known.get(group)
-        is_old = before is None or found.planned_ms - before.planned_ms >= _WRITTEN_EVERY_MS
+        is_old = before is None or abs(found.planned_ms - before.planned_ms) >= _WRITTEN_EVERY_MS
         return before is None or is_old or not says_the_same(found, before)
 
 
