@@ -102,6 +102,14 @@ def assess(
     )
 
 
+def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
+    """Bytes per second that a task may carry by the last planning of its group, or as everywhere; None where
+    placement is not by load. Pure."""
+    if otherwise is None or assessment is None or assessment.capacity is None:
+        return otherwise
+    return assessment.capacity.capacity.usable_bytes_per_second
+
+
 def says_the_same(one: Assessment, other: Assessment) -> bool:
     """Whether only times differ, and what a capacity was learned from."""
     first, second = (
