@@ -23,6 +23,13 @@ export function factsOf(one, usable) {
 export const statesOf = (one) =>
   Object.entries(one.states).sort((a, b) => b[1] - a[1]).map(([state, number]) => ({ word: wordOf(state), number }));
 
+/** A history without the steps before the first one in which something was measured. */
+export function measuredOf(history) {
+  const first = history.records.findIndex(isKnown);
+  const from = first < 0 ? 0 : Math.max(0, Math.min(first, history.records.length - 2));
+  return Object.fromEntries(Object.entries(history).map(([name, value]) => [name, Array.isArray(value) ? value.slice(from) : value]));
+}
+
 /** How late records were, in a sentence. `history`: of /latency/history. */
 export function lateText(history) {
   const known = history.p99_ms.filter(isKnown);
