@@ -99,7 +99,8 @@ export const incidentsOf = (incidents) =>
     cause: one.cause || (one.matters.length ? one.matters.join(", ") : "no cause was found"),
     worst: isKnown(one.worst_ms) ? `worst ${duration(one.worst_ms)}` : "",
     lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),
-    spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`),
+    spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`)
+      .concat((one.deliveries ?? []).map((cost) => `${count(Math.round(cost.late))} of ${count(cost.records)} records later than ${cost.objective}`)),
     evidence: Object.entries(one.evidence).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "number" ? count(value) : value}`),
     timeline: one.timeline.map((entry, at) => ({ key: at, ms: entry.time_ms, phase: entry.phase, text: entry.text })),
     leftOut: one.left_out,
