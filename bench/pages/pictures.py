@@ -84,6 +84,7 @@ def _start(processes: DemoProcesses) -> None:
     processes.make_topics()
     processes.start_traffic(usual_rates())
     processes.start_pipeline()
+    processes.start_sampler()
     processes.start_instances()
     with closing(processes.client(INSTANCES[0])) as client:
         client.post(
