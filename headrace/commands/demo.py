@@ -104,9 +104,9 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
     watch = Watch(load_settings(processes.settings_file))
     findings.reach(PARTS["start_service"])
     say(title("start_service"))
-    processes.start_traffic(rates_for_start())
     processes.start_pipeline()
-    processes.start_instances()
+    processes.start_instances()  # the traffic waits for them: it would pile up while code is compiled
+    processes.start_traffic(rates_for_start())
     topics = {f"mirror.{name}": count for name, count in TOPICS.items()}
     arrivals = Arrivals(processes.addresses["destination"], topics)
     story = Story(processes, watch, findings, arrivals, say)

@@ -178,6 +178,9 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         ("HEADRACE_ZOOKEEPER__SERVRES", "x", "zookeeper.servres is not a setting"),
         ("HEADRACE_API__PORT", "many", "api.port"),
         ("HEADRACE_ZOOKEEPER", "a:1", "zookeeper"),
+        ("HEADRACE_ZOOKEEPER__SERVERS", "zk:abc", "zookeeper.servers: the port of 'zk:abc'"),
+        ("HEADRACE_ZOOKEEPER__SERVERS", "", "zookeeper.servers: '' is no address"),
+        ("HEADRACE_ZOOKEEPER__SERVERS", "zk:2181,zk", "zookeeper.servers: 'zk' is no address"),
         ("HEADRACE_MIRROR__WORKER", "5", "worker"),
     ],
 )
