@@ -26,7 +26,7 @@ const TICKS = [
   [28 * DAY, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
   [DAY, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
   [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
-  [1, ":{ss}", "\n{YYYY}-{MM}-{DD} {HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+  [1, ":{ss}", "\n{HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
 const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
 
