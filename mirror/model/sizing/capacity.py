@@ -107,10 +107,11 @@ def capacity_in_use(
 
 
 def _bounded(found: Learned, terms: CapacityTerms) -> int:
-    """Two digits, within what can be; and no more than was nearly seen."""
+    """Three digits, so that rounding adds nothing to noise; within what can be, and no more than was nearly
+    seen."""
     furthest = max(found.furthest, terms.unlearned_bytes_per_second)
     rate = min(found.bytes_per_second, furthest, LARGEST_CAPACITY)
-    return max(int(float(f"{rate:.1e}")), LEAST_CAPACITY)
+    return max(int(float(f"{rate:.2e}")), LEAST_CAPACITY)
 
 
 def _how(found: Learned, used: int) -> str:
