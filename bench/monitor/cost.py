@@ -1,8 +1,10 @@
 """What the monitor takes of a core: 1,000 datastreams, 10,000 topics, 200,000 partitions on 50 instances.
 
 Two sides. The turns of the monitor, every 10 s: from the answers of REST and Pinot, as JSON, to verdicts,
-budgets, incidents and alerts. And what instances do to know the state of each partition: they take in a
-report of each busy lane every 5 s, say every 10 s which partitions are not OK, and are scraped every 15 s.
+budgets, incidents and alerts. And what instances do to know the state of each partition. Every 5 s, for each
+busy lane: the worker process decides whether to say its position (watched), which goes through a pipe (told)
+into what the instance knows of the lane (reports); these two are what positions add to a report. Every 10 s
+an instance says which partitions are not OK, and every 15 s it is scraped.
 One instance with 4,000 lanes is measured, and counts fifty times. Besides, what it takes to read the metrics
 topic where Pinot is not used: each row is decoded and added up, and each turn looks at all of them. What
 servers, clients and the network take is not in it. The clock is moved by hand.
@@ -18,6 +20,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
@@ -28,14 +31,16 @@ from api.metrics.movement import movement_metrics
 from api.movement.topics import own_topics, topics_told
 from api.services import Services
 from headrace.process.interpreter import collect_seldom
+from headrace.process.machine_code import data_plane
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.model.movement.history import LanePosition
+from mirror.model.movement.position_watch import PositionWatch
 from mirror.model.rows import avro_schema, row_of
 from mirror.model.topics import TopicPartition
-from mirror.worker.protocol import LaneRate
+from mirror.worker.protocol import LaneRate, LaneRates, MessageReader, encode_message
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.alert import Style
@@ -57,7 +62,7 @@ from pinot.client import Answer, PinotClient, Value
 from tests.fakes.clock import ManualClock
 
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, INSTANCES = 1_000, 10, 20, 50
-_TURNS, _REPORTS, _TOPIC_REPORTS = 12, 36, 3
+_TURNS, _REPORTS, _FIRST_REPORTS, _TOPIC_REPORTS = 12, 36, 12, 3
 _SETTLING: Final = 30
 """Turns until no topic is told apart any more, in what is measured and in budgets."""
 _REPORT_SECONDS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 5.0, 2, 3
@@ -318,58 +323,92 @@ def _instances(what: str, busy: float, late: float, *, segments: bool) -> float:
     """Returns percent of a core, of all instances. `busy`: the part of lanes that report each time; `late`:
     of lanes that are behind. `segments`: the source deletes some every two minutes, and so every lane has a
     time to loss."""
-    noted, said, scraped = _of_one_instance(busy, late, segments=segments, with_position=True)
-    plain, _, _ = _of_one_instance(busy, late, segments=segments, with_position=False)
-    shares = [one / (_REPORTS * _REPORT_SECONDS) * INSTANCES * 100 for one in (noted - plain, said, scraped)]
-    print(f"  {what:36}" + "".join(f"{one:10.2f} %" for one in (*shares, sum(shares))), flush=True)
+    parts = ("watched", "told", "noted", "said", "scraped")
+    spent = _of_one_instance(busy, late, segments=segments, with_position=True)
+    plain = _of_one_instance(busy, late, segments=segments, with_position=False)
+    spent["noted"] -= plain["noted"]
+    shares = [spent[one] / (_REPORTS * _REPORT_SECONDS) * INSTANCES * 100 for one in parts]
+    print(f"  {what:32}" + "".join(f"{one:8.2f} %" for one in (*shares, sum(shares))), flush=True)
     return sum(shares)
 
 
-def _of_one_instance(
-    busy: float, late: float, *, segments: bool, with_position: bool
-) -> tuple[float, float, float]:
-    clock = ManualClock()
-    table = LaneTable(clock)
+def _of_one_instance(busy: float, late: float, *, segments: bool, with_position: bool) -> _Spent:
+    clock, spent, uncounted = ManualClock(), _Spent(), _Spent()
+    table, worker = LaneTable(clock), _Worker()
     specs = [_spec(number) for number in range(_LANES)]
     for spec in specs:
         table.begin(spec, 0)
         table.note(LaneStarted(spec.key, 0))
     status = SimpleNamespace(lanes=table.states, uncopied=())
     services = cast(Services, SimpleNamespace(status=status, clock=clock))
-    noted = said = scraped = 0.0
     heard_at: float | None = None
-    for number in range(_REPORTS + 12):
-        is_counted = number >= 12
+    for number in range(_REPORTS + _FIRST_REPORTS):
+        now_spent = spent if number >= _FIRST_REPORTS else uncounted
         clock.advance(_REPORT_SECONDS)
         count = _LANES if number == 0 else int(_LANES * busy)
         start = number // 24 * 100 if segments else 0
-        rates = [
-            _report(spec, number, start, waiting, with_position=with_position)
-            for at, spec in enumerate(specs[:count])
-            for waiting in [
-                0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
-            ]
+        waiting = [
+            0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
+            for at in range(count)
         ]
-        began = time.process_time()
-        table.measure(rates, heard_at)
-        noted += (time.process_time() - began) * is_counted
+        places: Sequence[LanePosition | None] = [None] * count
+        if with_position:
+            places = worker.positions(clock.monotonic(), number, start, waiting, now_spent)
+        rates = [_report(*one) for one in zip(specs[:count], waiting, places, strict=True)]
+        if with_position:
+            _tell([rate for rate in rates if rate.position is not None], now_spent)
+        with now_spent.on("noted"):
+            table.measure(rates, heard_at)
         heard_at = clock.monotonic()
         if number % _REPORTS_A_TURN == 0:
-            began = time.process_time()
-            topics_told(own_topics(services))
-            said += (time.process_time() - began) * is_counted
+            with now_spent.on("said"):
+                topics_told(own_topics(services))
         if number % _REPORTS_A_SCRAPE == 0:
-            began = time.process_time()
-            for metric in movement_metrics(tuple(table.states.values()), (), clock.monotonic()):
-                assert metric.name
-            scraped += (time.process_time() - began) * is_counted
-    return noted, said, scraped
+            with now_spent.on("scraped"):
+                for metric in movement_metrics(tuple(table.states.values()), (), clock.monotonic()):
+                    assert metric.name
+    return spent
 
 
-def _report(spec: LaneSpec, number: int, start: int, waiting: int, *, with_position: bool) -> LaneRate:
-    at, age_ms = number * 500, min(waiting * 8, 60_000)
-    place = LanePosition(at, at + waiting, at + waiting, start) if with_position else None
-    return LaneRate(spec.key, spec.source, 1e5, 100.0, waiting, age_ms, (1.0, 2.0, 3.0), place)
+class _Worker:
+    """What decides in worker processes which positions are said; all lanes of an instance are in one."""
+
+    def __init__(self) -> None:
+        self._watches = [PositionWatch() for _ in range(_LANES)]
+        self._at = -1.0
+
+    def positions(
+        self, at: float, number: int, start: int, waiting: Sequence[int], spent: _Spent
+    ) -> list[LanePosition | None]:
+        """Of the first lanes, as many as `waiting` has. The lag of each is what its report says."""
+        checkpoint, moments, found = number * 500, (at, self._at), list[LanePosition | None]()
+        lanes = [(*one, _age_ms(one[1])) for one in zip(self._watches, waiting, strict=False)]
+        with spent.on("watched"):
+            for watch, records, age_ms in lanes:
+                end = checkpoint + records
+                if watch.withholds(moments, checkpoint, end, end, start, age_ms, 500):
+                    found.append(None)
+                else:
+                    found.append(watch.said(LanePosition(checkpoint, end, end, start)))
+        self._at = at
+        return found
+
+
+def _tell(rates: Sequence[LaneRate], spent: _Spent) -> None:
+    """From a worker process to its instance, as bytes: what positions add to that."""
+    if not rates:
+        return
+    told = _seconds(lambda: list(MessageReader().feed(encode_message(LaneRates(tuple(rates))))))
+    bare = LaneRates(tuple(replace(rate, position=None) for rate in rates))
+    spent["told"] += told - _seconds(lambda: list(MessageReader().feed(encode_message(bare))))
+
+
+def _report(spec: LaneSpec, waiting: int, place: LanePosition | None) -> LaneRate:
+    return LaneRate(spec.key, spec.source, 1e5, 100.0, waiting, _age_ms(waiting), (1.0, 2.0, 3.0), place)
+
+
+def _age_ms(waiting: int) -> int:
+    return min(waiting * 8, 60_000)
 
 
 def _spec(number: int) -> LaneSpec:
@@ -385,8 +424,9 @@ def main() -> None:
     gc.collect()
     partitions = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH
     print(f"{DATASTREAMS:,} datastreams, {partitions:,} partitions; percent of one core, all together")
-    heading = ("reports", "said", "scrapes", "together")
-    print(f"  {'states of partitions, by instances':36}" + "".join(f"{one:>12}" for one in heading))
+    print(f"  data plane: {data_plane()}")
+    heading = ("watched", "told", "reports", "said", "scrapes", "together")
+    print(f"  {'states of partitions':32}" + "".join(f"{one:>10}" for one in heading))
     busy = _instances("every lane busy, all in time", 1.0, 0.0, segments=False)
     tenth = _instances("a tenth busy, all in time", 0.1, 0.0, segments=False)
     _instances("every lane busy, sources delete", 1.0, 0.0, segments=True)

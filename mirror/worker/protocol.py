@@ -118,7 +118,8 @@ NO_CORE_USE: Final = CoreUse()
 @dataclass(frozen=True, slots=True)
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
-    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `core`: what its whole worker process had."""
+    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
+    gone, or is as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
 
     key: LaneKey
     source: ClusterRef
@@ -190,11 +191,12 @@ class ThrottledTime(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LaneRates:
     """From a worker, every metrics interval: the lanes with something to say, their tasks, and the clusters
-    that have throttled it."""
+    that have throttled it. `at`: when that was so, by the machine's monotonic clock (seconds); None: now."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
     throttled: tuple[ThrottledTime, ...] = ()
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
