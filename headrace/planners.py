@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from headrace.plug_ins.entry_points import OWN_PROVIDERS, load_provider, placement_strategy
 from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
+from headrace.plug_ins.plan_answers import CheckedStrategy
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.placement import SimplePlanner
@@ -61,7 +62,7 @@ def choose_planner(settings: HeadraceSettings) -> Planner:
                 return SimplePlanner()
             return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
         case name:
-            return placement_strategy(name, _plain(leader.placement_strategy_options))
+            return CheckedStrategy(name, placement_strategy(name, _plain(leader.placement_strategy_options)))
 
 
 def choose_provider(
@@ -81,7 +82,7 @@ def choose_provider(
             return CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings)
         case name:
             made = load_provider(name, _plain(leader.load_provider_options))
-            return CheckedLoads(name, made), freshness_of(made)
+            return CheckedLoads(name, made), freshness_of(name, made)
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:

@@ -32,7 +32,7 @@ _log = structlog.get_logger(__name__)
 class Finding:
     """What a turn found of one datastream, and what was done about it. `cluster`: its source. `diagnosis`:
     why it is late, while an incident is open; None where there is none, or the evidence cannot be read.
-    `worth`: what was predicted of a rebalance that was asked for in the turn."""
+    `worth`: what was predicted of a rebalance that was asked for in the turn. `subject`: as it was judged."""
 
     verdict: Verdict
     incident: Incident
@@ -40,6 +40,7 @@ class Finding:
     cluster: str = ""
     diagnosis: Diagnosis | None = None
     worth: Worth | None = None
+    subject: Subject | None = None
 
 
 class Listener(Protocol):
@@ -187,7 +188,7 @@ class MonitorCycle:
         if found is not None and cause.is_news and not found.placement_can_help:
             actions.append(found.sentence)
         action = "; ".join(filter(None, actions))
-        return Finding(verdict, incident, action, subject.source.cluster, found, worth)
+        return Finding(verdict, incident, action, subject.source.cluster, found, worth, subject)
 
     def _cause(self, name: DatastreamName, subject: Subject, verdict: Verdict, incident: Incident) -> Answer:
         if verdict.standing is not Standing.BREACHED or not incident.is_open:

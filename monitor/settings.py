@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
-from mirror.errors import InvalidRequest
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.sizing.freeze import read_freeze
-from mirror.options import Seconds, Settings
+from mirror.options import Seconds, Settings, read_by
 from monitor.alerts.settings import AlertSettings
 from monitor.burn.rates import read_rule
 
@@ -54,10 +54,12 @@ class MonitorSettings(Settings):
     """Rebalances that are asked for in any 24 hours, of all datastreams."""
     most_a_day_of_each: int = Field(default=8, ge=0, le=1_000)
     """Rebalances of one datastream in any 24 hours."""
-    freeze_windows: list[str] = Field(default=[], max_length=50)
+    freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
     """Times in which no rebalance is asked for: `Fri 18:00 to Mon 06:00 Europe/Berlin`, `22:00 to 06:00`,
     `2026-12-20 18:00 to 2027-01-03 06:00`. Without a time zone they are UTC."""
-    burn_rates: list[str] = Field(default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"])
+    burn_rates: list[Annotated[str, read_by(read_rule)]] = Field(
+        default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"]
+    )
     """How fast the error budget of an objective may not be used up: a multiple of the rate that would use it
     up in exactly its period, over a long window and a short one, or over one."""
     minimum_records: int = Field(default=100, ge=1)
@@ -73,26 +75,6 @@ class MonitorSettings(Settings):
     incident_rows_topic: str = "headrace-incident-rows"
     """Topic of the same incidents as rows for Pinot's table `incidents`; empty: there are none."""
     alerts: AlertSettings = AlertSettings()
-
-    @field_validator("burn_rates")
-    @classmethod
-    def _rules(cls, value: list[str]) -> list[str]:
-        for text in value:
-            try:
-                read_rule(text)
-            except InvalidRequest as error:
-                raise ValueError(str(error)) from error
-        return value
-
-    @field_validator("freeze_windows")
-    @classmethod
-    def _freezes(cls, value: list[str]) -> list[str]:
-        for text in value:
-            try:
-                read_freeze(text)
-            except InvalidRequest as error:
-                raise ValueError(str(error)) from error
-        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> MonitorSettings:

@@ -224,8 +224,15 @@ def _incident(row: IncidentRow) -> IncidentRow:
         return None if value == UNKNOWN else value
 
     closed_ms = None if row.closed_ms == UNKNOWN else row.closed_ms
-    worst_ms, spent = known(row.worst_ms), known(row.budget_spent)
-    return replace(row, closed_ms=closed_ms, worst_ms=worst_ms, budget_spent=spent)
+    delivered = None if row.records_delivered == UNKNOWN else row.records_delivered
+    return replace(
+        row,
+        closed_ms=closed_ms,
+        worst_ms=known(row.worst_ms),
+        budget_spent=known(row.budget_spent),
+        records_delivered=delivered,
+        records_late=known(row.records_late),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,9 @@ class PartitionMetricHourly:
 class IncidentRow:
     """An incident as of `changed_ms`. Of a number that is not known -1 stands; `closed_ms` is that while it
     lasts. `matters` has names of alerts, with commas between them; `evidence` and `timeline` are JSON.
-    `budget_spent`: the largest share of an error budget that it cost. `is_late`: 1 or 0."""
+    `budget_spent`: the largest share of an error budget that it cost. `is_late`: 1 or 0.
+    `records_delivered`: from its beginning to its end, and of them `records_late`, of the objective that most
+    of them missed."""
 
     changed_ms: int
     id: str
@@ -101,6 +103,8 @@ class IncidentRow:
     unknown_seconds: float
     budget_spent: float | None
     timeline: str
+    records_delivered: int | None
+    records_late: float | None
 
 
 class Statistic(StrEnum):
@@ -196,6 +200,7 @@ INCIDENTS: Final = Table(
     key=("id",),
     inverted=("datastream",),
     long=frozenset({"evidence", "timeline"}),
+    version=2,
 )
 
 TABLES: Final = (

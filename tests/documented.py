@@ -56,7 +56,8 @@ class Documented(NamedTuple):
     @property
     def needs_service(self) -> bool:
         """Whether there has to be a service with clusters."""
-        return not self.only_parsed_because and not self.words.startswith(WITHOUT_SERVERS)
+        asks_a_service = not self.words.startswith(WITHOUT_SERVERS) or "--capacity-of" in self.words
+        return asks_a_service and not self.only_parsed_because
 
 
 def blocks_of(text: str) -> Iterator[str]:

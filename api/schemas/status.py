@@ -122,6 +122,16 @@ class BudgetCostAnswer(_StatusModel):
     """The share of the budget that the incident has cost."""
 
 
+class DeliveryCostAnswer(_StatusModel):
+    """Of one objective: how late records arrived between the beginning and the end of an incident."""
+
+    objective: str
+    records: int
+    """That arrived."""
+    late: float
+    """Of them, those later than the objective; no whole number, as it is by interpolation in a histogram."""
+
+
 class GainAnswer(_StatusModel):
     """What the first rebalance of an incident was predicted to save, against what came. Seconds of breach
     from then on; null where that is not known."""
@@ -172,6 +182,9 @@ class IncidentAnswer(_StatusModel):
     """What it cost of the error budgets."""
     gain: GainAnswer | None
     """Null where no rebalance was asked for."""
+    deliveries: list[DeliveryCostAnswer] | None
+    """What it cost in records, of each objective: counted half a minute after its end; null is not known, or
+    not yet."""
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:

@@ -148,6 +148,19 @@ def _seconds_of(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.0f}"
 
 
+def _late_of(incident: Mapping[str, Any]) -> list[str]:
+    """Records of each objective; of one that is over, that they are not known. An instance of an older
+    version does not say it."""
+    if "deliveries" not in incident or incident["closed_ms"] is None:
+        return []
+    if incident["deliveries"] is None:
+        return ["an unknown number of late records"]
+    return [
+        f"{one['late']:.0f} of {one['records']} records later than {one['objective']}"
+        for one in incident["deliveries"]
+    ]
+
+
 def _cost_of(incident: Mapping[str, Any]) -> str:
     """What an incident cost; what is not known is said to be so. An instance of an older version does not
     say it."""
@@ -159,5 +172,6 @@ def _cost_of(incident: Mapping[str, Any]) -> str:
     for one in incident["costs"]:
         spent = "an unknown part" if one["spent"] is None else f"{one['spent']:.1%}"
         parts.append(f"{spent} of the budget {one['objective']}")
+    parts += _late_of(incident)
     cause = f"cause: {incident['cause']}; " if incident["cause"] else ""
     return f"{cause}cost: {', '.join(parts)}"

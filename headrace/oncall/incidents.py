@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.clusters.directory import ClusterDirectory
+from headrace.oncall.monitors import delivery_counts
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import TopicMissing
@@ -36,6 +37,7 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
         restored,
         lambda: told.records(alerts.firing),
         lambda: matters_of(alerts.firing),
+        delivery_counts(settings, clock),
     )
 
 

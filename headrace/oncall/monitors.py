@@ -3,6 +3,8 @@ instance does without the extra that brings it."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from api.fleet.lanes_now import LanesNow
 from api.fleet.movements import FleetMovements
 from api.services import Services
@@ -24,7 +26,9 @@ from monitor.cycle import MonitorCycle
 from monitor.fallback import FallbackMeasurements
 from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
+from monitor.objectives.past import Past
 from monitor.ports import Measurements, Service
+from monitor.records.delivered import DeliveryCounts
 from monitor.settings import MeasurementPlace, MonitorSettings
 
 
@@ -80,18 +84,37 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 
 def _budgets(settings: HeadraceSettings, clock: Clock) -> Budgets | None:
     """None where Pinot is not asked: the metrics topic does not reach far enough back."""
+    monitor, stored = settings.monitor, _stored_past(settings, clock)
+    if stored is None:
+        return None
+    rules = [read_rule(text) for text in monitor.burn_rates]
+    return Budgets(stored.past, clock, rules, monitor.minimum_records, stored.days)
+
+
+def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
+    """What counts the records of incidents; None where Pinot is not asked, or its client not installed."""
+    stored = _stored_past(settings, clock) if _is_pinot_installed() else None
+    return None if stored is None else DeliveryCounts(stored.past, clock, stored.days)
+
+
+class _StoredPast(NamedTuple):
+    """`days`: for how long it is kept."""
+
+    past: Past
+    days: int
+
+
+def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None:
+    """None where Pinot is not asked."""
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
     from pinot.tables import MIRROR_METRICS
 
-    monitor = settings.monitor
-    if monitor.measurements is MeasurementPlace.TOPIC:
+    if settings.monitor.measurements is MeasurementPlace.TOPIC:
         return None
     once = settings.pinot.model_copy(update={"attempts": 1})  # verdicts wait for it
     past = PinotMeasurements(PinotClient(once), clock)
-    rules = [read_rule(text) for text in monitor.burn_rates]
-    kept = settings.pinot.days_kept(MIRROR_METRICS)
-    return Budgets(past, clock, rules, monitor.minimum_records, kept)
+    return _StoredPast(past, settings.pinot.days_kept(MIRROR_METRICS))
 
 
 def _measurements(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> Measurements:

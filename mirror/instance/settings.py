@@ -6,13 +6,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from mirror.errors import InvalidRequest
 from mirror.instance.loads.observations import NEWEST
 from mirror.model.load import MOST_TASKS, TaskCapacity
 from mirror.model.sizing.capacity import LARGEST_CAPACITY, CapacityTerms
 from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.sizing.freeze import read_freeze
-from mirror.options import Seconds, Settings
+from mirror.options import Seconds, Settings, read_by
 
 PLUG_IN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
 
@@ -62,7 +61,7 @@ class LeaderSettings(Settings):
     A datastream can say a number of its own."""
     unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
     """What one task is taken to bear of a datastream for as long as nothing is learned of it."""
-    task_capacity_messages_per_second: int | None = Field(default=None, gt=0)
+    task_capacity_messages_per_second: int | None = Field(default=None, gt=0, le=LARGEST_CAPACITY)
     """What one task bears; unset means that only bytes count."""
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
@@ -83,7 +82,7 @@ class LeaderSettings(Settings):
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
     """In which time what is late is to be copied, beside what arrives: the backlog divided by it counts as
     load. A datastream may choose another one (metadata `headrace-catch-up-seconds`)."""
-    freeze_windows: list[str] = Field(default=[], max_length=50)
+    freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
     """Times in which nothing moves that need not: no task is given up, and none changes instance to level
     them. Overloads are relieved, partitions get tasks and requests are carried out as ever. Written as
     `monitor.freeze_windows`."""
@@ -111,16 +110,6 @@ class LeaderSettings(Settings):
         terms = self.capacity_terms
         number = terms.bytes_per_second or terms.unlearned_bytes_per_second
         return TaskCapacity(number, terms.messages_per_second, terms.utilisation_percent)
-
-    @field_validator("freeze_windows")
-    @classmethod
-    def _freezes(cls, value: list[str]) -> list[str]:
-        for text in value:
-            try:
-                read_freeze(text)
-            except InvalidRequest as error:
-                raise ValueError(str(error)) from error
-        return value
 
     @model_validator(mode="after")
     def _remembers_enough(self) -> LeaderSettings:

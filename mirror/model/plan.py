@@ -6,12 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from mirror.errors import PlanRejected
-from mirror.model.identifiers import DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.bounds import shown
+from mirror.model.identifiers import (
+    DatastreamName,
+    Epoch,
+    GroupName,
+    InstanceName,
+    TaskName,
+    task_name,
+)
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
+
+_NAMES: Final = "tasks are named <group>-<number>, from 0 on"
 
 
 @dataclass(frozen=True)
@@ -220,7 +230,14 @@ class GroupPlan:
     cut_short: int = 0
 
     def check(self, request: PlanningRequest) -> None:
-        """Raises PlanRejected where a partition would have two tasks, or one that nobody asked for."""
+        """Raises PlanRejected where a partition would have two tasks, or one that nobody asked for, and where
+        a task has not the name of one of the group: it might be that of another group's."""
+        for task in self.tasks:
+            number = task.removeprefix(f"{request.group}-")
+            if not (
+                number.isascii() and number.isdecimal() and task_name(request.group, int(number)) == task
+            ):
+                raise PlanRejected(f"{shown(task)} cannot be a task of {request.group}", advice=_NAMES)
         given = [partition for partitions in self.tasks.values() for partition in partitions]
         if len(set(given)) != len(given):
             raise PlanRejected(f"a partition of {request.group} would have two tasks")

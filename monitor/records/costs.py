@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from mirror.model.datastreams.objectives.objective import Objective
 from monitor.burn.rates import Budget
 from monitor.records.record import BudgetCost, IncidentRecord
 
@@ -16,7 +17,7 @@ _FLUSH_MS: Final = 60_000
 
 def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
     """When it is detected."""
-    return tuple(BudgetCost(_name_of(one), one.left, one.left) for one in budgets)
+    return tuple(BudgetCost(objective_name(one.objective), one.left, one.left) for one in budgets)
 
 
 def with_costs(
@@ -26,7 +27,7 @@ def with_costs(
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
-    left = {_name_of(one): one.left for one in budgets}
+    left = {objective_name(one.objective): one.left for one in budgets}
     return replace(
         record,
         judged_ms=max(now_ms, record.judged_ms),
@@ -51,6 +52,6 @@ def _without_costs(record: IncidentRecord) -> IncidentRecord:
     return replace(record, judged_ms=0, bad_seconds=0.0, unknown_seconds=0.0, costs=(), evidence={})
 
 
-def _name_of(budget: Budget) -> str:
-    one = budget.objective
+def objective_name(one: Objective) -> str:
+    """By which an incident names what it cost."""
     return f"{one.target_percent:g} % within {one.milliseconds} ms over {one.period_days} d"

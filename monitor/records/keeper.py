@@ -7,7 +7,7 @@ judges on, and the newest state of each record waits; nothing is written before 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, Protocol
 
@@ -19,6 +19,7 @@ from mirror.ports import Clock
 from monitor.cycle import Finding
 from monitor.movement.summary import Movements
 from monitor.records.book import IncidentBook, Matters
+from monitor.records.delivered import DeliveryCounts
 from monitor.records.record import IncidentRecord, Stored
 
 _log = structlog.get_logger(__name__)
@@ -44,7 +45,8 @@ class RecordStore(Protocol):
 class IncidentKeeper:
     """`restored`: gets the incidents that go on and the notes of a former monitor, in the thread of the
     monitor's turns. After each turn it is asked for `notes`, all that is to be known to the next monitor
-    besides, and `matters`, what is the matter besides objectives."""
+    besides, and `matters`, what is the matter besides objectives. `counts`: of records that arrived during an
+    incident; None: they are not counted."""
 
     def __init__(
         self,
@@ -53,12 +55,14 @@ class IncidentKeeper:
         restored: Callable[[Stored], None],
         notes: Callable[[], Mapping[str, bytes]],
         matters: Callable[[], Matters],
+        counts: DeliveryCounts | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._restored = restored
         self._notes = notes
         self._matters = matters
+        self._counts = counts
         self._book = IncidentBook()
         self._changed = threading.Condition()
         self._found: Stored | None = None
@@ -106,6 +110,7 @@ class IncidentKeeper:
             replaced = restored.replaced
             changed |= {one.id: one for one in restored.records}
             self._restored(Stored(restored.records, found.notes))
+        self._count([*(found.records if found is not None else ()), *changed.values()], findings)
         with self._changed:
             self._is_restored = self._is_restored or found is not None
         self._wait(changed, replaced)
@@ -114,6 +119,12 @@ class IncidentKeeper:
         """No objective is met again, and none is newly missed; what else is the matter is known."""
         changed = self._book.nothing_judged(self._clock.now_ms(), self._matters())
         self._wait({one.id: one for one in changed})
+
+    def _count(self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, Finding]) -> None:
+        if self._counts is not None:
+            for one in records:
+                finding = findings.get(DatastreamName(one.datastream))
+                self._counts.add(one, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
         """What is to be written, a bounded part of it; the rest comes with its next change."""
@@ -155,19 +166,29 @@ class IncidentKeeper:
             if seconds:
                 self._changed.wait_for(lambda: self._is_stopping, seconds)
             else:
-                self._changed.wait_for(lambda: self._is_stopping or not self._has_loaded or self._is_due())
+                self._changed.wait_for(
+                    lambda: self._is_stopping or not self._has_loaded or self._is_due() or self._can_count()
+                )
             return not self._is_stopping or (not seconds and self._is_due())
 
     def _is_due(self) -> bool:
         return self._is_restored and not self._is_ousted and bool(self._waiting or self._new_notes())
 
+    def _can_count(self) -> bool:
+        is_keeper = self._is_restored and not self._is_ousted
+        return is_keeper and self._counts is not None and self._counts.is_due
+
     def _work(self) -> None:
-        """One call of the store: it reads until it has read once, and then writes."""
+        """One call of the store: it reads until it has read once, and then writes. What is written is counted
+        where nothing waits to be written."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:
                 self._found, self._has_loaded = found, True
                 self._stored_notes = dict(found.notes)
+            return
+        if not self._is_due():
+            self._count_one()
             return
         with self._changed:
             records, notes = dict(self._waiting), self._new_notes()
@@ -179,6 +200,12 @@ class IncidentKeeper:
             for one, record in records.items():
                 if self._waiting.get(one) is record:
                     del self._waiting[one]
+
+    def _count_one(self) -> None:
+        record = None if self._counts is None else self._counts.counted()
+        if record is not None and record.deliveries is not None:
+            with self._changed:
+                self._waiting.setdefault(record.id, record)
 
     def _tell(self, reason: str) -> None:
         """A line when it begins, when its reason changes and when it is over."""

@@ -54,6 +54,16 @@ class BudgetCost:
 
 
 @dataclass(frozen=True, slots=True)
+class DeliveryCost:
+    """Of one objective: `records` that arrived between the beginning and the end of an incident, and how many
+    of them were `late`; that is by interpolation in a histogram, and so no whole number."""
+
+    objective: str
+    records: int
+    late: float
+
+
+@dataclass(frozen=True, slots=True)
 class Gain:
     """What the first rebalance of an incident was predicted to save, against what came. In seconds of breach
     from `acted_ms` on; None where it is not known. `left`: for how long the breach would have lasted without
@@ -80,7 +90,8 @@ class IncidentRecord:
     missed now. `matters`: what else was the matter, by the names of alerts. `cause` and `evidence`: as it was
     diagnosed last. `bad_seconds`: of its time, those in which something was the matter; `unknown_seconds`:
     those of which nobody knows; both up to `judged_ms`. `costs`: what it cost of the error budgets. `gain`:
-    None where no rebalance was asked for.
+    None where no rebalance was asked for. `deliveries`: of each objective, counted after the end; None: not
+    known, or not yet.
     """
 
     id: str
@@ -100,6 +111,7 @@ class IncidentRecord:
     judged_ms: int = 0
     costs: tuple[BudgetCost, ...] = ()
     gain: Gain | None = None
+    deliveries: tuple[DeliveryCost, ...] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -165,9 +177,18 @@ def record_from_json(value: bytes) -> IncidentRecord:
                 for one in found.get("costs", ())
             ),
             _gain(found.get("gain")),
+            _deliveries(found.get("deliveries")),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise DamagedState(f"no incident: {value[:100]!r}") from error
+
+
+def _deliveries(found: Any) -> tuple[DeliveryCost, ...] | None:
+    if found is None:
+        return None
+    return tuple(
+        DeliveryCost(str(one["objective"]), int(one["records"]), float(one["late"])) for one in found
+    )
 
 
 def _gain(found: Any) -> Gain | None:

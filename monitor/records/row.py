@@ -13,6 +13,7 @@ def row_of_incident(record: IncidentRecord) -> IncidentRow:
     """As of its last change."""
     times = [record.judged_ms, record.opened_ms, *(one.time_ms for one in record.timeline[-1:])]
     spent = [one.spent for one in record.costs if one.spent is not None]
+    worst = max(record.deliveries or (), key=lambda one: one.late, default=None)
     return IncidentRow(
         changed_ms=max(times),
         id=record.id,
@@ -29,4 +30,6 @@ def row_of_incident(record: IncidentRecord) -> IncidentRow:
         unknown_seconds=record.unknown_seconds,
         budget_spent=max(spent, default=None),
         timeline=json.dumps([asdict(one) for one in record.timeline]),
+        records_delivered=None if worst is None else worst.records,
+        records_late=None if worst is None else worst.late,
     )

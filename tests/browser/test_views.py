@@ -409,3 +409,15 @@ def test_lateness_is_a_sentence_too(page: Page) -> None:
     assert said == "p99 between 80 ms and 2.6 s over 30 records; in the newest step with records 2.6 s."
     nothing = {"p99_ms": [None], "records": [0]}
     assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."
+
+
+def test_a_history_begins_with_what_was_measured_first(page: Page) -> None:
+    history = {"name": "shop", "times_ms": [1, 2, 3, 4], "records": [None, 0, None, 5], "step_ms": 1}
+    assert call(page, "views/datastream", "measuredOf", history) == {
+        **history,
+        **{"times_ms": [2, 3, 4], "records": [0, None, 5]},
+    }
+    late = history | {"records": [None, None, None, 5]}
+    assert call(page, "views/datastream", "measuredOf", late)["times_ms"] == [3, 4]
+    nothing = history | {"records": [None] * 4}
+    assert call(page, "views/datastream", "measuredOf", nothing) == nothing

@@ -43,6 +43,9 @@ BROOKLINS: Final = {
     for method in route.methods or ()
 }
 
+OF_PINOT: Final = {("GET", f"/v1/datastreams/{{name}}/{what}/history") for what in ("latency", "loads")}
+"""What is refused here, since no Pinot keeps a history."""
+
 
 class Asked:
     """A client that notes which operations of an interface were answered as they should be."""
@@ -156,7 +159,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _look_at_the_instance(asked, world)
         _translate(asked, world, kafka_pair)
         _through_the_states(asked, world)
-        assert asked.unanswered() == set()
+        assert asked.unanswered() == OF_PINOT
 
 
 def _create_and_read(asked: Asked, world: World) -> None:
@@ -321,6 +324,10 @@ def _look_at_the_loads(asked: Asked, leader: str) -> None:
     assert found["unknown"] == sum(one["bytes_per_second"] is None for one in rows)
     assert found["known"] + found["unknown"] == PARTITIONS
     asked.ask("GET", "/v1/datastreams/no-such/loads", 404)
+    for what in ("loads", "latency"):  # Pinot keeps them, and there is none
+        refused = asked.ask("GET", f"/v1/datastreams/rest/{what}/history", 503)
+        assert "Pinot is not configured" in refused.json()["detail"]
+        asked.ask("GET", f"/v1/datastreams/no-such/{what}/history", 404)
     everything = asked.ask("GET", "/v1/loads").json()
     assert (everything["leader"], everything["no_answer"]) == (leader, "")
     (cluster,) = everything["clusters"]

@@ -13,6 +13,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.instance.capacity.cost_book import GroupCosts
 from mirror.model import bounds
+from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
 from mirror.ports import NodeStore
@@ -25,6 +26,8 @@ _MOST_OBSERVATIONS: Final = 10**9
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
+_ROUNDING: Final = 1.001
+"""By how much more than its bound a sum may be that is kept in some digits."""
 
 
 class CostStore:
@@ -65,10 +68,12 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove what instances said of which nothing is younger than a day."""
-        oldest = now_ms // HOUR_MS - KEPT_HOURS
+        """Remove what instances said of which nothing is younger than a day, or all is of the future: a clock
+        was wrong."""
+        now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
-            if all(hour <= oldest for hours in costs.values() for hour in hours):
+            hours = {hour for of_group in costs.values() for hour in of_group}
+            if not any(now - KEPT_HOURS < hour <= now + 1 for hour in hours):
                 path = f"{znodes.COSTS}/{node}"
                 self._nodes.delete_tree(path)
                 self._folder.changed(path)
@@ -106,7 +111,8 @@ def _hours(value: object) -> dict[int, CostSums]:
 
 
 def _sums(row: Any) -> CostSums:
-    """Raises InvalidRequest."""
+    """Raises InvalidRequest, also where no intervals have these sums: what is computed of them would not be
+    finite. Sums of products of what is positive are at most the products of the sums."""
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
     if len(numbers) < len(names):
@@ -117,4 +123,13 @@ def _sums(row: Any) -> CostSums:
         name: bounds.number(name, number, 0, _LARGEST.get(name, 1e30))
         for name, number in zip(names[1:], rest, strict=True)
     }
-    return CostSums(observations, **values)
+    found = CostSums(observations, **values)
+    for what, value, most in (
+        ("bytes and records", found.bytes + found.records, LARGEST_RATE * found.cpu_seconds),
+        ("the fastest interval", found.fastest, LARGEST_RATE),
+        ("squares of CPU seconds", found.cpu_squared, found.cpu_seconds**2),
+        ("squares of bytes", found.bytes_squared, found.bytes**2),
+        ("products", found.cpu_bytes, found.cpu_seconds * found.bytes),
+    ):
+        bounds.number(what, value, 0, most * _ROUNDING)
+    return found

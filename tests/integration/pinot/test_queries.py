@@ -10,7 +10,7 @@ import pytest
 from mirror.model.metrics import ChangeKind, PlacementEvent, latency_bucket
 from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
-from monitor.records.record import BudgetCost, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, DeliveryCost, IncidentRecord, Phase
 from pinot.partitions.loads import freshness, partition_rates, partition_rates_pages, top_movers, topic_rates
 from pinot.partitions.offending_partitions import Advice, offending_partitions
 from pinot.partitions.pages import Grain
@@ -287,6 +287,8 @@ def test_an_incident_is_there_once_in_its_newest_state(metrics_world: MetricsWor
     topic.write([late], {"alerts/x": b"{}"})
     cost = BudgetCost("99 % within 1 ms over 30 d", 0.75, 0.5)
     known = replace(late, judged_ms=HOUR + 60_000, bad_seconds=60.0, cause="source-bound", costs=(cost,))
+    counts = (DeliveryCost("p99 within 1 ms", 40, 2.5), DeliveryCost("p99 within 9 ms", 40, 0.5))
+    known = replace(known, deliveries=counts)
     over = replace(
         known.noted(HOUR + 60_000, Phase.CLOSED, "well"), closed_ms=HOUR + 60_000, evidence={"a": 1.5}
     )
@@ -298,6 +300,8 @@ def test_an_incident_is_there_once_in_its_newest_state(metrics_world: MetricsWor
     wait_until(lambda: [one.cause for one in found()] == ["", "source-bound"], "both, the newest first")
     lasts, ended = found()
     assert (lasts.closed_ms, lasts.budget_spent, lasts.worst_ms) == (None, None, None)
+    assert (lasts.records_delivered, lasts.records_late) == (None, None)
+    assert (ended.records_delivered, ended.records_late) == (40, 2.5)
     assert (ended.closed_ms, ended.budget_spent, ended.bad_seconds) == (HOUR + 60_000, 0.25, 60.0)
     assert json.loads(ended.evidence) == {"a": 1.5}
     assert len(ended.timeline) > 512, "Pinot cuts no text"

@@ -19,6 +19,8 @@ from monitor.latency import Standing, Verdict
 from monitor.records.book import IncidentBook, resumed
 from monitor.records.record import (
     BudgetCost,
+    DeliveryCost,
+    Gain,
     IncidentRecord,
     Phase,
     TimelineEntry,
@@ -57,6 +59,8 @@ records = st.builds(
     st.lists(st.builds(BudgetCost, st.text(), st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))).map(
         tuple
     ),
+    st.none() | st.builds(Gain, st.integers(0), *[st.none() | st.floats(0, 1e9)] * 3),
+    st.none() | st.lists(st.builds(DeliveryCost, st.text(), st.integers(0), st.floats(0, 1e9))).map(tuple),
 )
 
 

@@ -129,7 +129,7 @@ def test_a_list_of_a_thousand_costs_one_answer_of_zookeepers_each(site: Site) ->
     before = site.session.turns
     assert len(site.client.get("/v1/datastreams").json()) == 1_001
     assert len(site.client.get("/datastream").json()["elements"]) == 1_001
-    assert site.session.turns - before == 3, "names twice, and the names of problems"
+    assert site.session.turns - before == 4, "names twice, and those of problems and assessments"
     assert site.stored("orders") == one
 
 

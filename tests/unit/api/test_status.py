@@ -15,7 +15,7 @@ from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, Drops
 from mirror.worker.protocol import LaneRate, TaskSums
-from monitor.records.record import BudgetCost, Gain, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, DeliveryCost, Gain, IncidentRecord, Phase
 from tests.builders import SOURCE, a_key
 from tests.fakes.node_store import Operation
 from tests.fakes.site import Site
@@ -307,6 +307,7 @@ def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) 
     late = replace(late, matters=("HeadraceSourceAway",), bad_seconds=20.0, costs=(cost,))
     late = replace(late, gain=Gain(5, 60.0, 30.0, 20.0))
     over = replace(IncidentRecord("clicks-1", "clicks", "source", 1, worst_ms=9.5), closed_ms=7)
+    over = replace(over, deliveries=(DeliveryCost("p99 within 5 ms", 40, 2.5),))
     site.incidents = [late, over]
 
     def found(**only: Any) -> list[str]:
@@ -336,4 +337,7 @@ def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) 
         "judged_ms": 0,
         "costs": [{"objective": "99 % within 1 ms over 30 d", "before": 0.5, "now": 0.25, "spent": 0.25}],
         "gain": {"acted_ms": 5, "left": 60.0, "predicted": 30.0, "lasted": 20.0, "saved": 40.0},
+        "deliveries": None,
     }
+    counted = [{"objective": "p99 within 5 ms", "records": 40, "late": 2.5}]
+    assert client.get("/v1/incidents").json()[1]["deliveries"] == counted

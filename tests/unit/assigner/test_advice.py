@@ -94,6 +94,15 @@ def test_the_number_falls_late_and_to_the_most_of_that_time() -> None:
     assert numbers == [10, 10, 10, 10, 10, 10, 10, 5, 5]
 
 
+def test_a_leader_whose_clock_was_ahead_does_not_hold_the_number_up() -> None:
+    year = 365 * 24 * HOUR_MS
+    before = advise([need(9)], FLEET, TERMS, None, MONDAY + year)
+    before = advise([need(4)], FLEET, TERMS, before, MONDAY + year)
+    for hour in range(8):
+        before = advise([need(4)], FLEET, TERMS, before, MONDAY + hour * HOUR_MS)
+        assert before.required_tasks == (9 if hour < 6 else 4)
+
+
 def test_a_dip_is_forgotten_when_the_need_is_back() -> None:
     said: Advice | None = None
     for hour, now in enumerate([10, 4, 4, 4, 4, 10, 4, 4, 4]):

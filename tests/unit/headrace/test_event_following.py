@@ -15,7 +15,7 @@ from mirror.control.event_positions import EventPosition, following
 from mirror.coordination.stores.events import command_event
 from mirror.errors import HeadraceError
 from mirror.model.identifiers import DatastreamName
-from monitor.records.record import BudgetCost, Gain, IncidentRecord, Phase
+from monitor.records.record import BudgetCost, DeliveryCost, Gain, IncidentRecord, Phase
 from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve, Shown
 
@@ -210,7 +210,9 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
     late = replace(late, cause="source-bound", bad_seconds=20.0, unknown_seconds=5.0, costs=costs)
     late = replace(late, gain=Gain(4_000, 60.0, None, 20.0))
     over = replace(IncidentRecord("clicks-1", "clicks", "east", 1_000), closed_ms=7_000)
-    site.incidents = [late, over]
+    lost = replace(over, id="clicks-0", opened_ms=0)
+    over = replace(over, deliveries=(DeliveryCost("p99 within 5 ms", 40, 2.0),))
+    site.incidents = [late, over, lost]
     shown = headrace("incidents")
     assert shown.code == 0, shown.err
     assert shown.out.splitlines() == [
@@ -220,7 +222,9 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
         "  rebalance, in seconds of breach: unknown predicted, 40 saved; it lasted for 20 more",
         "  1970-01-01T00:00:02Z detected: p99 is [9] s",
         "clicks from east: since 1970-01-01T00:00:01Z, until 1970-01-01T00:00:07Z",
-        "  cost: 0 s bad",
+        "  cost: 0 s bad, 2 of 40 records later than p99 within 5 ms",
+        "clicks from east: since 1970-01-01T00:00:00Z, until 1970-01-01T00:00:07Z",
+        "  cost: 0 s bad, an unknown number of late records",
     ]
     assert "clicks" not in headrace("incidents", "--open").out
     assert "orders" not in headrace("incidents", "--closed").out

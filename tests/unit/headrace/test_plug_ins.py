@@ -7,20 +7,23 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Any, Final
 
 import pytest
 
 from headrace.planners import check_plug_ins, choose_planner, choose_planning
-from headrace.plug_ins.load_answers import CheckedLoads
+from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.plug_ins.load_provider_contract import LoadProviderContract
 from headrace.plug_ins.placement_strategy_contract import PlacementStrategyContract
+from headrace.plug_ins.plan_answers import CheckedStrategy
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
-from mirror.errors import ConfigError, LoadUnavailable
-from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadReport, PartitionLoad
+from mirror.errors import ConfigError, CorruptData, LoadUnavailable, PlanRejected
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.load import Freshness, LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, Planner
 from tests.builders import SOURCE
@@ -31,6 +34,8 @@ from tests.unit.headrace.conftest import Write
 
 EXAMPLE: Final = Path(__file__).parents[2] / "data" / "plug-in"
 T0: Final = TopicPartition("t", 0)
+T1: Final = TopicPartition("t", 1)
+ASKED: Final = PlanningRequest(GroupName("g"), (T0, T1), {}, TaskCapacity(100), TaskLimits(), {})
 STEADY: Final = """
 [mirror.leader]
 load_provider = "steady"
@@ -94,7 +99,8 @@ def test_the_leader_plans_with_the_plug_ins_that_are_chosen(write: Write) -> Non
     planning = choose_planning(settings, MeasuredLoads(FakeZooKeeper().session()), AtOnce())
     report = planning.provider.loads(SOURCE, [T0])
     assert (report.provider, report.loads[T0].bytes_per_second) == ("steady", 70)
-    assert type(planning.planner).__name__ == "OneEach"
+    assert isinstance(planning.planner, CheckedStrategy)
+    assert planning.planner.plan(ASKED).reasons == ("a task for each",)
     assert planning.freshness is not None
     check_plug_ins(settings)
 
@@ -171,11 +177,57 @@ class Answers:
         (LoadReport({T0: PartitionLoad(1, 1e300)}, "x"), "1e.300 messages per second"),
         (LoadReport({T0: PartitionLoad(True)}, "x"), "bytes per second are bool"),
         (LoadReport({T0: PartitionLoad(1, measured_at_ms=-5)}, "x"), "measured at -5"),
+        (LoadReport({T0: PartitionLoad(10**400)}, "x"), "a value of type int bytes per second"),
+        (LoadReport({T0: PartitionLoad(1, level="exact")}, "x"), "level 'exact' and source"),  # type: ignore[arg-type]
+        (LoadReport({T0: PartitionLoad(1, level=[])}, "x"), "level a value of type list"),  # type: ignore[arg-type]
+        (LoadReport(None, "x"), "has loads in NoneType"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", notes=None), "has notes in NoneType"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", notes="late"), "has notes in str"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", at_least=None), "lower bounds that are no partitions"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", at_least=[[]]), "lower bounds that are no partitions"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", "now"), "measured at 'now'"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", math.nan), "measured at nan"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", 10**18), "measured at a value of type int"),
     ],
 )
 def test_an_answer_that_cannot_be_is_none(answer: object, said: str) -> None:
     with pytest.raises(LoadUnavailable, match=f"the load provider mine .*{said}"):
         CheckedLoads("mine", Answers(answer)).loads(SOURCE, [T0])
+
+
+class Ages(Answers):
+    def freshness(self, cluster: ClusterRef) -> Freshness:
+        return self.answer  # type: ignore[return-value] # hostile on purpose
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "answers with NoneType, not Freshness"),
+        (5, "answers with int"),
+        (Freshness("now", 5), "measured at 'now'"),  # type: ignore[arg-type]
+        (Freshness(math.nan, 5), "measured at nan"),  # type: ignore[arg-type]
+        (Freshness(True, 5), "measured at True"),
+        (Freshness(10**18, 5), "measured at a value of type int"),
+        (Freshness(5, None), "stale after None, not a number"),  # type: ignore[arg-type]
+        (Freshness(5, math.nan), "stale after nan milliseconds"),  # type: ignore[arg-type]
+        (Freshness(5, -1), "stale after -1 milliseconds"),
+        (Freshness(5, 5, behind="some"), "None partitions with 'some' behind"),  # type: ignore[arg-type]
+        (Freshness(5, 5, measured=-3), "-3 partitions with 0 behind"),
+    ],
+)
+def test_an_age_that_cannot_be_is_an_outage_that_is_said(answer: object, said: str) -> None:
+    ask = freshness_of("mine", Ages(answer))
+    assert ask is not None
+    with pytest.raises(CorruptData, match=f"the load provider mine .*{said}"):
+        ask(SOURCE)
+
+
+def test_an_age_that_can_be_is_believed() -> None:
+    ask = freshness_of("mine", Ages(Freshness(5, 60_000, 7, 1)))
+    assert ask is not None
+    assert ask(SOURCE) == Freshness(5, 60_000, 7, 1)
+    assert freshness_of("mine", Answers(None)) is None
 
 
 def test_what_nobody_asked_for_is_left_out_and_notes_are_bounded() -> None:
@@ -184,3 +236,60 @@ def test_what_nobody_asked_for_is_left_out_and_notes_are_bounded() -> None:
     found = CheckedLoads("mine", Answers(given)).loads(SOURCE, [T0])
     assert (found.loads, found.at_least, found.provider) == ({}, frozenset(), "mine")
     assert (len(found.notes), len(found.notes[0])) == (20, 1_000)
+
+
+class Plans:
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        return self.answer  # type: ignore[return-value] # hostile on purpose
+
+
+def a_plan(tasks: Any, loads: Any = MappingProxyType({}), required: Any = 1, **more: Any) -> GroupPlan:
+    return GroupPlan(tasks, loads, required, **more)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (None, "answers with NoneType, not GroupPlan"),
+        (a_plan(None), "tasks that are not by name"),
+        (a_plan({7: frozenset({T0})}), "tasks that are not by name"),
+        (a_plan({"g-0": None}), "gives 'g-0' something else than partitions"),
+        (a_plan({"g-0": {"t-0"}}), "gives 'g-0' something else than partitions"),
+        (a_plan({"g-0": {T0}}, None), "loads that are not finite rates"),
+        (a_plan({"g-0": {T0}}, {"g-0": math.nan}), "loads that are not finite rates"),
+        (a_plan({"g-0": {T0}}, {"g-0": math.inf}), "loads that are not finite rates"),
+        (a_plan({"g-0": {T0}}, {"g-0": 10**400}), "loads that are not finite rates"),
+        (a_plan({"g-0": {T0}}, {"g-0": -1}), "loads that are not finite rates"),
+        (a_plan({"g-0": {T0}}, {}, None), "says required_tasks is None"),
+        (a_plan({"g-0": {T0}}, {}, -5), "says required_tasks is -5"),
+        (a_plan({"g-0": {T0}}, {}, 1.5), "says required_tasks is 1.5"),
+        (a_plan({"g-0": {T0}}, cut_short=True), "says cut_short is True"),
+        (a_plan({"g-0": {T0}}, moved_bytes_per_second=math.nan), "says moved_bytes_per_second is nan"),
+        (a_plan({"g-0": {T0}}, reasons="one"), "says reasons is 'one'"),
+        (a_plan({"g-0": {T0}}, reasons=None), "says reasons is None"),
+        (a_plan({"g-0": {T0}}, offending=("t-0",)), "says offending is a value"),
+        (a_plan({"g-0": {T0}}, overloaded=(1,)), "says overloaded is a value"),
+        (a_plan({"g-0": {T0}}, stage=None), "says stage is None"),
+        (a_plan({"g-0": {T0}}, move_reasons={T0: None}), "causes of moves that are not texts"),
+    ],
+)
+def test_a_plan_that_cannot_be_is_none(answer: object, said: str) -> None:
+    with pytest.raises(PlanRejected, match=f"the placement strategy mine .*{said}"):
+        CheckedStrategy("mine", Plans(answer)).plan(ASKED)
+
+
+@pytest.mark.parametrize("task", ["h-0", "g", "g-", "g-00", "g--1", "g-٣", "g-0/x", ""])
+def test_a_task_has_a_name_of_its_group(task: str) -> None:
+    with pytest.raises(PlanRejected, match="cannot be a task of g"):
+        CheckedStrategy("mine", Plans(a_plan({task: {T0}}))).plan(ASKED)
+
+
+def test_partitions_that_a_plan_does_not_name_have_no_task() -> None:
+    answer = a_plan({"g-0": [T0]}, reasons=("\ud800" * 5_000,))
+    found = CheckedStrategy("mine", Plans(answer)).plan(ASKED)
+    assert found.tasks == {"g-0": frozenset({T0})}
+    assert found.unplaced == (T1,)
+    assert len(found.reasons[0].encode()) <= 1_003

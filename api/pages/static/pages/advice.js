@@ -27,7 +27,7 @@ function Whole({ advice }) {
       <ul>${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
     <${Card} id="saving" title="What it would save" note="the past is not counted">
       <p>${savings || "Nothing is forecast, so that this is not known."}</p>
-      <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics
+      <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics${" "}
         <code>headrace_required_tasks</code> and <code>headrace_required_instances</code>.</p><//>`;
 }
 

@@ -23,6 +23,13 @@ export function factsOf(one, usable) {
 export const statesOf = (one) =>
   Object.entries(one.states).sort((a, b) => b[1] - a[1]).map(([state, number]) => ({ word: wordOf(state), number }));
 
+/** A history without the steps before the first one in which something was measured. */
+export function measuredOf(history) {
+  const first = history.records.findIndex(isKnown);
+  const from = first < 0 ? 0 : Math.max(0, Math.min(first, history.records.length - 2));
+  return Object.fromEntries(Object.entries(history).map(([name, value]) => [name, Array.isArray(value) ? value.slice(from) : value]));
+}
+
 /** How late records were, in a sentence. `history`: of /latency/history. */
 export function lateText(history) {
   const known = history.p99_ms.filter(isKnown);
@@ -92,7 +99,8 @@ export const incidentsOf = (incidents) =>
     cause: one.cause || (one.matters.length ? one.matters.join(", ") : "no cause was found"),
     worst: isKnown(one.worst_ms) ? `worst ${duration(one.worst_ms)}` : "",
     lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),
-    spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`),
+    spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`)
+      .concat((one.deliveries ?? []).map((cost) => `${count(Math.round(cost.late))} of ${count(cost.records)} records later than ${cost.objective}`)),
     evidence: Object.entries(one.evidence).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "number" ? count(value) : value}`),
     timeline: one.timeline.map((entry, at) => ({ key: at, ms: entry.time_ms, phase: entry.phase, text: entry.text })),
     leftOut: one.left_out,

@@ -13,7 +13,7 @@ from mirror.coordination.planning import World, decide, groups_of, groups_to_pla
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import PlanRejected
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, Plan, PlanningRequest
 from mirror.model.topics import TopicPartition
@@ -178,6 +178,21 @@ def test_a_partition_that_nobody_asked_for_is_refused() -> None:
     decision = decide(a_world(), Inventing(), CAPACITY, 1)
     (problem,) = decision.problems.values()
     assert str(problem) == "made-up-7 would have a task of orders, which does not copy it"
+
+
+class Misnaming:
+    """A planner whose tasks have one name, whichever group they are of."""
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        return GroupPlan({TaskName("orders-0"): frozenset(request.partitions)}, {}, 1)
+
+
+def test_no_group_takes_a_task_of_another_by_its_name() -> None:
+    datastreams = (a_datastream(topics="t"), a_datastream("users", "other"))
+    decision = decide(a_world(datastreams=datastreams), Misnaming(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert {group: len(held) for group, held in decision.plan.planned.items()} == {"orders": 2}
+    assert str(decision.problems[GroupName("users")]).startswith("'orders-0' cannot be a task of users")
 
 
 def test_a_group_that_cannot_be_planned_still_moves_off_an_instance_that_left() -> None:

@@ -99,9 +99,9 @@ def test_until_something_is_learned_the_number_of_the_settings_counts() -> None:
     assert found.capacity.usable_bytes_per_second == 10 * 2**20 * 70 // 100
 
 
-def test_what_is_learned_counts_in_two_digits() -> None:
+def test_what_is_learned_counts_in_three_digits() -> None:
     found = capacity_in_use(TERMS, known(83.4 * MB), capacity_in_use(TERMS, None, None))
-    assert (found.origin, found.bytes_per_second) == (CapacityOrigin.LEARNED, 83 * MB)
+    assert (found.origin, found.bytes_per_second) == (CapacityOrigin.LEARNED, 83_400_000)
     assert (found.low, found.high, found.observations) == (75_060_000, 91_740_000, 60)
 
 
@@ -133,4 +133,4 @@ def test_no_more_is_taken_than_four_times_what_was_seen() -> None:
     assert used.bytes_per_second == 320 * MB
     assert "four times" in used.why
     slow = learned({7: an_hour(800 * MB, busy=0.001)}, 7)
-    assert capacity_in_use(TERMS, slow, None).bytes_per_second == 10_000_000
+    assert capacity_in_use(TERMS, slow, None).bytes_per_second == 10_500_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mirror.errors import Fenced, Unreachable
@@ -21,15 +22,25 @@ from monitor.alerts.deliveries.outbox import Outbox, Schedule
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.told import ToldAlerts, matters_of, told_alerts
+from monitor.burn.pieces import Piece
 from monitor.causes.evidence import Evidence, LaneEvidence
 from monitor.cycle import Ended, Finding, MonitorCycle, MonitorLoop
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Subject
 from monitor.movement.summary import NOTHING_KNOWN, Movements
+from monitor.objectives.past import TopicSums
 from monitor.ports import Hold, Preview
 from monitor.records.book import resumed
+from monitor.records.delivered import DeliveryCounts
 from monitor.records.keeper import IncidentKeeper
-from monitor.records.record import IncidentRecord, Phase, Stored, record_from_json, record_to_json
+from monitor.records.record import (
+    DeliveryCost,
+    IncidentRecord,
+    Phase,
+    Stored,
+    record_from_json,
+    record_to_json,
+)
 from tests.fakes.clock import ManualClock
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -107,6 +118,11 @@ class Site:
     ) -> Observations:
         return {SOURCE: {"t": self.seen}}
 
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
+        return TopicSums([(*SOURCE, "t")], [40], {key: [2.5] for key in milliseconds}, {})
+
     def movements(self) -> Movements:
         return NOTHING_KNOWN
 
@@ -152,6 +168,7 @@ class Monitor:
             self.restore,
             lambda: told.records(self.alerts.firing),
             lambda: matters_of(self.alerts.firing),
+            DeliveryCounts(site, site.clock, 14),
         )
 
     def restore(self, stored: Stored) -> None:
@@ -200,8 +217,23 @@ def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
     assert phases(record) == [*begun, Phase.RECOVERED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
     assert (record.datastream, record.cluster) == ("orders", "east")
     assert "a record has waited for 99999 ms" in record.timeline[0].text
-    act = "; rebalance r-1 asked for: 2 partitions move; it saves nobody knows how much"
+    act = "; rebalance r-1 asked for: 2 partitions move; it saves an unknown time"
     assert act in record.timeline[2].text
+
+
+def test_what_an_incident_cost_in_records_is_counted_after_its_end_by_whichever_monitor_runs_then() -> None:
+    site = Site()
+    with Monitor(site) as monitor:
+        wait_until(lambda: site.topic.calls)
+        for seen in (BAD, BAD, GOOD, GOOD):
+            monitor.turn(seen)
+        wait_until(lambda: [one for one in site.topic.stored() if not one.is_open])
+    (over,) = site.topic.stored()
+    assert over.deliveries is None, "not all of it is stored yet"
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and site.topic.stored()[0].deliveries)
+    (record,) = site.topic.stored()
+    assert record == replace(over, deliveries=(DeliveryCost("p99 within 1000 ms", 40, 2.5),))
 
 
 def test_an_incident_goes_on_after_a_restart_and_its_alert_ends() -> None:

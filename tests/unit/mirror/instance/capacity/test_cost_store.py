@@ -37,6 +37,15 @@ def test_what_nobody_adds_to_is_removed_after_a_day() -> None:
     assert store.of(TWO) == {ORDERS: {8: SUMS}}
 
 
+def test_what_a_wrong_clock_put_into_the_future_is_removed() -> None:
+    store = CostStore(FakeZooKeeper().session())
+    store.put(ONE, {ORDERS: {9: SUMS, 5_000: SUMS}})
+    store.put(TWO, {ORDERS: {9_000: SUMS}})
+    store.forget_old(8 * HOUR_MS)
+    assert store.of(ONE).keys() == {ORDERS}
+    assert store.of(TWO) == {}
+
+
 def _row(**changed: Any) -> list[Any]:
     names = list(CostSums.__dataclass_fields__)
     values = dict(zip(names, astuple(SUMS), strict=True)) | changed
@@ -57,6 +66,13 @@ def _row(**changed: Any) -> list[Any]:
         {"g": {"7": _row(bytes=-1)}},
         {"g": {"7": _row(cpu_seconds="much")}},
         {"g": {"7": _row(cpu_seconds=1e300)}},
+        {"g": {"7": _row(cpu_seconds=1e-300)}},
+        {"g": {"7": _row(bytes=1e30)}},
+        {"g": {"7": _row(records=1e30)}},
+        {"g": {"7": _row(fastest=1e20)}},
+        {"g": {"7": _row(cpu_squared=1e18)}},
+        {"g": {"7": _row(bytes_squared=1e30)}},
+        {"g": {"7": _row(cpu_bytes=1e30)}},
         {"g": {str(hour): _row() for hour in range(3 * KEPT_HOURS)}},
     ],
 )

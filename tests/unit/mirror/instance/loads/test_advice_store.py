@@ -47,6 +47,16 @@ def test_what_one_leader_advised_the_next_finds() -> None:
         {"format": 1, "advice": []},
         {"format": 1, "advice": {**asdict(ADVICE), "tasks": "many"}},
         {"format": 1, "advice": {**asdict(ADVICE), "groups": [None]}},
+        {"format": 1, "advice": {**asdict(ADVICE), "required_tasks": -1}},
+        {"format": 1, "advice": {**asdict(ADVICE), "last_required_tasks": 10**17}},
+        {"format": 1, "advice": {**asdict(ADVICE), "lower_since_ms": 10**300}},
+        {"format": 1, "advice": {**asdict(ADVICE), "sentence": "\x1b[2J"}},
+        {"format": 1, "advice": {**asdict(ADVICE), "peak": {"hour_ms": -1, "tasks": 1, "most_tasks": 1}}},
+        {"format": 1, "advice": {**asdict(ADVICE), "groups": [{"group": "g", "tasks": -2, "now": 1}]}},
+        {
+            "format": 1,
+            "advice": {**asdict(ADVICE), "groups": [{"group": "g", "tasks": 2, "now": 1, "error": -0.5}]},
+        },
     ],
 )
 def test_what_cannot_be_read_is_no_advice(document: dict[str, object]) -> None:

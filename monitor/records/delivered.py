@@ -1,0 +1,125 @@
+"""How many records arrived during an incident, and how many of them too late: counted after its end.
+
+Measurements reach Pinot some seconds after they were made, so that the count comes half a minute after the
+end. What Pinot has nothing of, or keeps no longer, is not known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from mirror.errors import HeadraceError
+from mirror.model.topics import EVERY_TOPIC
+from mirror.ports import Clock
+from monitor.burn.pieces import Piece
+from monitor.latency import Subject, selects
+from monitor.objectives.past import Past, TopicSums
+from monitor.records.costs import objective_name
+from monitor.records.record import DeliveryCost, IncidentRecord
+
+_log = structlog.get_logger(__name__)
+
+_SETTLED_MS: Final = 30_000
+"""After that, what was measured of the time is in Pinot."""
+_AGAIN_MS: Final = 60_000
+"""Until an attempt after one that failed."""
+_LONGEST_MS: Final = 3_600_000
+"""After the end; where Pinot was away for longer, it stays unknown."""
+_MOST_WAITING: Final = 1_000
+_DAY_MS: Final = 24 * 3_600_000
+
+
+class DeliveryCounts:
+    """`days`: how long measurements are kept. Incidents may be given while another thread counts."""
+
+    def __init__(self, past: Past, clock: Clock, days: int) -> None:
+        self._past = past
+        self._clock = clock
+        self._kept_ms = days * _DAY_MS
+        self._lock = threading.Lock()
+        self._waiting: dict[str, tuple[IncidentRecord, Subject]] = {}
+        self._not_before_ms = 0
+
+    def add(self, record: IncidentRecord, subject: Subject | None) -> None:
+        """Count it later, where it is over and was not counted. `subject`: its datastream; None: it is not
+        judged any more, so that nobody knows what is too late."""
+        if record.closed_ms is None or record.deliveries is not None or subject is None:
+            return
+        is_in_time = self._clock.now_ms() - record.closed_ms <= _LONGEST_MS
+        with self._lock:
+            if is_in_time and limits_of(subject) and len(self._waiting) < _MOST_WAITING:
+                self._waiting.setdefault(record.id, (record, subject))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether one can be counted now."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            return now_ms >= self._not_before_ms and any(
+                _is_settled(record, now_ms) for record, _ in self._waiting.values()
+            )
+
+    def counted(self) -> IncidentRecord | None:
+        """The next one with its count, and without one where that is not known; None: there is none, or
+        measurements cannot be read now. Blocks while Pinot is asked."""
+        now_ms = self._clock.now_ms()
+        with self._lock:
+            settled = [one for one in self._waiting.values() if _is_settled(one[0], now_ms)]
+        if not settled:
+            return None
+        record, subject = settled[0]
+        try:
+            deliveries = self._count(record, subject, now_ms)
+        except HeadraceError as error:
+            if now_ms - (record.closed_ms or now_ms) <= _LONGEST_MS:
+                self._not_before_ms = now_ms + _AGAIN_MS
+                return None
+            _log.warning("what an incident cost is not known", incident=record.id, reason=str(error))
+            deliveries = None
+        with self._lock:
+            del self._waiting[record.id]
+        return replace(record, deliveries=deliveries)
+
+    def _count(
+        self, record: IncidentRecord, subject: Subject, now_ms: int
+    ) -> tuple[DeliveryCost, ...] | None:
+        piece = Piece(record.opened_ms, record.closed_ms or now_ms)
+        if piece.length_ms <= 0 or piece.since_ms < now_ms - self._kept_ms:
+            return None
+        limits = limits_of(subject)
+        together = [subject.source] if subject.is_alone else []
+        return deliveries_of(subject, self._past.past(piece, set(limits.values()), together))
+
+
+def limits_of(subject: Subject) -> Mapping[str, int]:
+    """From when on a record is late, in milliseconds, by the name of each objective."""
+    short = subject.objective
+    found = {objective_name(one): one.milliseconds for one in subject.objectives}
+    if short is not None:
+        found[f"p{short.percentile:g} within {short.milliseconds} ms"] = short.milliseconds
+    return found
+
+
+def deliveries_of(subject: Subject, found: TopicSums) -> tuple[DeliveryCost, ...] | None:
+    """Of each objective; None where nothing was measured of the datastream's topics."""
+    rows = [
+        at
+        for at, (group, cluster, topic) in enumerate(found.places)
+        if (group, cluster) == subject.source and (topic == EVERY_TOPIC or selects(subject.selection, topic))
+    ]
+    if not rows:
+        return None
+    records = sum(found.records[at] for at in rows)
+    return tuple(
+        DeliveryCost(name, records, sum(found.late[limit][at] for at in rows))
+        for name, limit in limits_of(subject).items()
+    )
+
+
+def _is_settled(record: IncidentRecord, now_ms: int) -> bool:
+    return record.closed_ms is not None and now_ms - record.closed_ms >= _SETTLED_MS

@@ -1,0 +1,148 @@
+"""The commands of every page of the documentation, one after the other, against a service with clusters."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from headrace.__main__ import main
+from stack.zookeeper import ZooKeeperServer
+from tests.documented import Documented, documented_commands
+from tests.kafka_data import commit_positions, make_topic, produce
+from tests.mirrored import some_records
+from tests.running import RunningInstance
+from tests.servers import NewKafka
+
+pytestmark = pytest.mark.servers
+
+TOPICS: Final = {"orders": 2, "clicks": 2, "views": 1, "payments": 14, "refunds": 2}
+"""Topics that pages speak of, with their numbers of partitions."""
+
+ORDERS: Final = (
+    "datastream create orders --source east --destination west --owner team-a --topics payments|refunds"
+)
+SHARED: Final = "datastream create shared --source east --destination west --owner team-b --topics clicks"
+
+BEFORE: Final = {
+    "datastream pause-group": (
+        f"{SHARED} --set system.taskPrefix=shared",
+        "datastream wait shared --for caught-up --timeout 10m",
+    ),
+    "datastream create orders-back": ("datastream delete orders-back --wait",),
+}
+"""What a reader has done by then that no block of the page says; what fails of it was done already."""
+
+MAY_FIND_SOMETHING: Final = ("doctor", "monitor --once", "apply -f datastreams.yaml --check")
+"""Commands whose exit status says what they have found."""
+
+PAGES: Final = {
+    page: list(commands)
+    for page, commands in groupby(
+        (one for one in documented_commands() if one.needs_service), lambda one: one.page
+    )
+}
+
+
+class Shell:
+    """Runs lines of pages in this process: `headrace` with its arguments, and what goes to a file."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def run(self, line: str) -> tuple[int, str]:
+        """The exit status, and what was said."""
+        words = shlex.split(line, comments=True)
+        at = words.index(">") if ">" in words else len(words)
+        self._monkeypatch.setattr(sys, "argv", ["headrace", *words[:at]])
+        self._capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = self._capsys.readouterr()
+        for file in words[at + 1 :]:
+            Path(file).write_text(out)
+        return int(ended.value.code or 0), out + err
+
+
+@pytest.fixture
+def shell(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    new_kafka: NewKafka,
+    zookeeper_server: ZooKeeperServer,
+    zookeeper_root: str,
+) -> Iterator[Shell]:
+    """A shell whose settings are those of two instances with clusters of their own, as topics have names of
+    pages. Each cluster has two aliases, since some pages speak of east and west."""
+    source, destination = new_kafka("source").address, new_kafka("destination").address
+    clusters = {"source": source, "destination": destination, "east": source, "west": destination}
+    environment = {
+        "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
+        "HEADRACE_ZOOKEEPER__ROOT": zookeeper_root,
+        "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
+        "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
+        **{f"HEADRACE_CLUSTERS__{name.upper()}__BOOTSTRAP_SERVERS": at for name, at in clusters.items()},
+    }
+    for name, partitions in TOPICS.items():
+        make_topic(source, name, partitions)
+        produce(source, name, some_records(partitions, 20))
+    commit_positions(source, "billing", {("orders", 0): 5, ("orders", 1): 3})
+    instances = [RunningInstance(f"instance-{letter}", tmp_path, environment) for letter in "ab"]
+    try:
+        ports = [instance.start().address.rpartition(":")[2] for instance in instances]
+        for key, value in (environment | {"HEADRACE_API__PORT": ports[0], "COLUMNS": "1000"}).items():
+            monkeypatch.setenv(key, value)
+        monkeypatch.chdir(tmp_path)
+        yield Shell(monkeypatch, capsys)
+    finally:
+        for instance in instances:
+            instance.stop()
+
+
+def answered(line: str) -> str:
+    """A command that would ask a person at the terminal, with the answer yes."""
+    asks = line.startswith("apply") and not any(way in line for way in ("--yes", "--dry-run", "--check"))
+    return f"{line} --yes" if asks else line
+
+
+def run_page(shell: Shell, commands: list[Documented]) -> Iterator[str]:
+    """What went wrong with the commands of a page; afterwards there is no datastream."""
+    known = []
+    if not any(" create " in one.words for one in commands):
+        known.append("orders")
+        assert shell.run(ORDERS)[0] == 0
+        assert shell.run("datastream wait orders --for caught-up --timeout 10m")[0] == 0
+    for command in commands:
+        for beginning, earlier in BEFORE.items():
+            if command.words.startswith(beginning):
+                for line in earlier:
+                    shell.run(line)
+        status, said = shell.run(answered(command.words))
+        allowed = (0, 1, 3) if command.words.startswith(MAY_FIND_SOMETHING) else (0,)
+        if status not in allowed:
+            yield f"{command.page}: {command.line}\n  {status}: {said}"
+        if command.words.startswith("datastream create") and "--dry-run" not in command.words:
+            known.append(command.words.split()[2])
+            shell.run(f"datastream wait {known[-1]} --for caught-up --timeout 10m")
+    for name in {*known, "shared"}:
+        shell.run(f"datastream delete {name} --wait --timeout 10m")
+
+
+# A command leaves connections to the end of its process, which does not come here.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_documented_commands_do_what_their_pages_say(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    (tmp_path / "loads.csv").write_text("topic,partition,bytes_per_second\norders,0,900000\n")
+    (tmp_path / "more/views.yaml").write_text(
+        "name: views\nowner: team-c\nsource: {cluster: east, topics: views}\ndestination: {cluster: west}\n"
+    )
+    assert len(PAGES) > 8
+    wrong = [one for commands in PAGES.values() for one in run_page(shell, commands)]
+    assert not wrong, "\n".join(wrong)
