@@ -138,7 +138,7 @@ class StatusLine:
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """As many of the parts, from the first on, as fit into so many cells; the first alone is cut off."""
+    """The parts from the first on that fit into `room` cells; the first alone is cut off."""
     text = ""
     for part in parts:
         longer = f"{text}, {part}" if text else part

@@ -53,7 +53,7 @@ class Side:
     end: int
     committed: bool
     left_out: LeftOut | None = None
-    passed: Callable[[int], None] = field(default=_noted_nowhere, compare=False, repr=False)
+    on_read: Callable[[int], None] = field(default=_noted_nowhere, compare=False, repr=False)
     """Called with every number of further offsets that were read."""
 
 
@@ -145,7 +145,7 @@ class _Cursor:
                     break
                 self._note(part.records[start:end], header, aborted)
             self._batches.reverse()
-            self._side.passed(self._span.position - before)
+            self._side.on_read(self._span.position - before)
         return True
 
     def _note(self, batch: memoryview, header: BatchHeader | None, aborted: AbortedFilter | None) -> None:

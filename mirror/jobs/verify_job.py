@@ -100,8 +100,8 @@ Tell = Callable[[int, int, int], None]
 """Partitions that are compared, of how many, and offsets that were read of both sides."""
 
 
-class _Watched:
-    """How far a comparison is; whoever wants to know is told after every part that was read."""
+class _ComparisonProgress:
+    """How far a comparison is, which `tell` is given after every part that was read."""
 
     def __init__(self, partitions: int, tell: Tell | None) -> None:
         self._partitions = partitions
@@ -129,7 +129,7 @@ async def verify_copy(
     """Compare every partition of the chosen topics; `tell` hears in the loop's thread how far it is. Raises
     TopicMissing when none is chosen, Unreachable."""
     places = await _places(bench, job)
-    watched = _Watched(len(places), tell)
+    watched = _ComparisonProgress(len(places), tell)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for start in range(0, len(places), _AT_ONCE):
@@ -169,10 +169,10 @@ async def _verify(
     job: VerifyJob,
     place: TopicPartition,
     stored: LaneProgress | None,
-    watched: _Watched,
+    watched: _ComparisonProgress,
 ) -> PartitionVerdict:
     try:
-        one, two = [replace(side, passed=watched.read) for side in await _sides(bench, job, place, stored)]
+        one, two = [replace(side, on_read=watched.read) for side in await _sides(bench, job, place, stored)]
         look = None if job.state else _end_now
         if job.records_per_range:
             ranges = await compare_ranges(one, two, job.records_per_range, look)

@@ -95,6 +95,7 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         console().print(f"{found['lower_tasks']} tasks have been enough for a while; that is watched")
     if (sums := found["sums"]) is not None:
         console().print(_sums(sums))
+    console().print(_past_day(found["past_day"]))
     rows = [
         {
             "datastream": one["group"],
@@ -117,6 +118,16 @@ def _sums(sums: Mapping[str, Any]) -> str:
     if sums["needed_instance_hours"] is not None:
         said += f"; {sums['instance_hours']} instance-hours stand, {sums['needed_instance_hours']} are needed"
     return said
+
+
+def _past_day(day: Mapping[str, Any] | None) -> str:
+    if day is None:
+        return "what the last day needed is not known"
+    said = f"the last day ({day['hours']} h of it are known): "
+    said += (
+        f"{day['needed_task_hours']} task-hours were needed; what is in force now takes {day['task_hours']}, "
+    )
+    return said + f"the busiest hour's number {day['peak_task_hours']}"
 
 
 def audit(

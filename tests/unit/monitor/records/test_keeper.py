@@ -31,7 +31,7 @@ from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.past import TopicSums
 from monitor.ports import Hold, Preview
 from monitor.records.book import resumed
-from monitor.records.delivered import DeliveryCounts
+from monitor.records.deliveries import DeliveryCounts
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import (
     DeliveryCost,
