@@ -15,6 +15,8 @@ from mirror.model.load import HIGHEST_RATE, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 HOUR_MS: Final = 3_600_000
+MOST_HOURS: Final = 5 * 8760
+"""From the first to the last hour of a history."""
 Loads = Mapping[TopicPartition, PartitionLoad]
 
 
@@ -62,6 +64,11 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     if not history:
         raise InvalidRequest("the history has no hour")
     last, first = max(history), min(history)
+    if (last - first) // HOUR_MS > MOST_HOURS:
+        raise InvalidRequest(
+            f"from the first to the last hour of the history it is more than {MOST_HOURS // 8760} years",
+            advice="is a time of another unit among them? hours begin at epoch milliseconds",
+        )
     hours = range(first, last + 1, HOUR_MS)
     lately = [history[hour] for hour in hours[-DAY:] if hour in history]
     partitions = sorted({partition for loads in lately for partition in loads})

@@ -68,8 +68,8 @@ def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
             Brokers(name, Path(folder) / name, [NodePorts.free()], jvm=jvm)
             for name in (_SOURCE, _DESTINATION)
         ]
-        for_each(both, Brokers.start)
         try:
+            for_each(both, Brokers.start)
             yield {ClusterRef(one.name): KafkaCluster(bootstrap_servers=one.address) for one in both}
         finally:
             for_each(both, Brokers.kill)

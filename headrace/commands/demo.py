@@ -136,14 +136,17 @@ def _show(findings: Findings) -> None:
         {"held": "yes" if claim.held else "NO", "claim": claim.statement, "measured": claim.evidence}
         for claim in findings.claims
     ]
-    print_table("claims", ["held", "claim", "measured"], rows)
     phases = [
         {"phase": p.title, "p50_ms": round(p.p50_ms), "p99_ms": round(p.p99_ms), "records": p.records}
         for p in findings.latency
     ]
-    print_table("latency", ["phase", "p50_ms", "p99_ms", "records"], phases)
     columns = ["topic", "source_records", "destination_records", "missing", "duplicates", "foreign"]
-    print_table("audit", columns, findings.audit)
+    if rows:
+        print_table("claims", ["held", "claim", "measured"], rows)
+    if phases:
+        print_table("latency", ["phase", "p50_ms", "p99_ms", "records"], phases)
+    if findings.audit:
+        print_table("audit", columns, findings.audit)
     if findings.stopped:
         console().print(f"stopped at: {findings.reached}")
     console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")

@@ -9,6 +9,7 @@ import typer
 
 from headrace.commands.options import JsonOption
 from headrace.console.terminal import note, print_json, print_table, print_text
+from headrace.process.stop_signals import cleaning_up
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,7 @@ def calibrate(
     from headrace.calibration.measure import calibrate as measured
 
     note("two brokers are started")
-    with brokers() as clusters:
+    with cleaning_up(note), brokers() as clusters:
         found = measured(clusters, seconds, note)
     if as_json:
         print_json({"shapes": [_document(one) for one in found], "setting": _setting(found)})

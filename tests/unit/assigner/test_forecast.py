@@ -141,3 +141,5 @@ def test_an_hour_of_which_nothing_is_known_is_named() -> None:
         outlook(history, 5, 0.9)
     with pytest.raises(InvalidRequest, match="no hour"):
         outlook({}, 5, 0.9)
+    with pytest.raises(InvalidRequest, match="more than 5 years"):
+        outlook(days_of(("a", 30.0)) | {10**9 * HOUR_MS: {}}, 5, 0.9)

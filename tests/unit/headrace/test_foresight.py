@@ -198,6 +198,7 @@ def test_an_hour_is_asked_for_once_and_a_silent_one_again_while_it_is_young() ->
     asked.clear()
     past.of(SOURCE, NOW + 1)
     assert asked == [1]
+    assert max(past.of(SOURCE, NOW - 3 * HOUR_MS)) == NOW - 4 * HOUR_MS  # a clock that was ahead is put right
 
 
 def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:

@@ -22,11 +22,11 @@ export default function Advice() {
 function Whole({ advice }) {
   const savings = savingsOf(advice);
   return html`
-    <div class="alert note"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
+    <div class="alert note sentences"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
     <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(advice)} />
-      <ul>${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
+      <ul class="moments">${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
     <${Card} id="saving" title="What it would save" note="computed also where the service may not act">
-      <p>${savings || "Nothing is forecast, so that what the next hours would save is not known."}</p>
+      <p>${savings || "Nothing is forecast yet, so it is not known."}</p>
       <p>${pastDayOf(advice)}</p>
       <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics${" "}
         <code>headrace_required_tasks</code> and <code>headrace_required_instances</code>.</p><//>`;

@@ -12,7 +12,7 @@ export function factsOf(one, usable) {
       note: isKnown(one.objective_ms) ? `objective: p${one.percentile} within ${duration(one.objective_ms)}` : "no objective" },
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
-    { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "no incident has told it" },
+    { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "its incidents say it; there is none" },
     { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "" },
     { name: "Fullest task", text: rate(one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "" },
     { name: "Partitions", text: count(one.partitions), note: one.not_copied ? `${count(one.not_copied)} of them nobody copies` : "" },

@@ -21,8 +21,9 @@ from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops
+from mirror.model.movement.history import LanePosition
 from mirror.worker.pool import PoolLimits, cpu_seconds
-from mirror.worker.protocol import LaneNews, LaneRates, RecordsDropped, ThrottledTime
+from mirror.worker.protocol import LaneNews, LaneRate, LaneRates, RecordsDropped, ThrottledTime
 from mirror.worker.reader import WorkerGone, WorkerSaid
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
@@ -341,6 +342,25 @@ def test_seconds_in_which_brokers_throttle_add_up_over_workers(new_crew: NewCrew
     for worker, seconds in ((0, 1.5), (1, 2.0), (0, 0.5)):
         crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
     assert crew.supervisor.throttled_seconds == {SOURCE: 4.0}
+
+
+def test_lanes_of_a_worker_that_measures_nothing_any_more_are_not_known_to_be_in_time(
+    new_crew: NewCrew,
+) -> None:
+    crew = new_crew(1)
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.start(a_spec("t-0"))
+    key = a_key("t-0")
+    crew.until(lambda: crew.supervisor.lanes[key].phase is LanePhase.COPYING)
+    place = LanePosition(10, 30, 30, is_watched=True)
+    rate, now = LaneRate(key, SOURCE, 1.0, 1.0, 20, 5, (), place), crew.clock.monotonic()
+    crew.supervisor.handle(WorkerSaid(0, 1, LaneRates((rate,), at=now)))
+    crew.clock.advance(30)
+    crew.supervisor.restart_dead()
+    assert crew.supervisor.lanes[key].track.is_in_time(crew.clock.monotonic(), 30.0)
+    crew.clock.advance(1)
+    crew.supervisor.restart_dead()
+    assert not crew.supervisor.lanes[key].track.is_in_time(crew.clock.monotonic(), 30.0)
 
 
 def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:

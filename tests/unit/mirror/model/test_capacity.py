@@ -57,6 +57,7 @@ def test_the_interval_is_as_wide_as_observations_differ() -> None:
         {7: an_hour(80 * MB, intervals=50, seconds=0.5)},
         {7 - KEPT_HOURS: an_hour(80 * MB)},
         {8: an_hour(80 * MB)},
+        {6: an_hour(80 * MB, intervals=5), 7: an_hour(80 * MB, intervals=6)},
     ],
 )
 def test_too_little_says_nothing(hours: dict[int, CostSums]) -> None:
@@ -77,6 +78,13 @@ def test_a_start_counts_only_while_nothing_else_is_known() -> None:
     assert beside is not None
     assert alone.bytes_per_second == pytest.approx(20 * MB)
     assert beside.bytes_per_second == pytest.approx(80 * MB)
+
+
+def test_a_full_hour_between_two_halves_of_a_minute_hides_nothing() -> None:
+    found = learned({6: an_hour(40 * MB, intervals=8), 7: an_hour(80 * MB, intervals=8)}, 7)
+    assert found is not None
+    assert found.bytes_per_second == pytest.approx(60 * MB)
+    assert (found.observations, found.seconds, found.hours) == (16, 80.0, 1)
 
 
 def test_sums_of_instances_add_up() -> None:
