@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import http
 import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
+
+from tests.patience import wait_until
 
 _ROOT: Final = Path(__file__).parents[1]
 _LOCK: Final = _ROOT / "requirements" / "superset.txt"
 _CACHE: Final = _ROOT / ".cache" / "superset"
 _SECONDS: Final = 600
-_ADMIN: Final = "admin"
+ADMIN: Final = "admin"
 
 # Runs commands of Superset in one process, as importing it takes longer than most of them.
 _COMMANDS: Final = """
@@ -65,6 +70,19 @@ with application.app_context():
 """
 
 
+# Runs within Superset: gives its database another address.
+_LEAD: Final = """
+import sys
+from superset.app import create_app
+application = create_app()
+with application.app_context():
+    from superset import db
+    from superset.models.core import Database
+    db.session.query(Database).one().set_sqlalchemy_uri(sys.argv[1])
+    db.session.commit()
+"""
+
+
 class Superset:
     """A Superset with nothing in it and one administrator. `folder`: for its database."""
 
@@ -84,20 +102,37 @@ class Superset:
             "FLASK_APP": "superset",
         }
         person = ("--firstname", "Ada", "--lastname", "Admin", "--email", "ada@example.org")
-        admin = ("fab", "create-admin", "--username", _ADMIN, *person, "--password", _ADMIN)
+        admin = ("fab", "create-admin", "--username", ADMIN, *person, "--password", ADMIN)
         self._run("python", "-c", _COMMANDS, json.dumps([("db", "upgrade"), admin, ("init",)]))
 
     def take(self, bundle: Path) -> None:
         """Import a bundle of dashboards."""
-        self._run("superset", "import-dashboards", "-p", str(bundle), "-u", _ADMIN)
+        self._run("superset", "import-dashboards", "-p", str(bundle), "-u", ADMIN)
 
     def answers(self, database: str, period: str) -> Mapping[str, Any]:
         """What each chart shows, by its name: `error`, `sql`, `rows`. `database`: its SQLAlchemy address;
         `period`: as "2026-01-01T00:00:00 : 2026-01-02T00:00:00"."""
-        said = self._run("python", "-c", _ASK, _ADMIN, database, period)
+        said = self._run("python", "-c", _ASK, ADMIN, database, period)
         (line,) = [line for line in said.splitlines() if line.startswith("ANSWERS")]
         found: Mapping[str, Any] = json.loads(line.removeprefix("ANSWERS"))
         return found
+
+    @contextmanager
+    def serving(self, database: str, port: int) -> Iterator[str]:
+        """The URL of its pages on loopback, as long as the block lasts. `database`: the SQLAlchemy address
+        that its charts ask. `ADMIN` may log in with its name as password."""
+        self._run("python", "-c", _LEAD, database)
+        url = f"http://127.0.0.1:{port}"
+        command = [str(self._bin / "superset"), "run", "--with-threads", "-h", "127.0.0.1", "-p", str(port)]
+        process = subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            wait_until(lambda: _answers(f"{url}/health"), "Superset's pages")
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
 
     def _run(self, program: str, *arguments: str) -> str:
         done = subprocess.run(
@@ -110,6 +145,14 @@ class Superset:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bool(answer.status == http.HTTPStatus.OK)
+    except OSError:
+        return False
 
 
 def _installed() -> Path:
