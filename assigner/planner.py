@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -110,8 +110,9 @@ class LoadPlanner:
         """Raises PlanRejected, with the culprit's name, when the request is impossible."""
         names = existing_tasks(request)
         try:
-            recent = [_known(observation) for observation in request.recent]
-            demand = resolve(request.partitions, _known(request.loads), {}, self._unknown, recent)
+            wanted = request.partitions
+            recent = [_known(observation, wanted) for observation in request.recent]
+            demand = resolve(wanted, _known(request.loads, wanted), {}, self._unknown, recent)
             policy, limits = self._terms(request, len(names), demand)
             if request.scale_in_headroom is not None:
                 policy = replace(policy, scale_in_headroom=request.scale_in_headroom)
@@ -230,10 +231,14 @@ def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequenc
     )
 
 
-def _known(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
-    """Without loads of 0 at the default level: they are unknown, not zero."""
+def _known(
+    loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
+) -> dict[TopicPartition, PartitionLoad]:
+    """Of these partitions: what is given may be of a whole cluster. Without loads of 0 at the default level:
+    they are unknown, not zero."""
     return {
         partition: load
-        for partition, load in loads.items()
-        if load.level is not LoadLevel.DEFAULT or load.bytes_per_second > 0
+        for partition in wanted
+        if (load := loads.get(partition)) is not None
+        and (load.level is not LoadLevel.DEFAULT or load.bytes_per_second > 0)
     }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from assigner.advice.settings import AdviceSettings
-from mirror.model.load import LoadLevel, PartitionLoad, RateSource
+from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource
 from mirror.options import Settings
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class UnknownLoads(Settings):
     """The load assumed of a partition when neither its own nor its topic's is known."""
 
-    bytes_per_second: float = Field(default=5 * 1024, ge=0)
+    bytes_per_second: float = Field(default=5 * 1024, ge=0, le=HIGHEST_RATE)
     """Bytes per second that are assumed."""
-    messages_per_second: float = Field(default=5.0, ge=0)
+    messages_per_second: float = Field(default=5.0, ge=0, le=HIGHEST_RATE)
     """Messages per second that are assumed."""
 
 

@@ -23,7 +23,7 @@ from headrace.commands.access import token
 from headrace.commands.analytics import loads, monitor, monitor_switch, pinot, plan, pmp, slo
 from headrace.commands.datastreams import group
 from headrace.commands.datastreams.apply import apply
-from headrace.commands.fleet import doctor, instances, lag, lanes, status
+from headrace.commands.fleet import calibrate, doctor, instances, lag, lanes, status
 from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
 
@@ -50,6 +50,7 @@ app.command()(lag.lag)
 app.command()(lanes.lanes)
 app.command()(instances.instances)
 app.command()(doctor.doctor)
+app.command()(calibrate.calibrate)
 app.command()(serve.serve)
 app.command(hidden=True)(serve.worker)
 app.command()(plan.plan)

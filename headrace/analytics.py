@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import groupby
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from mirror.model.load import Freshness
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.settings import KafkaCluster
 from monitor.adapters.topic_contents import TopicContents
-from monitor.audit import AuditResult, audit_topic
+from monitor.audit import AuditResult, Reading, audit_topic
 from pinot.client import PinotClient
 from pinot.deployment.controller import PinotController
 from pinot.deployment.ingestion import positions
@@ -73,9 +74,14 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
     )
 
 
-def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) -> list[AuditResult]:
+def audit_datastream(
+    settings: HeadraceSettings,
+    definition: Mapping[str, Any],
+    tell: Callable[[str, int], None] = lambda _topic, _records: None,
+) -> list[AuditResult]:
     """Compare every topic of a definition (as on /v1) at both ends, up to its checkpoints, so that nothing
-    that arrives meanwhile counts.
+    that arrives meanwhile counts. `tell` hears now and then which topic is compared, and how many records of
+    it were read at both ends.
 
     Raises NotFound when nothing is copied yet, InvalidRequest for transforms, TopicMissing, Unreachable.
     """
@@ -106,11 +112,12 @@ def audit_datastream(settings: HeadraceSettings, definition: Mapping[str, Any]) 
         here = {one.partition.partition: one.source_range for one in parts}
         there = {one.partition.partition: one.target_range for one in parts}
         left_out = {one.partition.partition: one.left_out for one in parts}
+        reading = Reading(partial(tell, topic))
         results.append(
             audit_topic(
                 topic,
-                TopicContents(source, topic, here, left_out=left_out),
-                TopicContents(destination, job.naming.destination(topic), there),
+                reading.of(TopicContents(source, topic, here, left_out=left_out)),
+                reading.of(TopicContents(destination, job.naming.destination(topic), there)),
                 sum(one.unjudged for one in parts),
             )
         )

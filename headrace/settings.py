@@ -30,7 +30,7 @@ from headrace.console.settings import TOKEN_VARIABLE, ClientSettings
 from headrace.process.logs import LogSettings
 from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
-from mirror.model.clusters import bootstrap_servers, is_address
+from mirror.model.clusters import bootstrap_servers, is_address, server_addresses
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from monitor.settings import MonitorSettings
 from pinot.settings import PinotSettings
@@ -84,6 +84,8 @@ class HeadraceSettings(BaseSettings):
                 wrong.append(ConfigError(f"clusters: {alias!r} reads as an address", advice=advice))
             with _noted(wrong):
                 bootstrap_servers(f"clusters.{alias}.bootstrap_servers", cluster.bootstrap_servers)
+        with _noted(wrong):
+            server_addresses("zookeeper.servers", self.zookeeper.servers)
         for section, values in (("mirror", self.mirror), ("pmp", self.pmp)):
             for key in values.model_fields_set & {"destination_cluster", "metrics_cluster", "output_cluster"}:
                 with _noted(wrong):
@@ -100,7 +102,7 @@ class HeadraceSettings(BaseSettings):
         with `https://` where these have TLS, or what TLS needs. Raises InvalidRequest for an address that is
         none."""
         scheme, _, place = at.rpartition("://")
-        bootstrap_servers("--at", place or (place := f"{self.api.host}:{self.api.port}"))
+        server_addresses("--at", place or (place := f"{self.api.host}:{self.api.port}"))
         if scheme not in ("", "http", "https"):
             raise InvalidRequest(f"{at!r} is no address", advice="host:port, or https://host:port")
         client = self.commands

@@ -59,8 +59,12 @@ class CopyEngine(Protocol):
         """What was copied since the last call, a record for every lane with something to say."""
         ...
 
-    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
-        """Where the lanes of these measurements stand, in their order; None for one that is gone."""
+    def positions(
+        self, metrics: Sequence[MirrorMetric], at: float | None = None
+    ) -> Sequence[LanePosition | None]:
+        """Where the lanes of these measurements stand, in their order; None for one that is gone. `at`: now,
+        in monotonic seconds, where that is said to somebody who was told of all before: then None also for
+        one that needs no look."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

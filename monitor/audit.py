@@ -26,6 +26,7 @@ ROOM: Final = 400_000
 MOST_PASSES: Final = 5
 """Looks at single digests, each of which reads both sides again."""
 _MASK: Final = 2**64 - 1
+_TOLD_EVERY: Final = 10_000
 
 
 class Contents(Protocol):
@@ -35,6 +36,37 @@ class Contents(Protocol):
         """Hand over the digest of every record, at least 10 bytes each, in any order. Those that the
         checkpoints know not to be copied are counted instead."""
         ...
+
+
+class Reading:
+    """How many records were read of a topic, at both ends and in every pass; `tell` hears it now and then."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell = tell
+        self._records = 0
+
+    def of(self, contents: Contents) -> Contents:
+        """The same contents, with their records counted."""
+        return _Counted(contents, self)
+
+    def note(self) -> None:
+        """One more record."""
+        self._records += 1
+        if self._records % _TOLD_EVERY == 0:
+            self._tell(self._records)
+
+
+class _Counted:
+    def __init__(self, contents: Contents, reading: Reading) -> None:
+        self._contents = contents
+        self._reading = reading
+
+    def each(self, take: Callable[[bytes], None]) -> Uncopied:
+        def counted(digest: bytes) -> None:
+            self._reading.note()
+            take(digest)
+
+        return self._contents.each(counted)
 
 
 @dataclass(frozen=True, slots=True)

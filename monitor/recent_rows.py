@@ -6,11 +6,13 @@ partition: memory follows topics and partitions, and not the number of rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from operator import add, itemgetter
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, Final
 
-from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
+from mirror.model.metrics import MirrorMetric
+from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
 
@@ -19,76 +21,103 @@ _COARSE_MS: Final = 60_000
 _LONGEST_FINE_MS: Final = 120_000
 """Longer windows are sums of minutes: they begin up to a minute early."""
 
-_WHERE: Final = itemgetter("datastream", "source_cluster", "topic", "time_ms")
+_TOPIC: Final = itemgetter("datastream", "source_cluster", "topic")
 _NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
+_LAG: Final = itemgetter("time_ms", "lag_records", "lag_ms", "interval_ms")
 
-_Topic = tuple[Source, str]
+_Topic = tuple[str, str, str]
+_Rows = list[Sequence[int]]
+"""Records and histogram of some rows, or of their sums."""
+
+
+def columns_read() -> dict[str, Any]:
+    """The Avro schema of rows up to the last column that is used here: the others lie behind it, and are not
+    decoded."""
+    schema = avro_schema(MirrorMetric)
+    names = [one["name"] for one in schema["fields"]]
+    last = max(map(names.index, (*HISTOGRAM_COLUMNS, "kafka_partition", "lag_ms", "lag_records")))
+    return {**schema, "fields": schema["fields"][: last + 1]}
 
 
 class _Slots:
-    """Records and histogram of each topic, in one list, by the slot of `length_ms` in which they were
-    measured."""
+    """Rows of each topic by the slot of `length_ms` in which they were measured."""
 
     def __init__(self, length_ms: int) -> None:
         self._length = length_ms
-        self._by_topic: dict[_Topic, dict[int, Sequence[int]]] = {}
+        self._by_topic: defaultdict[_Topic, defaultdict[int, _Rows]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, topic: _Topic, time_ms: int, numbers: Sequence[int]) -> None:
-        slots = self._by_topic.setdefault(topic, {})
-        slot = time_ms // self._length
-        before = slots.get(slot)
-        slots[slot] = numbers if before is None else list(map(add, before, numbers))
+        self._by_topic[topic][time_ms // self._length].append(numbers)
 
-    def forget(self, before_ms: int, after_ms: int) -> None:
+    def forget(
+        self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
+    ) -> None:
+        """Let go of slots that lie before or after; `past` gets those that lie before. What is left takes one
+        row a slot."""
         for topic, slots in list(self._by_topic.items()):
-            for number in [one for one in slots if not self._is_between(one, before_ms, after_ms)]:
-                del slots[number]
+            for number, rows in list(slots.items()):
+                if number * self._length > after_ms:
+                    del slots[number]
+                elif (number + 1) * self._length <= before_ms:
+                    if past is not None:
+                        past(topic, number * self._length, _sum(rows))
+                    del slots[number]
+                elif len(rows) > 1:
+                    slots[number] = [_sum(rows)]
             if not slots:
                 del self._by_topic[topic]
 
-    def since(self, moment_ms: int) -> Iterator[Sequence[Any]]:
-        for (source, topic), slots in self._by_topic.items():
-            within = [slot for number, slot in slots.items() if (number + 1) * self._length > moment_ms]
-            if within:
-                yield *source, topic, *map(sum, zip(*within, strict=True))
+    def since(self, moment_ms: int, found: defaultdict[_Topic, _Rows]) -> None:
+        for topic, slots in self._by_topic.items():
+            for number, rows in slots.items():
+                if (number + 1) * self._length > moment_ms:
+                    found[topic] += rows
 
-    def _is_between(self, number: int, before_ms: int, after_ms: int) -> bool:
-        return (number + 1) * self._length > before_ms and number * self._length <= after_ms
+
+def _sum(rows: _Rows) -> Sequence[int]:
+    return rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True)))
 
 
 class RecentRows:
-    """Rows as decoded from the topic (`mirror.model.rows`)."""
+    """Rows as decoded from the topic (`columns_read`)."""
 
     def __init__(self) -> None:
         self._fine = _Slots(_FINE_MS)
         self._coarse = _Slots(_COARSE_MS)
-        self._lags: dict[tuple[_Topic, int], PartitionLag] = {}
+        """What is too old for the fine ones."""
+        self._lags: dict[tuple[_Topic, int], tuple[int, int, int, int]] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Take one row; of a partition's lag the newest counts, in whatever order rows come."""
-        group, cluster, name, time_ms = _WHERE(row)
-        topic = Source(group, cluster), name
-        numbers = _NUMBERS(row)
-        self._fine.add(topic, time_ms, numbers)
-        self._coarse.add(topic, time_ms, numbers)
+        topic, lag = _TOPIC(row), _LAG(row)
+        self._fine.add(topic, lag[0], _NUMBERS(row))
         place = topic, row["kafka_partition"]
         known = self._lags.get(place)
-        if known is None or known.time_ms <= time_ms:
-            age = None if row["lag_ms"] == UNKNOWN else row["lag_ms"]
-            lag = PartitionLag(*topic, row["lag_records"], age, time_ms, row["interval_ms"])
+        if known is None or known[0] <= lag[0]:
             self._lags[place] = lag
 
     def forget(self, now_ms: int, longest_ms: int) -> None:
         """Let go of what is older than the longest window, and of what says that it was measured later than
         that from now."""
         since, until = now_ms - longest_ms, now_ms + longest_ms
-        self._fine.forget(now_ms - min(longest_ms, _LONGEST_FINE_MS), until)
+        is_long = longest_ms > _LONGEST_FINE_MS
+        past = self._coarse.add if is_long else None
+        self._fine.forget(now_ms - min(longest_ms, _LONGEST_FINE_MS), until, past)
         self._coarse.forget(since, until)
-        self._lags = {place: lag for place, lag in self._lags.items() if since <= lag.time_ms <= until}
+        self._lags = {place: lag for place, lag in self._lags.items() if since <= lag[0] <= until}
 
     def observe(self, now_ms: int, window_ms: int) -> Observations:
         """Of each topic with rows in the window up to now."""
         since = now_ms - window_ms
-        slots = self._fine if window_ms <= _LONGEST_FINE_MS else self._coarse
-        lags = [lag for lag in self._lags.values() if lag.time_ms >= since]
-        return observations(slots.since(since), lags, now_ms)
+        found: defaultdict[_Topic, _Rows] = defaultdict(list)
+        self._fine.since(since, found)
+        if window_ms > _LONGEST_FINE_MS:
+            self._coarse.since(since, found)
+        sums = ((*topic, *_sum(rows)) for topic, rows in found.items())
+        return observations(sums, list(self._lags_since(since)), now_ms)
+
+    def _lags_since(self, moment_ms: int) -> Iterator[PartitionLag]:
+        for ((group, cluster, topic), _), (time_ms, records, age, interval) in self._lags.items():
+            if time_ms >= moment_ms:
+                known = None if age == UNKNOWN else age
+                yield PartitionLag(Source(group, cluster), topic, records, known, time_ms, interval)

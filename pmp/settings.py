@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from mirror.model.load import HIGHEST_RATE
 from mirror.model.topics import TopicSelection
 from mirror.settings import Seconds, Settings
 from pinot.tables import Statistic
@@ -113,7 +114,7 @@ class ProviderSettings(Settings):
     """Loads are taken over this much of the past."""
     statistic: Statistic = Statistic.P95
     """Which number of the window stands for a partition's load."""
-    default_bytes_per_second: float | None = Field(default=None, ge=0)
+    default_bytes_per_second: float | None = Field(default=None, ge=0, le=HIGHEST_RATE)
     """Load of a partition of whose topic nothing is known; where it is 0 or left out,
     `assigner.unknown.bytes_per_second`."""
     samples_up_to_seconds: Seconds = 7200.0

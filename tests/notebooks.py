@@ -8,17 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import nbformat
-
 from tests.patience import PATIENCE_SECONDS
 
 NOTEBOOKS: Final = Path(__file__).parents[1] / "notebooks"
-READ: Final[Callable[..., Any]] = nbformat.read
+
+
+def _read(notebook: Path) -> Any:
+    import nbformat  # takes two seconds, which every process that collects tests would spend
+
+    read: Callable[..., Any] = nbformat.read
+    return read(notebook, as_version=4)
 
 
 def cells_of(notebook: Path) -> list[Any]:
     """The cells as they are kept."""
-    return list(READ(notebook, as_version=4).cells)
+    return list(_read(notebook).cells)
 
 
 def executed(notebook: Path, environment: Mapping[str, str]) -> list[Any]:
@@ -28,7 +32,7 @@ def executed(notebook: Path, environment: Mapping[str, str]) -> list[Any]:
         warnings.simplefilter("ignore")  # of the client's own libraries; the kernel is another process
         from nbclient import NotebookClient
 
-        found = READ(notebook, as_version=4)
+        found = _read(notebook)
         plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
         NotebookClient(
             found,

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import http
+import importlib.util
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
+
+from tests.patience import wait_until
 
 _ROOT: Final = Path(__file__).parents[1]
 _LOCK: Final = _ROOT / "requirements" / "superset.txt"
 _CACHE: Final = _ROOT / ".cache" / "superset"
 _SECONDS: Final = 600
-_ADMIN: Final = "admin"
+ADMIN: Final = "admin"
+
+# Runs commands of Superset in one process, as importing it takes longer than most of them.
+_COMMANDS: Final = """
+import json, sys
+from flask.cli import ScriptInfo
+from superset.cli.main import superset
+application = ScriptInfo()
+for words in json.loads(sys.argv[1]):
+    superset.main(args=words, standalone_mode=False, obj=application)
+"""
 
 # Runs within Superset: the questions of every chart of a dashboard, asked of the database at an address.
 _ASK: Final = """
@@ -53,6 +70,19 @@ with application.app_context():
 """
 
 
+# Runs within Superset: gives its database another address.
+_LEAD: Final = """
+import sys
+from superset.app import create_app
+application = create_app()
+with application.app_context():
+    from superset import db
+    from superset.models.core import Database
+    db.session.query(Database).one().set_sqlalchemy_uri(sys.argv[1])
+    db.session.commit()
+"""
+
+
 class Superset:
     """A Superset with nothing in it and one administrator. `folder`: for its database."""
 
@@ -64,28 +94,45 @@ class Superset:
             f"SQLALCHEMY_DATABASE_URI = {f'sqlite:///{folder}/superset.db'!r}\n",
             encoding="utf-8",
         )
+        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
         self._environment = {
-            **os.environ,
+            **kept,
             "SUPERSET_CONFIG_PATH": str(settings),
             "SUPERSET_HOME": str(folder),
             "FLASK_APP": "superset",
         }
-        self._run("superset", "db", "upgrade")
         person = ("--firstname", "Ada", "--lastname", "Admin", "--email", "ada@example.org")
-        self._run("superset", "fab", "create-admin", "--username", _ADMIN, *person, "--password", _ADMIN)
-        self._run("superset", "init")
+        admin = ("fab", "create-admin", "--username", ADMIN, *person, "--password", ADMIN)
+        self._run("python", "-c", _COMMANDS, json.dumps([("db", "upgrade"), admin, ("init",)]))
 
     def take(self, bundle: Path) -> None:
         """Import a bundle of dashboards."""
-        self._run("superset", "import-dashboards", "-p", str(bundle), "-u", _ADMIN)
+        self._run("superset", "import-dashboards", "-p", str(bundle), "-u", ADMIN)
 
     def answers(self, database: str, period: str) -> Mapping[str, Any]:
         """What each chart shows, by its name: `error`, `sql`, `rows`. `database`: its SQLAlchemy address;
         `period`: as "2026-01-01T00:00:00 : 2026-01-02T00:00:00"."""
-        said = self._run("python", "-c", _ASK, _ADMIN, database, period)
+        said = self._run("python", "-c", _ASK, ADMIN, database, period)
         (line,) = [line for line in said.splitlines() if line.startswith("ANSWERS")]
         found: Mapping[str, Any] = json.loads(line.removeprefix("ANSWERS"))
         return found
+
+    @contextmanager
+    def serving(self, database: str, port: int) -> Iterator[str]:
+        """The URL of its pages on loopback, as long as the block lasts. `database`: the SQLAlchemy address
+        that its charts ask. `ADMIN` may log in with its name as password."""
+        self._run("python", "-c", _LEAD, database)
+        url = f"http://127.0.0.1:{port}"
+        command = [str(self._bin / "superset"), "run", "--with-threads", "-h", "127.0.0.1", "-p", str(port)]
+        process = subprocess.Popen(
+            command, env=self._environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        try:
+            wait_until(lambda: _answers(f"{url}/health"), "Superset's pages")
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
 
     def _run(self, program: str, *arguments: str) -> str:
         done = subprocess.run(
@@ -100,6 +147,14 @@ class Superset:
         return done.stdout
 
 
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return bool(answer.status == http.HTTPStatus.OK)
+    except OSError:
+        return False
+
+
 def _installed() -> Path:
     """A virtual environment with what the lock names, made once; two that ask at once wait for each other."""
     digest = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:16]
@@ -110,12 +165,35 @@ def _installed() -> Path:
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             _quietly(sys.executable, "-m", "venv", "--without-pip", str(folder))
-            pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin/python"))
-            _quietly(*pip, "install", "--no-deps", "--no-compile", "--require-hashes", "-r", str(_LOCK))
+            _install(folder / "bin" / "python")
             (folder / "complete").touch()
     return folder
 
 
-def _quietly(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
+def _install(python: Path) -> None:
+    """By uv, in seconds where pip takes minutes, from the registry that pip is configured with."""
+    listing = _quietly(sys.executable, "-m", "pip", "config", "list")
+    settings = _uv_settings()
+    options = settings.read(listing)
+    uv = (str(Path(sys.executable).parent / "uv"), "pip", "install", "--python", str(python))
+    environment = {**os.environ, **settings.environment_of(options, os.environ)}
+    more = ("--no-deps", *settings.arguments_of(options), "--require-hashes", "-r", str(_LOCK))
+    _quietly(*uv, *more, environment=environment)
+
+
+def _uv_settings() -> ModuleType:
+    """What scripts/bootstrap.py reads pip's configuration with."""
+    spec = importlib.util.spec_from_file_location("uv_settings", _ROOT / "scripts" / "uv_settings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _quietly(*command: str, environment: Mapping[str, str] | None = None) -> str:
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

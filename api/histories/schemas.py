@@ -44,7 +44,7 @@ class LoadHistoryAnswer(_HistoryModel):
     cluster: str
     """The source, as samples name it."""
     usable_bytes_per_second: int | None
-    """What one task may carry; null: placement is not by load."""
+    """What one task may carry by the last planning; null: placement is not by load."""
     hours_ms: list[int]
     """Beginnings of hours (epoch ms), the oldest first; the last one is running."""
     series: list[LoadSeriesAnswer]

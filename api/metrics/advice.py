@@ -34,6 +34,7 @@ class AdviceCollector(Collector):
 def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
     """By name, what it means and what it is now."""
     peak = found.peak if found is not None else None
+    day = found.past_day if found is not None else None
     return {
         "required_tasks": ("tasks that the service needs now", found.required_tasks if found else None),
         "required_instances": (
@@ -51,6 +52,22 @@ def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
         "staying_instances": (
             "instances that are here and have not been asked to go",
             found.instances if found else None,
+        ),
+        "past_day_known_hours": (
+            "hours of the last day in which the load of every datastream is known",
+            day.hours if day else None,
+        ),
+        "past_day_task_hours": (
+            "task-hours that the tasks in force now take in those hours",
+            day.task_hours if day else None,
+        ),
+        "past_day_peak_task_hours": (
+            "task-hours that the need of the busiest of those hours takes in all of them",
+            day.peak_task_hours if day else None,
+        ),
+        "past_day_needed_task_hours": (
+            "task-hours that those hours needed, each by its mean load",
+            day.needed_task_hours if day else None,
         ),
         "advice_timestamp_seconds": (
             "when the leader computed its advice",

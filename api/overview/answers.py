@@ -11,7 +11,7 @@ from api.overview.schemas import DatastreamGlance, LatencyAnswer, OpenIncidentAn
 from api.overview.sums import TopicSums
 from mirror.coordination.stores.definitions import Definitions
 from mirror.coordination.stores.problems import Problem
-from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.assessments import Assessment, usable_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import DatastreamName, GroupName
@@ -103,7 +103,7 @@ def _glance(
         unplaced=assessment.unplaced if assessment else None,
         overloaded=assessment.overloaded if assessment else None,
         fullest_bytes_per_second=assessment.max_load if assessment else None,
-        usable_bytes_per_second=_usable(assessment, seen),
+        usable_bytes_per_second=usable_of(assessment, seen.usable),
         partitions=total.lanes + total.idle,
         not_copied=total.idle,
         bytes_per_second=None if total.unmeasured or not seen.is_complete else total.bytes_per_second,
@@ -116,12 +116,6 @@ def _glance(
         loses_data_in_seconds=movement.loss.seconds if movement.loss else None,
         incident=_open_incident(incidents),
     )
-
-
-def _usable(assessment: Assessment | None, seen: Findings) -> int | None:
-    if seen.usable is None or assessment is None or assessment.capacity is None:
-        return seen.usable
-    return assessment.capacity.capacity.usable_bytes_per_second
 
 
 def _latency(total: TopicSums) -> LatencyAnswer | None:

@@ -104,7 +104,7 @@ def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Ste
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)
-    since = before.lower_since_ms if before.lower_since_ms is not None else now_ms
+    since = now_ms if before.lower_since_ms is None else min(before.lower_since_ms, now_ms)  # clocks differ
     most = max(near, before.lower_tasks or 0)
     if now_ms - since >= terms.shrink_after_hours * HOUR_MS:
         return _Steady(most, None, None)

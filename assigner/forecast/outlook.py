@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -11,10 +11,12 @@ import numpy as np
 from assigner.forecast.seasonal import DAY, WEEK, Grade, Interval, continued, graded
 from assigner.problem.loads import scaled
 from mirror.errors import InvalidRequest
-from mirror.model.load import PartitionLoad
+from mirror.model.load import HIGHEST_RATE, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 HOUR_MS: Final = 3_600_000
+MOST_HOURS: Final = 5 * 8760
+"""From the first to the last hour of a history."""
 Loads = Mapping[TopicPartition, PartitionLoad]
 
 
@@ -37,11 +39,18 @@ class Outlook:
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:
-        """What each partition carries in an hour when all together carry `total`."""
+        """What each partition carries in an hour when all together carry `total`, and at most what a planner
+        takes."""
         shape = self.shapes[number]
         before = sum(load.bytes_per_second for load in shape.values())
         factor = total / before if before else 1.0
-        return {partition: scaled(load, factor) for partition, load in shape.items()}
+        highest = max(
+            (max(load.bytes_per_second, load.messages_per_second or 0.0) for load in shape.values()),
+            default=0.0,
+        )
+        if highest * factor <= HIGHEST_RATE:
+            return {partition: scaled(load, factor) for partition, load in shape.items()}
+        return {partition: _possible(scaled(load, factor)) for partition, load in shape.items()}
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
@@ -55,6 +64,11 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     if not history:
         raise InvalidRequest("the history has no hour")
     last, first = max(history), min(history)
+    if (last - first) // HOUR_MS > MOST_HOURS:
+        raise InvalidRequest(
+            f"from the first to the last hour of the history it is more than {MOST_HOURS // 8760} years",
+            advice="is a time of another unit among them? hours begin at epoch milliseconds",
+        )
     hours = range(first, last + 1, HOUR_MS)
     lately = [history[hour] for hour in hours[-DAY:] if hour in history]
     partitions = sorted({partition for loads in lately for partition in loads})
@@ -66,8 +80,22 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
             f"nothing is known of the load {number + 1} hours ahead: the history lacks that hour of the day",
             advice="give a longer history, or look fewer hours ahead",
         )
-    shapes = tuple(_shape(history, last + number * HOUR_MS, partitions) for number in range(1, ahead + 1))
+    newest: dict[TopicPartition, PartitionLoad] = {}
+    for hour in sorted(history):
+        newest.update(history[hour])
+    shapes = tuple(
+        _shape(history, last + number * HOUR_MS, partitions, newest) for number in range(1, ahead + 1)
+    )
     return Outlook(last + HOUR_MS, totals, shapes, graded(series, ahead, certainty))
+
+
+def _possible(load: PartitionLoad) -> PartitionLoad:
+    messages = load.messages_per_second
+    return replace(
+        load,
+        bytes_per_second=min(load.bytes_per_second, HIGHEST_RATE),
+        messages_per_second=None if messages is None else min(messages, HIGHEST_RATE),
+    )
 
 
 def _sum(loads: Loads | None, partitions: list[TopicPartition]) -> float:
@@ -76,16 +104,15 @@ def _sum(loads: Loads | None, partitions: list[TopicPartition]) -> float:
     return float(sum(loads[one].bytes_per_second for one in partitions if one in loads))
 
 
-def _shape(history: Mapping[int, Loads], hour_ms: int, partitions: list[TopicPartition]) -> Loads:
+def _shape(
+    history: Mapping[int, Loads], hour_ms: int, partitions: list[TopicPartition], newest: Loads
+) -> Loads:
     """The larger of a day and a week before, else the newest that is known of a partition."""
     distance = (hour_ms - max(history)) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
+    hours = [history[place] for place in places if place in history]
     found: dict[TopicPartition, PartitionLoad] = {}
     for partition in partitions:
-        known = [history[place][partition] for place in places if partition in history.get(place, {})]
-        if known:
-            found[partition] = max(known, key=lambda load: load.bytes_per_second)
-        else:
-            newest = max(hour for hour in history if partition in history[hour])
-            found[partition] = history[newest][partition]
+        known = [loads[partition] for loads in hours if partition in loads]
+        found[partition] = max(known, key=lambda load: load.bytes_per_second, default=newest[partition])
     return found

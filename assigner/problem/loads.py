@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mirror.errors import InvalidRequest
-from mirror.model.load import LoadLevel, PartitionLoad
+from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 Rates = npt.NDArray[np.float64]
@@ -18,9 +18,6 @@ Levels = npt.NDArray[np.int8]
 
 LEVELS: Final = (LoadLevel.PARTITION, LoadLevel.TOPIC, LoadLevel.DEFAULT)
 """Meaning of the numbers in `PartitionLoads.levels`."""
-
-HIGHEST_RATE: Final = 1e12
-"""A partition above 1 TB/s (or as many messages) is a mistake in the data."""
 
 UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 """Brooklin's assumption for a partition without a known load: 5 KiB/s and 5 messages/s."""

@@ -1,7 +1,9 @@
-"""The tasks that the next hours need, by a forecast from a recorded past. Pure."""
+"""The tasks that the next hours need by a forecast from a recorded past, and those that past hours needed.
+Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +14,8 @@ from assigner.problem.loads import resolve
 from assigner.problem.problem import Mode
 from assigner.what_if.document import Fallback
 from mirror.errors import InvalidRequest
-from mirror.model.load import TaskLimits
+from mirror.model.load import PartitionLoad, TaskLimits
+from mirror.model.topics import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,5 +50,15 @@ def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallbac
 
 def _tasks(found: Outlook, number: int, total: float, limits: TaskLimits, how: Fallback) -> int:
     loads = found.loads(number, total)
-    demand = resolve(sorted(loads), loads, {}, how.default)
+    return needed_tasks(loads, loads, limits, how)
+
+
+def needed_tasks(
+    partitions: Collection[TopicPartition],
+    loads: Mapping[TopicPartition, PartitionLoad],
+    limits: TaskLimits,
+    how: Fallback,
+) -> int:
+    """Of these partitions, placed from scratch; one without a load counts as `how` has it."""
+    demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=Mode.FULL)).required_tasks

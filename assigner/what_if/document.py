@@ -16,12 +16,19 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from assigner.answer.placement_answer import PlacementAnswer
 from assigner.planner import plan
-from assigner.problem.loads import HIGHEST_RATE, UNKNOWN_LOAD, PartitionLoads, resolve
+from assigner.problem.loads import UNKNOWN_LOAD, PartitionLoads, resolve
 from assigner.problem.problem import Mode, Policy, TaskOf
 from assigner.what_if.hosts import Host
 from mirror.errors import InvalidRequest
 from mirror.model.identifiers import GroupName, task_name
-from mirror.model.load import LoadLevel, PartitionLoad, RateSource, TaskCapacity, TaskLimits
+from mirror.model.load import (
+    HIGHEST_RATE,
+    LoadLevel,
+    PartitionLoad,
+    RateSource,
+    TaskCapacity,
+    TaskLimits,
+)
 from mirror.model.topics import TopicPartition
 
 Label = int | str

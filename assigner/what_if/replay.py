@@ -21,7 +21,9 @@ from assigner.problem.loads import resolve, scaled
 from assigner.problem.problem import Mode
 from assigner.what_if.document import Fallback
 from mirror.errors import InvalidRequest
-from mirror.model.load import PartitionLoad, TaskLimits
+from mirror.model import bounds
+from mirror.model.bounds import LARGEST_MS, LARGEST_PARTITION
+from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
@@ -117,7 +119,10 @@ def hours_from_csv(lines: Iterable[str]) -> Hourly:
         raise InvalidRequest(
             f"the first line must name columns: {missing[0]} is missing", advice=f"use {','.join(_COLUMNS)}"
         )
-    return _collect((f"line {reader.line_num}", row) for row in reader)
+    try:
+        return _collect((f"line {reader.line_num}", row) for row in reader)
+    except csv.Error as error:
+        raise InvalidRequest(f"line {reader.line_num} of the history is wrong: {error}") from error
 
 
 def hours_from_json(text: str) -> Hourly:
@@ -126,22 +131,37 @@ def hours_from_json(text: str) -> Hourly:
         rows = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}") from error
+    except (RecursionError, ValueError) as error:
+        raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
     if not isinstance(rows, list):
         raise InvalidRequest("the history must be a list of objects", advice=f"with {', '.join(_COLUMNS)}")
     return _collect((f"entry {number}", row) for number, row in enumerate(rows))
+
+
+def _whole(what: str, value: Any, highest: int) -> int:
+    """As a number, or as digits of a CSV."""
+    if isinstance(value, str):
+        return bounds.digits(what, value.strip(), 0, highest)
+    return bounds.integer(what, value, 0, highest)
+
+
+def _rate(what: str, value: Any) -> float:
+    return bounds.number(what, float(value) if isinstance(value, str) else value, 0, HIGHEST_RATE)
 
 
 def _collect(rows: Iterator[tuple[str, Mapping[str, Any]]]) -> Hourly:
     hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
     for where, row in rows:
         try:
-            hour = int(row["hour_ms"]) // HOUR_MS * HOUR_MS
-            partition = TopicPartition(str(row["topic"]), int(row["partition"]))
+            hour = _whole("hour_ms", row["hour_ms"], LARGEST_MS) // HOUR_MS * HOUR_MS
+            topic = bounds.line("topic", row["topic"])
+            partition = TopicPartition(topic, _whole("partition", row["partition"], LARGEST_PARTITION))
             messages = row.get("messages_per_second")
             load = PartitionLoad(
-                float(row["bytes_per_second"]), None if messages in (None, "") else float(messages)
+                _rate("bytes_per_second", row["bytes_per_second"]),
+                None if messages in (None, "") else _rate("messages_per_second", messages),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (InvalidRequest, KeyError, TypeError, ValueError) as error:
             raise InvalidRequest(f"{where} of the history is wrong: {error}") from error
         if partition in hours.setdefault(hour, {}):
             raise InvalidRequest(f"{where} of the history repeats partition {partition} in the same hour")

@@ -1,8 +1,10 @@
 """What the monitor takes of a core: 1,000 datastreams, 10,000 topics, 200,000 partitions on 50 instances.
 
 Two sides. The turns of the monitor, every 10 s: from the answers of REST and Pinot, as JSON, to verdicts,
-budgets, incidents and alerts. And what instances do to know the state of each partition: they take in a
-report of each busy lane every 5 s, say every 10 s which partitions are not OK, and are scraped every 15 s.
+budgets, incidents and alerts. And what instances do to know the state of each partition. Every 5 s, for each
+busy lane: the worker process decides whether to say its position (watched), which goes through a pipe (told)
+into what the instance knows of the lane (reports); these two are what positions add to a report. Every 10 s
+an instance says which partitions are not OK, and every 15 s it is scraped.
 One instance with 4,000 lanes is measured, and counts fifty times. Besides, what it takes to read the metrics
 topic where Pinot is not used: each row is decoded and added up, and each turn looks at all of them. What
 servers, clients and the network take is not in it. The clock is moved by hand.
@@ -14,28 +16,20 @@ import gc
 import io
 import json
 import logging
+import subprocess
 import time
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import SimpleNamespace
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import fastavro
 import structlog
 
-from api.metrics.movement import movement_metrics
-from api.movement.topics import own_topics, topics_told
-from api.services import Services
+from bench.monitor.rig.states import REPORT_SECONDS, Spent, seconds_of, states_of_fleet
 from headrace.process.interpreter import collect_seldom
-from mirror.instance.workers.lane_table import LaneTable
-from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
+from headrace.process.machine_code import data_plane, worker_command
+from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
-from mirror.model.movement.history import LanePosition
 from mirror.model.rows import avro_schema, row_of
-from mirror.model.topics import TopicPartition
-from mirror.worker.protocol import LaneRate
 from monitor.adapters.pinot_measurements import PinotMeasurements
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.alert import Style
@@ -49,19 +43,17 @@ from monitor.incidents import IncidentPolicy
 from monitor.latency import Observations, Source, Subject
 from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.budgets import ALL, Budgets
-from monitor.recent_rows import RecentRows
+from monitor.recent_rows import RecentRows, columns_read
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import IncidentRecord, Stored
 from monitor.settings import MonitorSettings
 from pinot.client import Answer, PinotClient, Value
 from tests.fakes.clock import ManualClock
 
-DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH, INSTANCES = 1_000, 10, 20, 50
-_TURNS, _REPORTS, _TOPIC_REPORTS = 12, 36, 3
+DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH = 1_000, 10, 20
+_TURNS, _TOPIC_REPORTS = 12, 3
 _SETTLING: Final = 30
 """Turns until no topic is told apart any more, in what is measured and in budgets."""
-_REPORT_SECONDS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 5.0, 2, 3
-_LANES: Final = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH // INSTANCES
 _HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
 _WITHIN_MS: Final = 2_000
 
@@ -155,24 +147,10 @@ def _datastream(name: str) -> Mapping[str, Any]:
     }
 
 
-class _Spent(defaultdict[str, float]):
-    """Seconds of processor time, by what they were for."""
-
-    def __init__(self) -> None:
-        super().__init__(float)
-
-    @contextmanager
-    def on(self, what: str) -> Iterator[None]:
-        """Whatever runs meanwhile."""
-        began = time.process_time()
-        yield
-        self[what] += time.process_time() - began
-
-
 class _Service(RestService):
     """Whose list is measured."""
 
-    def __init__(self, servers: _Servers, spent: _Spent) -> None:
+    def __init__(self, servers: _Servers, spent: Spent) -> None:
         super().__init__(servers)
         self._spent = spent
 
@@ -184,7 +162,7 @@ class _Service(RestService):
 class _Measurements(PinotMeasurements):
     """Of which what is read of the last minute is measured."""
 
-    def __init__(self, servers: _Servers, clock: ManualClock, spent: _Spent) -> None:
+    def __init__(self, servers: _Servers, clock: ManualClock, spent: Spent) -> None:
         super().__init__(cast(PinotClient, servers), clock)
         self._spent = spent
 
@@ -198,7 +176,7 @@ class _Measurements(PinotMeasurements):
 class _Budgets(Budgets):
     """Measured as a whole."""
 
-    spent = _Spent()
+    spent = Spent()
 
     def judge(
         self,
@@ -212,7 +190,7 @@ class _Budgets(Budgets):
 
 def _turns(late: int, *, are_new: bool = False) -> float:
     """Returns percent of a core. `are_new`: the monitor has just begun, so that topics are told apart."""
-    clock, settings, spent = ManualClock(), MonitorSettings(), _Spent()
+    clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
     rules = [read_rule(text) for text in settings.burn_rates]
@@ -259,21 +237,22 @@ def _turns(late: int, *, are_new: bool = False) -> float:
 def _rows_of_topic() -> None:
     """Reports of every partition, as the metrics topic has them, decoded and added up as they come."""
     schema = fastavro.parse_schema(avro_schema(MirrorMetric))
+    read = fastavro.parse_schema(columns_read())
     kept, now_ms, taken, rows = RecentRows(), ManualClock().now_ms(), 0.0, 0
     for report in range(_TOPIC_REPORTS):
-        now_ms += int(_REPORT_SECONDS * 1000)
+        now_ms += int(REPORT_SECONDS * 1000)
         for number in range(DATASTREAMS):
             encoded = [_encoded(schema, number, at, now_ms) for at in range(TOPICS_EACH * PARTITIONS_EACH)]
             began = time.process_time()
             for one in encoded:
-                kept.add(cast(Mapping[str, Any], fastavro.schemaless_reader(io.BytesIO(one), schema, None)))
+                kept.add(cast(Mapping[str, Any], fastavro.schemaless_reader(io.BytesIO(one), read, None)))
             if report:  # the first one makes what is added to later
                 taken += time.process_time() - began
                 rows += len(encoded)
-    look = _seconds(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
-    forgotten = _seconds(lambda: kept.forget(now_ms, 60_000))
+    look = seconds_of(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
+    forgotten = seconds_of(lambda: kept.forget(now_ms, 60_000))
     each, interval = taken / rows, MonitorSettings().interval_seconds
-    of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / _REPORT_SECONDS
+    of_a_turn = each * DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH * interval / REPORT_SECONDS
     looks = look + forgotten
     print(f"  {'a row of the metrics topic':44}{each * 1e6:10.1f} us")
     for what, took in (
@@ -288,7 +267,7 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
     name = f"stream-{datastream:04}"
     metric = MirrorMetric(
         now_ms,
-        int(_REPORT_SECONDS * 1000),
+        int(REPORT_SECONDS * 1000),
         "instance-1",
         f"{name}-0",
         name,
@@ -308,89 +287,24 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
     return buffer.getvalue()
 
 
-def _seconds(call: Callable[[], object]) -> float:
-    began = time.process_time()
-    call()
-    return time.process_time() - began
-
-
-def _instances(what: str, busy: float, late: float, *, segments: bool) -> float:
-    """Returns percent of a core, of all instances. `busy`: the part of lanes that report each time; `late`:
-    of lanes that are behind. `segments`: the source deletes some every two minutes, and so every lane has a
-    time to loss."""
-    noted, said, scraped = _of_one_instance(busy, late, segments=segments, with_position=True)
-    plain, _, _ = _of_one_instance(busy, late, segments=segments, with_position=False)
-    shares = [one / (_REPORTS * _REPORT_SECONDS) * INSTANCES * 100 for one in (noted - plain, said, scraped)]
-    print(f"  {what:36}" + "".join(f"{one:10.2f} %" for one in (*shares, sum(shares))), flush=True)
-    return sum(shares)
-
-
-def _of_one_instance(
-    busy: float, late: float, *, segments: bool, with_position: bool
-) -> tuple[float, float, float]:
-    clock = ManualClock()
-    table = LaneTable(clock)
-    specs = [_spec(number) for number in range(_LANES)]
-    for spec in specs:
-        table.begin(spec, 0)
-        table.note(LaneStarted(spec.key, 0))
-    status = SimpleNamespace(lanes=table.states, uncopied=())
-    services = cast(Services, SimpleNamespace(status=status, clock=clock))
-    noted = said = scraped = 0.0
-    heard_at: float | None = None
-    for number in range(_REPORTS + 12):
-        is_counted = number >= 12
-        clock.advance(_REPORT_SECONDS)
-        count = _LANES if number == 0 else int(_LANES * busy)
-        start = number // 24 * 100 if segments else 0
-        rates = [
-            _report(spec, number, start, waiting, with_position=with_position)
-            for at, spec in enumerate(specs[:count])
-            for waiting in [
-                0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
-            ]
-        ]
-        began = time.process_time()
-        table.measure(rates, heard_at)
-        noted += (time.process_time() - began) * is_counted
-        heard_at = clock.monotonic()
-        if number % _REPORTS_A_TURN == 0:
-            began = time.process_time()
-            topics_told(own_topics(services))
-            said += (time.process_time() - began) * is_counted
-        if number % _REPORTS_A_SCRAPE == 0:
-            began = time.process_time()
-            for metric in movement_metrics(tuple(table.states.values()), (), clock.monotonic()):
-                assert metric.name
-            scraped += (time.process_time() - began) * is_counted
-    return noted, said, scraped
-
-
-def _report(spec: LaneSpec, number: int, start: int, waiting: int, *, with_position: bool) -> LaneRate:
-    at, age_ms = number * 500, min(waiting * 8, 60_000)
-    place = LanePosition(at, at + waiting, at + waiting, start) if with_position else None
-    return LaneRate(spec.key, spec.source, 1e5, 100.0, waiting, age_ms, (1.0, 2.0, 3.0), place)
-
-
-def _spec(number: int) -> LaneSpec:
-    group, topic = GroupName(f"stream-{number // 200:04}"), f"topic-{number // 20}"
-    key = LaneKey(group, TopicPartition(topic, number % 20))
-    return LaneSpec(key, TaskName(f"{group}-0"), ClusterRef("east"), ClusterRef("west"), topic)
-
-
 def main() -> None:
-    """Print both sides, in percent of a core."""
+    """Print both sides, in percent of a core, by a process whose data plane is that of workers."""
+    subprocess.run(worker_command("bench.monitor.cost"), check=True)
+
+
+def _measure() -> None:
     collect_seldom()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     gc.collect()
     partitions = DATASTREAMS * TOPICS_EACH * PARTITIONS_EACH
     print(f"{DATASTREAMS:,} datastreams, {partitions:,} partitions; percent of one core, all together")
-    heading = ("reports", "said", "scrapes", "together")
-    print(f"  {'states of partitions, by instances':36}" + "".join(f"{one:>12}" for one in heading))
-    busy = _instances("every lane busy, all in time", 1.0, 0.0, segments=False)
-    tenth = _instances("a tenth busy, all in time", 0.1, 0.0, segments=False)
-    _instances("every lane busy, sources delete", 1.0, 0.0, segments=True)
-    _instances("every lane busy, 1 % late", 1.0, 0.01, segments=False)
+    print(f"  data plane: {data_plane()}")
+    heading = ("watched", "told", "reports", "said", "scrapes", "together")
+    print(f"  {'states of partitions':32}" + "".join(f"{one:>10}" for one in heading))
+    busy = states_of_fleet("every lane busy, all in time", 1.0, 0.0, segments=False)
+    tenth = states_of_fleet("a tenth busy, all in time", 0.1, 0.0, segments=False)
+    states_of_fleet("every lane busy, sources delete", 1.0, 0.0, segments=True)
+    states_of_fleet("every lane busy, 1 % late", 1.0, 0.01, segments=False)
     print(f"  {'the monitor':44}{'a turn':>13}{'of a core':>10}")
     turns = _turns(0)
     _turns(10)
@@ -399,3 +313,7 @@ def main() -> None:
     print(f"    {'a tenth of lanes busy':55}{turns + tenth:7.2f} %")
     print(f"    {'every lane busy':55}{turns + busy:7.2f} %", flush=True)
     _rows_of_topic()
+
+
+if __name__ == "__main__":
+    _measure()

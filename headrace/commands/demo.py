@@ -104,9 +104,9 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
     watch = Watch(load_settings(processes.settings_file))
     findings.reach(PARTS["start_service"])
     say(title("start_service"))
-    processes.start_traffic(rates_for_start())
     processes.start_pipeline()
-    processes.start_instances()
+    processes.start_instances()  # the traffic waits for them: it would pile up while code is compiled
+    processes.start_traffic(rates_for_start())
     topics = {f"mirror.{name}": count for name, count in TOPICS.items()}
     arrivals = Arrivals(processes.addresses["destination"], topics)
     story = Story(processes, watch, findings, arrivals, say)
@@ -136,14 +136,17 @@ def _show(findings: Findings) -> None:
         {"held": "yes" if claim.held else "NO", "claim": claim.statement, "measured": claim.evidence}
         for claim in findings.claims
     ]
-    print_table("claims", ["held", "claim", "measured"], rows)
     phases = [
         {"phase": p.title, "p50_ms": round(p.p50_ms), "p99_ms": round(p.p99_ms), "records": p.records}
         for p in findings.latency
     ]
-    print_table("latency", ["phase", "p50_ms", "p99_ms", "records"], phases)
     columns = ["topic", "source_records", "destination_records", "missing", "duplicates", "foreign"]
-    print_table("audit", columns, findings.audit)
+    if rows:
+        print_table("claims", ["held", "claim", "measured"], rows)
+    if phases:
+        print_table("latency", ["phase", "p50_ms", "p99_ms", "records"], phases)
+    if findings.audit:
+        print_table("audit", columns, findings.audit)
     if findings.stopped:
         console().print(f"stopped at: {findings.reached}")
     console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")

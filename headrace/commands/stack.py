@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.console.terminal import error_console, print_json, print_table, print_text
+from headrace.process.stop_signals import cleaning_up
 
 if TYPE_CHECKING:
     from stack.supervisor import ServerStatus, Stack
@@ -49,7 +48,7 @@ def up(
 
     ports = None if port_offset is None else StackPorts().shifted(port_offset)
     stack = Stack(home, ports, lifetime=Lifetime.DETACHED, report=_say)
-    with _interruptible():
+    with cleaning_up(_say):
         statuses = stack.up(names or (), fresh=fresh)
     _show(stack, statuses, as_json)
 
@@ -150,23 +149,3 @@ def _following(file: Path, position: int) -> Iterator[str]:
             for line in whole:
                 yield line.decode("utf-8", errors="replace")
         time.sleep(0.2)  # noqa: TID251 - a file tells nobody that it has grown
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP clean up as ctrl-C does; the exit code names the signal."""
-
-    def leave(number: int, _: FrameType | None) -> NoReturn:
-        for other in before:  # once is enough: what follows is the cleaning up
-            signal.signal(other, signal.SIG_IGN)
-        _say("stopping what was started")
-        raise SystemExit(128 + number)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    for number in before:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

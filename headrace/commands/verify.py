@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -40,7 +41,7 @@ def verify(
     With --state what was filtered or dead-lettered is left out; without, it counts as a difference.
     """
     from headrace.clusters.adhoc import one_off
-    from headrace.console.terminal import print_json
+    from headrace.console.terminal import StatusLine, print_json
     from mirror.jobs.verify_job import VerifyJob, verify_copy
     from mirror.model.datastreams.policy import Isolation
     from mirror.model.identifiers import ClusterRef
@@ -55,8 +56,15 @@ def verify(
         state,
         by_hash,
     )
+    line = StatusLine(time.monotonic())
+
+    def show(compared: int, partitions: int, offsets: int) -> None:
+        if line.is_due(time.monotonic()):
+            line.show([f"{compared} of {partitions} partitions compared", f"{offsets:,} offsets read"])
+
     with one_off(config, "headrace-verify", source=source, destination=destination) as bench:
-        verdicts = bench.run(verify_copy(bench, job))
+        verdicts = bench.run(verify_copy(bench, job, show))
+    line.end()
     if as_json:
         print_json(
             {

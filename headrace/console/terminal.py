@@ -3,13 +3,14 @@ is markup, and nothing of it reaches the terminal as a command."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
 from rich import box
-from rich.cells import cell_len
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 
@@ -20,6 +21,8 @@ _BETWEEN: Final = 2
 """Cells between two columns."""
 _NARROWEST: Final = 24
 """Cells to which the columns of a table may be folded; where even that is too wide, each row is a record."""
+_TERMINAL_SECONDS: Final = 0.2
+_FILE_SECONDS: Final = 5.0
 _NOTHING: Final = "-"
 """What an empty cell is in a pipe, so that every line has as many fields."""
 
@@ -32,6 +35,11 @@ class Terminal:
 
     def __init__(self, *, stderr: bool = False) -> None:
         self._console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+    @property
+    def width(self) -> int:
+        """Cells of a line."""
+        return self._console.width
 
     def print(self, text: str = "", **how: Any) -> None:
         """One line; a terminal wraps it between words, a pipe or a file gets it whole. `how`: options of
@@ -93,6 +101,51 @@ def _folded(title: str, columns: Sequence[str], cells: Sequence[Sequence[Lines]]
 def _cell(value: object) -> Lines:
     texts = value if isinstance(value, list | tuple) else ["" if value is None else value]
     return [visible(str(one)) for one in texts] or [""]
+
+
+class StatusLine:
+    """One line on stderr about work that goes on: rewritten on a terminal and never wider than it, a new one
+    every few seconds elsewhere. `since`: when the work began (any clock, seconds); nothing is said before the
+    first interval after it is over."""
+
+    def __init__(self, since: float = -math.inf) -> None:
+        self._is_terminal = sys.stderr.isatty()
+        self._seconds = _TERMINAL_SECONDS if self._is_terminal else _FILE_SECONDS
+        self._next = since + self._seconds
+        self._is_shown = False
+
+    def is_due(self, now: float) -> bool:
+        """Whether it is time for another line; the one that is asked for then is the last for a while."""
+        if now < self._next:
+            return False
+        self._next = now + self._seconds
+        return True
+
+    def show(self, parts: Sequence[str]) -> None:
+        """Parts of the line, the most important first: those that a terminal has no room for are left out."""
+        self._is_shown = True
+        if not self._is_terminal:
+            note(", ".join(parts), soft_wrap=True)
+            return
+        room = error_console().width - 1
+        text = fitting(parts, room)
+        note(text + " " * (room - cell_len(text)), end="\r", overflow="ignore", no_wrap=True, crop=False)
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._is_terminal and self._is_shown:
+            note("")
+
+
+def fitting(parts: Sequence[str], room: int) -> str:
+    """The parts from the first on that fit into `room` cells; the first alone is cut off."""
+    text = ""
+    for part in parts:
+        longer = f"{text}, {part}" if text else part
+        if cell_len(longer) > room:
+            break
+        text = longer
+    return text or set_cell_size(parts[0], room)
 
 
 def console() -> Terminal:

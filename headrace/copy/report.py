@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any, Final
 
-from headrace.console.terminal import note, print_json, print_table
+from headrace.console.terminal import StatusLine, note, print_json, print_table
 from headrace.copy.run import CopyOutcome, CopyProgress
 from mirror.jobs.copy_job import CopyJob, CopyPlan
 from mirror.replication.reports.measurements import cpu_weight
 
-_TERMINAL_SECONDS: Final = 0.2
-_FILE_SECONDS: Final = 5.0
 _MOST_ROWS: Final = 40
 
 
 class ProgressLine:
-    """One line on stderr: rewritten on a terminal, a new one every few seconds elsewhere."""
+    """Progress as a line of status, and why partitions pause, each reason once."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr.isatty()
-        self._next = 0.0
+        self._line = StatusLine()
         self._before: tuple[float, int, int] | None = None
         self._told = 0
 
@@ -29,33 +25,28 @@ class ProgressLine:
         """Show it if it is time."""
         if len(progress.reasons) > self._told:
             for reason, partition in list(progress.reasons.items())[self._told :]:
-                self._print(f"{partition} pauses: {reason}", end="\n")
+                note(f"{partition} pauses: {reason}", soft_wrap=True)
             self._told = len(progress.reasons)
-        if now < self._next:
+        if not self._line.is_due(now):
             return
-        self._next = now + (_TERMINAL_SECONDS if self._is_terminal else _FILE_SECONDS)
         then, records, size = self._before or (now, progress.records, progress.bytes)
         seconds = now - then
         rate = (progress.records - records) / seconds if seconds else 0.0
         speed = (progress.bytes - size) / seconds / 1e6 if seconds else 0.0
         if self._before is None or seconds >= 1.0:
             self._before = (now, progress.records, progress.bytes)
-        eta = f", {progress.lag / rate:.0f} s to go" if rate > 0 and progress.lag else ""
-        text = (
-            f"{progress.records:,} records, {progress.bytes / 1e6:,.1f} MB copied at {speed:,.1f} MB/s"
-            f" ({rate:,.0f}/s), lag {progress.lag:,}{eta}, {progress.remaining} partitions left"
-        )
+        parts = [f"{progress.records:,} records copied", f"lag {progress.lag:,}"]
         if progress.paused:
-            text += f", {len(progress.paused)} paused"
-        self._print(text, end="\r" if self._is_terminal else "\n")
+            parts.append(f"{len(progress.paused)} paused")
+        if rate > 0 and progress.lag:
+            parts.append(f"{progress.lag / rate:.0f} s to go")
+        parts.append(f"{speed:,.1f} MB/s ({rate:,.0f} records/s)")
+        parts += [f"{progress.remaining} partitions left", f"{progress.bytes / 1e6:,.1f} MB in all"]
+        self._line.show(parts)
 
     def end(self) -> None:
         """Leave the line."""
-        if self._is_terminal:
-            note("")
-
-    def _print(self, text: str, end: str) -> None:
-        note(text, end=end, overflow="ignore", no_wrap=True, crop=False)
+        self._line.end()
 
 
 def tell_plan(plan: CopyPlan) -> None:

@@ -159,6 +159,11 @@ class CopyRun:
         finally:
             self._pool.kill()
 
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the workers that run."""
+        return [one.process.pid for one in self._pool.workers if one.process is not None]
+
     def stop(self) -> None:
         """Let the workers drain, checkpoint and end. Idempotent."""
         self._is_stopping = True

@@ -47,7 +47,8 @@ class DemoProcesses:
 
     def start_stack(self) -> None:
         """Servers with empty data. Raises what the stack raises."""
-        end_released(self.home)
+        if ended := end_released(self.home):
+            self._report(f"ending what an earlier demonstration has left running: {', '.join(ended)}")
         ports = {name: self.rest_port(name) for name in INSTANCES}
         require_free("the demonstration", ports, "stop that process, or move all ports with --port-offset")
         for leftover in ("pmp-checkpoint", "running"):
@@ -64,10 +65,13 @@ class DemoProcesses:
             admin.create(TopicDescription(name, partitions, settings=KEPT))
 
     def start_pipeline(self) -> None:
-        """Pinot's tables, the sampler and the Spark job."""
+        """Pinot's tables and the Spark job, which carries the sampler's measurements there."""
         self.run_command("pinot", "apply")
-        self._hold("sampler", "pmp", "sampler", "--cluster", "source")
         self._hold("spark-job", "pmp", "run")
+
+    def start_sampler(self) -> None:
+        """From now on loads of partitions are measured."""
+        self._hold("sampler", "pmp", "sampler", "--cluster", "source")
 
     def start_instances(self) -> None:
         """All instances, side by side, with the machine code that their workers run."""

@@ -53,6 +53,7 @@ interval_seconds = 3.0
 [pmp.job]
 checkpoint_folder = "pmp-checkpoint"
 trigger_interval_seconds = 1.0
+reload_interval_seconds = 2.0
 
 [pmp.provider]
 window_seconds = 15.0

@@ -29,6 +29,7 @@ from stack.wait import wait_until
 Say = Callable[[str], None]
 _TROUBLES: Final = ("missing", "duplicates", "foreign")
 _PATIENCE_SECONDS: Final = 300
+_SAY_SECONDS: Final = 15.0
 
 
 class Story:
@@ -50,7 +51,7 @@ class Story:
 
     def create_datastream(self) -> None:
         """Over REST; nothing is known of the load, so the first plan is by count, and the monitor of the
-        instance that leads may not change that yet."""
+        instance that leads may not change that yet. The sampler begins after it, so that nothing is."""
         self._let_the_monitor_act(False, "placement by count is shown first")
         self._client.post(
             "/v1/datastreams",
@@ -74,6 +75,7 @@ class Story:
 
     def by_count(self) -> None:
         """Load per task while partitions are dealt by count."""
+        self._processes.start_sampler()
         self._until("Pinot has samples of the load", self._watch.sampled)
         self._pause(9)
         loads = self._recent_loads()
@@ -258,9 +260,15 @@ class Story:
         return [(f"mirror.{topic}", int(number)) for topic, _, number in pairs]
 
     def _until(self, what: str, ask: Callable[[], Any]) -> Any:
+        began = said = self._watch.seconds()
+
         def attempt() -> Any:
+            nonlocal said
             self._processes.require_alive()
             self._note_latency()
+            if (now := self._watch.seconds()) - said >= _SAY_SECONDS:
+                said = now
+                self._say(f"waiting until {what}, {now - began:.0f} s")
             return unless_it_may_pass(ask)()
 
         return wait_until(attempt, _PATIENCE_SECONDS, what, interval_seconds=0.4)

@@ -17,9 +17,9 @@ INTRODUCTION: Final = (
 
 PARTS: Final[Mapping[str, str]] = {
     "start_stack": "starting ZooKeeper, two Kafka clusters and Pinot",
-    "start_service": "starting the traffic, the sampler, the Spark job and two instances of Headrace",
+    "start_service": "starting a Spark job for measurements, two instances of Headrace, and the traffic",
     "create_datastream": "asking for a mirror of three topics; no load is known yet: partitions by count",
-    "by_count": "measuring what every partition carries, and finding the hot ones by a query of Pinot",
+    "by_count": "starting the sampler, which measures every partition; a query of Pinot finds the hot ones",
     "by_load": "rebalancing by load: as many tasks as it needs, none with more than it can bear",
     "settled": "measuring the latency while all is well, against the objective that the datastream has",
     "shift": "moving traffic to other partitions: a task falls behind, and the monitor has to see it and act",

@@ -12,6 +12,7 @@ from headrace.console.resources import instance_troubles
 from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
 from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
+from headrace.doctor.ensemble import examined_servers
 from headrace.doctor.host import examined_host, examined_settings, this_host
 from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs, is_there
 from headrace.settings import HeadraceSettings
@@ -19,7 +20,8 @@ from mirror.adapters.kafka.loop_thread import LoopThread
 from mirror.adapters.kafka.survey import ClusterSurvey
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.zookeeper import ZooKeeper
-from mirror.errors import HeadraceError, NotFound
+from mirror.adapters.zookeeper_survey import look_at_servers
+from mirror.errors import HeadraceError, NotAuthorized, NotFound, Unreachable
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.protocol.control.rights import AclOperation
 from monitor.settings import MeasurementPlace
@@ -45,6 +47,7 @@ class Examination:
         yield from examined_host(this_host())
         yield from examined_settings(settings)
         yield from self._guarded("ZooKeeper", self._zookeeper)
+        yield from self._guarded("ZooKeeper", self._zookeeper_servers)
         yield from self._guarded("Pinot", self._pinot)
         datastreams: list[Mapping[str, Any]] = []
         yield from self._guarded("service", partial(self._service, datastreams), Grade.NOTE)
@@ -60,7 +63,7 @@ class Examination:
         try:
             yield from look()
         except HeadraceError as error:
-            yield Diagnosis(subject, grade, error.message, error.advice)
+            yield Diagnosis(subject, grade, error.message, error.advice or _advice(error, subject))
 
     def _zookeeper(self) -> Iterator[Diagnosis]:
         least = min(self._seconds, self._settings.zookeeper.connect_timeout_seconds)
@@ -90,6 +93,9 @@ class Examination:
                 "close them with setAcl -R (docs/zookeeper.md)",
             )
         yield Diagnosis("ZooKeeper", Grade.OK, f"it answers at {self._settings.zookeeper.servers}")
+
+    def _zookeeper_servers(self) -> Iterator[Diagnosis]:
+        yield from examined_servers(look_at_servers(self._settings.zookeeper, self._seconds))
 
     def _pinot(self) -> Iterator[Diagnosis]:
         from pinot.deployment.controller import PinotController
@@ -170,6 +176,15 @@ class Examination:
             yield survey
         finally:
             survey.close()
+
+
+def _advice(error: HeadraceError, subject: str) -> str:
+    """Where the error has none of its own."""
+    if isinstance(error, Unreachable):
+        return f"check the address of {subject}, whether it runs, and firewalls and TLS in between"
+    if isinstance(error, NotAuthorized):
+        return "check user, password and mechanism in the settings (docs/kafka-security.md)"
+    return ""
 
 
 def _tables() -> Sequence[str]:

@@ -42,8 +42,8 @@ class PastHours:
         """
         end = now_ms // HOUR_MS * HOUR_MS
         first = end - self._days * DAY * HOUR_MS
-        known = {at: one for at, one in self._known.get(cluster, {}).items() if at >= first}
-        empty = {at for at in self._empty.get(cluster, ()) if at >= first}
+        known = {at: one for at, one in self._known.get(cluster, {}).items() if first <= at < end}
+        empty = {at for at in self._empty.get(cluster, ()) if first <= at < end}
         failures = 0
         for hour in range(end - HOUR_MS, first - 1, -HOUR_MS):
             if hour in known or hour in empty:

@@ -11,6 +11,7 @@ import structlog
 
 from api.services import Services
 from assigner.advice.decide import Fleet, Terms, advise
+from assigner.advice.past import past_day
 from assigner.advice.settings import AdviceSettings
 from headrace.foresight.history import HOUR_MS, Hours, PastHours
 from mirror.coordination.planning import groups_of
@@ -76,6 +77,9 @@ class ForesightTurn:
         fleet = Fleet(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
         terms = Terms(settings.imminent_hours, settings.shrink_after_hours)
         advice = advise(needs, fleet, terms, self._means.store.read(), now_ms)
+        planned = [one for group, one in groups.items() if plan.planned.get(group)]
+        behind = [self._behind(one, plan, pasts[one[0].source][0], now_ms) for one in planned]
+        advice = replace(advice, past_day=past_day(behind, advice.tasks))
         self._means.store.put(advice)
         return advice
 
@@ -109,12 +113,9 @@ class ForesightTurn:
 
         settings = self._means.settings
         history = {hour: _only(loads, planned) for hour, loads in past.items()}
-        limits = TaskLimits(
-            max_partitions_per_task=joint_limits(one.limits for one in members).max_partitions_per_task
-        )
         try:
             found = outlook(history, settings.hours_ahead, settings.certainty)
-            hours = coming_hours(found, 1.0, limits, self._means.how(members))
+            hours = coming_hours(found, 1.0, _capacity_limits(members), self._means.how(members))
         except InvalidRequest as error:
             return None, replace(need, why=need.why or error.message)
         grade = found.grade
@@ -125,6 +126,21 @@ class ForesightTurn:
             covered=grade.covered if math.isfinite(grade.covered) else None,
             error=grade.error if math.isfinite(grade.error) else None,
         )
+
+    def _behind(self, members: Sequence[Datastream], plan: Plan, past: Hours, now_ms: int) -> dict[int, int]:
+        """Tasks that what is planned of the group needed, by hour of the last day; without the hours in which
+        nothing of it is known."""
+        end = now_ms // HOUR_MS * HOUR_MS
+        planned = plan.planned.get(members[0].group, frozenset())
+        last_day = [hour for hour in range(end - _DAY_MS, end, HOUR_MS) if hour in past]
+        known = {hour: _only(past[hour], planned) for hour in last_day}
+        known = {hour: loads for hour, loads in known.items() if loads}
+        if not known:
+            return {}
+        from assigner.what_if.ahead import needed_tasks
+
+        limits, how = _capacity_limits(members), self._means.how(members)
+        return {hour: needed_tasks(planned, loads, limits, how) for hour, loads in known.items()}
 
     def _quiet(self, group: GroupName, plan: Plan, past: Hours) -> QuietWindow | None:
         """Learned from what is planned of the group, as it was."""
@@ -167,6 +183,12 @@ def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms
     if now_ms - found.planned_ms > _DAY_MS:
         return GroupNeed(group, tasks, None, why="it was planned last more than a day ago")
     return GroupNeed(group, tasks, found.required_tasks)
+
+
+def _capacity_limits(members: Sequence[Datastream]) -> TaskLimits:
+    """Without those on the number of tasks: what is needed is asked, not what is allowed."""
+    limits = joint_limits(one.limits for one in members)
+    return TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
 
 
 def _distrust(need: GroupNeed) -> str:

@@ -28,7 +28,7 @@ from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
 from monitor.objectives.past import Past
 from monitor.ports import Measurements, Service
-from monitor.records.delivered import DeliveryCounts
+from monitor.records.deliveries import DeliveryCounts
 from monitor.settings import MeasurementPlace, MonitorSettings
 
 

@@ -10,12 +10,10 @@ from typing import Final
 from mirror.errors import CorruptData, LoadUnavailable, legible
 from mirror.model.bounds import LARGEST_MS, shown
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.load import HIGHEST_RATE, Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 
-HIGHEST_RATE: Final = 10**12
-"""Bytes or messages per second of one partition; more is a mistake in the data."""
 _MOST_NOTES: Final = 20
 _LONGEST_NOTE: Final = 1_000
 _ADVICE: Final = "docs/plug-ins.md says what it may answer"

@@ -43,6 +43,7 @@ MODULES: Final = (
     "mirror/replication/channels/fetcher",
     "mirror/replication/lane_runner",
     "mirror/replication/quotas/read_pacer",
+    "mirror/model/movement/position_watch",
     "mirror/client/transport",
     "mirror/replication/context",
     "mirror/replication/handlers/ack_handler",

@@ -1,4 +1,5 @@
-"""Who hears SIGTERM and SIGINT: a parent that stops its workers in order, never the workers themselves.
+"""Who hears SIGTERM and SIGINT: a parent that stops its workers in order, never the workers themselves; and
+commands that clean up what they have started.
 
 A terminal sends SIGINT to the whole process group, systemd sends SIGTERM to the whole service. A worker that
 heard them would end without draining, so it is deaf to both from the moment it is started.
@@ -7,9 +8,10 @@ heard them would end without draining, so it is deaf to both from the moment it 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from types import FrameType
+from typing import Final, NoReturn
 
 _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
@@ -30,3 +32,23 @@ def ignore_stop_signals() -> None:
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
+
+
+@contextmanager
+def cleaning_up(say: Callable[[str], None]) -> Iterator[None]:
+    """In the block SIGTERM and SIGHUP clean up as ctrl-C does; the exit code names the signal."""
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        for other in before:  # once is enough: what follows is the cleaning up
+            signal.signal(other, signal.SIG_IGN)
+        say("stopping what was started")
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

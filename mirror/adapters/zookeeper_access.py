@@ -46,21 +46,29 @@ def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> Non
 
     Raises ConfigError when certificates cannot be used.
     """
-    context = _tls_context(security)
+    context = tls_context(security)
 
     def connect(address: tuple[str, int], hostname: str, timeout: float, **_: object) -> socket.socket:
-        plain = socket.create_connection(address, timeout)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return context.wrap_socket(plain, server_hostname=hostname)
-        except OSError:
-            plain.close()
-            raise
+        return tls_connection(context, address, hostname, timeout)
 
     client.handler.create_connection = connect
 
 
-def _tls_context(security: ZooKeeperSecurity) -> ssl.SSLContext:
+def tls_connection(
+    context: ssl.SSLContext, address: tuple[str, int], hostname: str, timeout: float
+) -> ssl.SSLSocket:
+    """A connection whose handshake is over. `timeout` in seconds. Raises OSError."""
+    plain = socket.create_connection(address, timeout)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return context.wrap_socket(plain, server_hostname=hostname)
+    except OSError:
+        plain.close()
+        raise
+
+
+def tls_context(security: ZooKeeperSecurity) -> ssl.SSLContext:
+    """Who we trust and who we are. Raises ConfigError when certificates cannot be used."""
     try:
         context = ssl.create_default_context(cafile=security.ca_file or None)
         if not security.verify:

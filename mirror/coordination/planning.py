@@ -16,7 +16,13 @@ from typing import Final
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
-from mirror.coordination.stores.requests import DamagedRequest, MoveRequest, RebalanceRequest, Request
+from mirror.coordination.stores.requests import (
+    DamagedRequest,
+    MoveRequest,
+    RebalanceRequest,
+    Request,
+    cause_of,
+)
 from mirror.coordination.task_placement import (
     TaskContent,
     TaskPlacementRules,
@@ -420,7 +426,7 @@ def _sentence_changed(
     if back := sorted(world.plan.departed.keys() & {one.name for one in world.live if not one.is_leaving}):
         causes.append(f"{', '.join(back)} came back")
     answered = [one for one in world.requests if one.identity not in impossible]
-    causes.extend(f"{one.requested_by} asked: {one.reason}" for one in answered[:_NAMES_SHOWN])
+    causes.extend(cause_of(one) for one in answered[:_NAMES_SHOWN])
     if len(answered) > _NAMES_SHOWN:
         causes.append(f"{len(answered) - _NAMES_SHOWN} further requests")
     added = sum(move.from_task is None for move in moves)

@@ -61,7 +61,7 @@ class LeaderSettings(Settings):
     A datastream can say a number of its own."""
     unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
     """What one task is taken to bear of a datastream for as long as nothing is learned of it."""
-    task_capacity_messages_per_second: int | None = Field(default=None, gt=0)
+    task_capacity_messages_per_second: int | None = Field(default=None, gt=0, le=LARGEST_CAPACITY)
     """What one task bears; unset means that only bytes count."""
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""

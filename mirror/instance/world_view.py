@@ -229,16 +229,25 @@ class WorldView:
         recent: Mapping[ClusterRef, tuple[Loads, ...]],
     ) -> tuple[Mapping[GroupName, LoadReport], Mapping[ClusterRef, tuple[Loads, ...]]]:
         """With what is expected of the clusters of which somebody forecasts. Each answer is looked at once,
-        however many groups it is for."""
+        however many groups it is for, and only for these."""
         now_ms, found, before = self._clock.now_ms(), dict(loads), dict(recent)
-        done: dict[int, LoadReport] = {}
-        for group, report in loads.items():
-            source = world.groups[group][0].source
+        by_source: dict[ClusterRef, list[GroupName]] = {}
+        for group in loads:
+            by_source.setdefault(world.groups[group][0].source, []).append(group)
+        for source, groups in by_source.items():
             expectation = self._memory.expected.of(source)
-            if expectation is not None and id(report) not in done:
-                earlier = recent.get(source, ())
-                done[id(report)], before[source] = with_expected(report, earlier, expectation, now_ms)
-            found[group] = done.get(id(report), report)
+            if expectation is None:
+                continue
+            wanted = (world.wishes.partitions[one] or world.plan.planned.get(one) or () for one in groups)
+            planned = frozenset[TopicPartition]().union(*wanted)
+            earlier, done = recent.get(source, ()), dict[int, LoadReport]()
+            for group in groups:
+                report = loads[group]
+                if id(report) not in done:
+                    done[id(report)], before[source] = with_expected(
+                        report, earlier, expectation, now_ms, planned
+                    )
+                found[group] = done[id(report)]
         return found, before
 
     def _calmed(self, world: World) -> World:

@@ -38,6 +38,10 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.2
 
 
+def _noted_nowhere(_offsets: int) -> None:
+    """Nobody wants to know how far it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """One side of a comparison: [start, end) of a partition. `left_out`: only records that were copied by it
@@ -49,6 +53,8 @@ class Side:
     end: int
     committed: bool
     left_out: LeftOut | None = None
+    on_read: Callable[[int], None] = field(default=_noted_nowhere, compare=False, repr=False)
+    """Called with every number of further offsets that were read."""
 
 
 Look = Callable[[Side], Awaitable[int]]
@@ -132,12 +138,14 @@ class _Cursor:
             if part is None:
                 return False
             aborted = AbortedFilter(part.aborted) if self._side.committed else None
+            before = self._span.position
             for start, end, header in scan(part.records):
                 if header is not None and header.base_offset >= self.end:
                     self._span.position = self.end
                     break
                 self._note(part.records[start:end], header, aborted)
             self._batches.reverse()
+            self._side.on_read(self._span.position - before)
         return True
 
     def _note(self, batch: memoryview, header: BatchHeader | None, aborted: AbortedFilter | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -96,14 +96,48 @@ def _plain(digest: RangeHash | None) -> dict[str, Any] | None:
     }
 
 
-async def verify_copy(bench: EngineContext, job: VerifyJob) -> list[PartitionVerdict]:
-    """Compare every partition of the chosen topics. Raises TopicMissing when none is chosen, Unreachable."""
+Tell = Callable[[int, int, int], None]
+"""Partitions that are compared, of how many, and offsets that were read of both sides."""
+
+
+class _ComparisonProgress:
+    """How far a comparison is, which `tell` is given after every part that was read."""
+
+    def __init__(self, partitions: int, tell: Tell | None) -> None:
+        self._partitions = partitions
+        self._tell = tell
+        self._done = self._offsets = 0
+
+    def read(self, offsets: int) -> None:
+        """Further offsets of a side."""
+        self._offsets += offsets
+        self._say()
+
+    def finished(self, partitions: int) -> None:
+        """Further partitions are compared."""
+        self._done += partitions
+        self._say()
+
+    def _say(self) -> None:
+        if self._tell is not None:
+            self._tell(self._done, self._partitions, self._offsets)
+
+
+async def verify_copy(
+    bench: EngineContext, job: VerifyJob, tell: Tell | None = None
+) -> list[PartitionVerdict]:
+    """Compare every partition of the chosen topics; `tell` hears in the loop's thread how far it is. Raises
+    TopicMissing when none is chosen, Unreachable."""
     places = await _places(bench, job)
+    watched = _ComparisonProgress(len(places), tell)
     stored = await _stored(bench, job, places)
     verdicts: list[PartitionVerdict] = []
     for start in range(0, len(places), _AT_ONCE):
         part = places[start : start + _AT_ONCE]
-        verdicts += await bench.loop.together(_verify(bench, job, place, stored.get(place)) for place in part)
+        verdicts += await bench.loop.together(
+            _verify(bench, job, place, stored.get(place), watched) for place in part
+        )
+        watched.finished(len(part))
     return verdicts
 
 
@@ -131,10 +165,14 @@ async def _stored(
 
 
 async def _verify(
-    bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
+    bench: EngineContext,
+    job: VerifyJob,
+    place: TopicPartition,
+    stored: LaneProgress | None,
+    watched: _ComparisonProgress,
 ) -> PartitionVerdict:
     try:
-        one, two = await _sides(bench, job, place, stored)
+        one, two = [replace(side, on_read=watched.read) for side in await _sides(bench, job, place, stored)]
         look = None if job.state else _end_now
         if job.records_per_range:
             ranges = await compare_ranges(one, two, job.records_per_range, look)

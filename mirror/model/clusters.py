@@ -12,6 +12,7 @@ from mirror.model import bounds
 _LONGEST_LIST: Final = 4_000
 _HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})")
 _ADVICE: Final = "write an alias of [clusters], or host:port[,host:port…]"
+_ADVICE_OF_OTHERS: Final = "write host:port[,host:port…]"
 
 
 def is_address(reference: str) -> bool:
@@ -34,15 +35,20 @@ def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
 
     Raises InvalidRequest for an empty or malformed host and for a port outside 1 to 65535.
     """
-    return tuple(_server(what, one.strip()) for one in text.split(","))
+    return tuple(_server(what, one.strip(), "broker address", _ADVICE) for one in text.split(","))
 
 
-def _server(what: str, address: str) -> tuple[str, int]:
+def server_addresses(what: str, text: str) -> tuple[tuple[str, int], ...]:
+    """The same for servers that are no brokers, such as ZooKeeper's, which have no aliases."""
+    return tuple(_server(what, one.strip(), "address", _ADVICE_OF_OTHERS) for one in text.split(","))
+
+
+def _server(what: str, address: str, kind: str, advice: str) -> tuple[str, int]:
     if "@" in address:  # the message must not repeat what may be a password
-        raise InvalidRequest(f"{what}: an address holds no credentials", advice=_ADVICE)
+        raise InvalidRequest(f"{what}: an address holds no credentials", advice=advice)
     host, colon, port = address.rpartition(":")
     if not colon or not _is_host(host):
-        raise InvalidRequest(f"{what}: {bounds.shown(address)} is no broker address", advice=_ADVICE)
+        raise InvalidRequest(f"{what}: {bounds.shown(address)} is no {kind}", advice=advice)
     return host.strip("[]"), bounds.digits(f"{what}: the port of {bounds.shown(address)}", port, 1, 65_535)
 
 

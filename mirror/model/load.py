@@ -13,6 +13,8 @@ from mirror.model.topics import MOST_PARTITIONS, TopicPartition
 
 MOST_TASKS: Final = 10_000
 """Tasks that a datastream may ask for."""
+HIGHEST_RATE: Final = 10**12
+"""Bytes or messages per second of one partition; more is a mistake in the data, and no planner takes it."""
 
 
 class LoadLevel(StrEnum):

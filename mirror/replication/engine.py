@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import inf
 from time import process_time
 from typing import Final
 
@@ -66,6 +67,7 @@ class BatchEngine:
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
+        self._said_at = -inf  # when positions were said last
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -75,7 +77,8 @@ class BatchEngine:
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
         """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
         for spec in specs:
-            if spec.key in self.runner.lanes:
+            if (known := self.runner.lanes.get(spec.key)) is not None:
+                known.watch.forget()
                 continue
             try:
                 self._start(spec)
@@ -143,14 +146,36 @@ class BatchEngine:
         lanes = self.runner.lanes.values()
         return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
 
-    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
-        """Where the lanes of these measurements stand, in their order; None for one that is gone."""
-        found = []
+    def positions(
+        self, metrics: Sequence[MirrorMetric], at: float | None = None
+    ) -> Sequence[LanePosition | None]:
+        """Where the lanes of these measurements stand, in their order; None for one that is gone. `at`: now,
+        in monotonic seconds, where that is said to somebody who was told of all before: then None also for
+        one of which `PositionWatch` says that it needs no look."""
+        found: list[LanePosition | None] = []
         for one in metrics:
             place = TopicPartition(one.topic, one.kafka_partition)
             lane = self.runner.lanes.get(LaneKey(GroupName(one.datastream), place))
-            found.append(None if lane is None else self._position(lane, one.lag_ms, one.time_ms))
+            if lane is None:
+                found.append(None)
+            elif at is None:
+                found.append(self._position(lane, one.lag_ms, one.time_ms))
+            elif self._is_withheld(lane, one, at):
+                found.append(None)
+            else:
+                found.append(lane.watch.said(self._position(lane, one.lag_ms, one.time_ms)))
+        if at is not None:
+            self._said_at = at
         return found
+
+    def _is_withheld(self, lane: LiveLane, metric: MirrorMetric, at: float) -> bool:
+        lane.watch.turn(lane.turn)
+        end = lane.high_watermark
+        readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
+        moments = at, self._said_at
+        return lane.watch.withholds(
+            moments, lane.checkpoint, readable, end, lane.log_start, metric.lag_ms, metric.records_copied
+        )
 
     def _position(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
         end = lane.high_watermark

@@ -12,6 +12,7 @@ from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, Version
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
+from mirror.model.movement.position_watch import PositionWatch
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.control.former_identity import FormerIdentity
@@ -170,6 +171,7 @@ class LiveLane(Lane):
         "turn",
         "waits",
         "was_measured",
+        "watch",
         "writer",
     )
 
@@ -195,6 +197,7 @@ class LiveLane(Lane):
         """The stored progress that has been read and not been compared with the two clusters yet."""
         self.was_measured: tuple[bool, bool] | None = None
         """Whether it had something to do, and whether its lag was not known, when that was said last."""
+        self.watch = PositionWatch()
         self.is_identifying = False
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""

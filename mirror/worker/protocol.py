@@ -119,7 +119,8 @@ NO_CORE_USE: Final = CoreUse()
 @dataclass(frozen=True, slots=True)
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
-    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `core`: what its whole worker process had."""
+    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
+    gone, or is as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
 
     key: LaneKey
     source: ClusterRef
@@ -198,12 +199,14 @@ class ClusterClock(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class LaneRates:
     """From a worker, every metrics interval: the lanes with something to say, their tasks, the clusters
-    that have throttled it, and those of which it knows what time it is there."""
+    that have throttled it, and those of which it knows what time it is there. `at`: when that was so, by the
+    machine's monotonic clock (seconds); None: now."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
     throttled: tuple[ThrottledTime, ...] = ()
     clocks: tuple[ClusterClock, ...] = ()
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +269,10 @@ _TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Mes
 """What stands where one of several kinds may stand, and therefore carries its kind."""
 
 
+_PLAIN: Final = frozenset({str, int, float, bool, NoneType})
+"""Types that JSON has, of which most fields are."""
+
+
 def encode_message(message: Message) -> bytes:
     """One message with its length in front."""
     body = json.dumps(_to_plain(message), separators=(",", ":")).encode()
@@ -313,12 +320,20 @@ def _message(body: bytes) -> Message:
 
 def _to_plain(value: Any) -> Any:
     """Values as lists of their fields, in order."""
+    kind: Any = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, tuple):
         return [_to_plain(one) for one in value]
     if is_dataclass(value):
-        plain = [_to_plain(getattr(value, field.name)) for field in fields(value)]
-        return [type(value).__name__, *plain] if type(value).__name__ in _TAGGED else plain
+        plain = [_to_plain(getattr(value, name)) for name in _names(kind)]
+        return [kind.__name__, *plain] if kind.__name__ in _TAGGED else plain
     return value
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 @cache

@@ -54,6 +54,7 @@ class MetricReports:
     def __init__(self, engine: CopyEngine, sink: MetricSink, clock: Clock, interval_seconds: float) -> None:
         self._engine = engine
         self._sink = sink
+        self._clock = clock
         self._interval = interval_seconds
         self._next = clock.monotonic() + interval_seconds
         self._next_drops = 0.0
@@ -82,10 +83,11 @@ class MetricReports:
         self._sink.publish(metrics)
         throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
         core = CoreUse(_cores(metrics), self._waited_share(metrics))
-        positions = self._engine.positions(metrics)
+        at = self._clock.monotonic()
+        positions = self._engine.positions(metrics, at)
         rates = tuple(LaneRate.of(one, at, core) for one, at in zip(metrics, positions, strict=True))
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
-        return (LaneRates(rates, _sums(metrics), throttled, clocks),)
+        return (LaneRates(rates, _sums(metrics), throttled, clocks, at),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
         """Of the interval; the engine runs in the thread that asks."""

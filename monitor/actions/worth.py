@@ -50,11 +50,11 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
     costs = f"costs {effect.partitions} pauses of at most {PAUSE_SECONDS:g} s{carried}"
     alone = [one.seconds for one in past if not one.was_helped and one.seconds > open_seconds]
     if not alone:
-        unknown = "saves nobody knows how much, as no longer breach is remembered that nothing was done about"
+        unknown = "saves an unknown time, as no longer breach is remembered that nothing was done about"
         return Worth(None, f"{unknown}; {costs}")
     relief = _relief(effect)
     if relief is None:
-        unknown = "saves nobody knows how much, as the fullest task is not known to carry less then"
+        unknown = "saves an unknown time, as the fullest task is not known to carry less then"
         return Worth(None, f"{unknown}; {costs}")
     lasts = median(alone)
     saved = max(0.0, (lasts - open_seconds) * relief)

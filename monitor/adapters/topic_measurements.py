@@ -14,12 +14,10 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixe
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings
 from mirror.errors import AnalyticsError, TimedOut, Unreachable
-from mirror.model.metrics import MirrorMetric
-from mirror.model.rows import avro_schema
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
 from monitor.latency import Observations, Source
-from monitor.recent_rows import RecentRows
+from monitor.recent_rows import RecentRows, columns_read
 
 _log = structlog.get_logger(__name__)
 _WAIT_SECONDS: Final = 0.1
@@ -62,7 +60,7 @@ class TopicMeasurements:
         self._topic = topic
         self._clock = clock
         self._patience = patience_seconds
-        self._schema = fastavro.parse_schema(avro_schema(MirrorMetric))
+        self._schema = fastavro.parse_schema(columns_read())
         self._consumer: Consumer | None = None
         self._next: dict[int, int] = {}
         """Offset to read next, by partition."""

@@ -38,7 +38,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
-from mirror.model.movement.history import LaneHistory, Waypoint
+from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
 from mirror.model.movement.loss import seconds_to_loss
 from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
@@ -63,7 +63,7 @@ class MovementRules:
 
     patience_seconds: float = 15.0
     stall_seconds: float = 20.0
-    silence_seconds: float = 30.0
+    silence_seconds: float = SILENCE_SECONDS
 
 
 DEFAULT_RULES: Final = MovementRules()

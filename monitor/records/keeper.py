@@ -19,7 +19,7 @@ from mirror.ports import Clock
 from monitor.cycle import Finding
 from monitor.movement.summary import Movements
 from monitor.records.book import IncidentBook, Matters
-from monitor.records.delivered import DeliveryCounts
+from monitor.records.deliveries import DeliveryCounts
 from monitor.records.record import IncidentRecord, Stored
 
 _log = structlog.get_logger(__name__)

@@ -334,6 +334,7 @@ def test_what_is_not_advised_is_unknown_and_nothing_is_saved(page: Page) -> None
     facts = {one["name"]: one["text"] for one in call(page, "views/advice", "factsOf", unknown)}
     assert facts["Tasks needed"] == facts["Instances needed"] == facts["At the peak"] == "unknown"
     assert call(page, "views/advice", "savingsOf", unknown) == ""
+    assert "not known" in call(page, "views/advice", "pastDayOf", unknown)
     assert call(page, "views/advice", "forecastOf", unknown)["times"] == []
 
 
@@ -409,3 +410,15 @@ def test_lateness_is_a_sentence_too(page: Page) -> None:
     assert said == "p99 between 80 ms and 2.6 s over 30 records; in the newest step with records 2.6 s."
     nothing = {"p99_ms": [None], "records": [0]}
     assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."
+
+
+def test_a_history_begins_with_what_was_measured_first(page: Page) -> None:
+    history = {"name": "shop", "times_ms": [1, 2, 3, 4], "records": [None, 0, None, 5], "step_ms": 1}
+    assert call(page, "views/datastream", "measuredOf", history) == {
+        **history,
+        **{"times_ms": [2, 3, 4], "records": [0, None, 5]},
+    }
+    late = history | {"records": [None, None, None, 5]}
+    assert call(page, "views/datastream", "measuredOf", late)["times_ms"] == [3, 4]
+    nothing = history | {"records": [None] * 4}
+    assert call(page, "views/datastream", "measuredOf", nothing) == nothing

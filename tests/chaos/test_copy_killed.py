@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 
 def test_killed_again_and_again(new_kafka: NewKafka, tmp_path: Path) -> None:
-    source, target = new_kafka("source"), new_kafka("destination")
+    with ThreadPoolExecutor() as pool:
+        source, target = pool.map(new_kafka, ("source", "destination"))
     for seed, guarantee in enumerate(Guarantee):
         loop = Loop(source, target, f"chaos-{guarantee}", guarantee, seed, tmp_path)
         loop.run(kills=3)

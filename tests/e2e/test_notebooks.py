@@ -63,7 +63,16 @@ def test_a_forecast_takes_fewer_task_hours_than_the_last_days_maximum() -> None:
     assert int(covered) >= 85
     hours = dict(re.findall(r"by the (forecast|last day's maximum|peak of all weeks) +(\d+)", text))
     assert int(hours["forecast"]) < int(hours["last day's maximum"]) < int(hours["peak of all weeks"])
-    assert pictures == 1
+    assert pictures == 2
+
+
+def test_quiet_hours_are_those_that_carry_least_and_an_even_load_has_none() -> None:
+    text, _ = printed("05-forecast.ipynb")
+    (first, last, contrast) = re.findall(r"quiet hours: (\d+):00 to (\d+):00 UTC; .* ([\d.]+) times", text)[0]
+    assert int(first) <= 3 < int(last), "the least of the day is at three o'clock"
+    assert float(contrast) > 1.5
+    assert "an even load: no quiet hours" in text
+    assert "after one day: not known yet" in text
 
 
 def test_two_fleets_are_compared_by_the_recording_that_ships() -> None:

@@ -23,6 +23,7 @@ from api.histories.questions import (
 from api.histories.schemas import LatencyHistoryAnswer, LoadHistoryAnswer
 from api.loads.leaders import owners_of
 from api.schemas.problems import problems
+from mirror.instance.loads.assessments import usable_of
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
 from pinot.history.points import LoadHour
@@ -55,7 +56,9 @@ async def load_history(
     found = await slow_calls.run(lambda: services.load_history(asked))
     every: dict[TopicPartition | None, Sequence[LoadHour]] = {one: found.get(one, ()) for one in places}
     shown: Mapping[TopicPartition | None, Sequence[LoadHour]] = every or {None: found.get(None, ())}
-    return LoadHistoryAnswer.from_hours(datastream, when, services.usable_bytes_per_second, shown)
+    assessments = await run_in_threadpool(reads.assessments)
+    usable = usable_of(assessments.get(datastream.group), services.usable_bytes_per_second)
+    return LoadHistoryAnswer.from_hours(datastream, when, usable, shown)
 
 
 @router.get("/{name}/latency/history")

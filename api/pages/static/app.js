@@ -89,7 +89,7 @@ function Top({ route, changed }) {
     <div class="who">
       ${isLive ? html`<${Sign} tone="good" sign="●" word="live" title="the event stream is open" />`
                : html`<${Sign} tone="idle" sign="○" word="not live" title="the event stream is closed; answers are asked for every 5 seconds" />`}
-      ${caller && html`<span title="as the service knows you">${caller.name === "everybody" ? "nobody is asked who they are" : `${caller.name}, ${caller.role}`}</span>`}
+      ${caller && html`<span title="as the service knows you">${caller.name === "everybody" ? "no access control" : `${caller.name}, ${caller.role}`}</span>`}
       ${(needsToken || token.get()) && html`<${Token} isNeeded=${needsToken} changed=${changed} />`}
     </div></div></header>`;
 }

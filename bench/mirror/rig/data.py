@@ -79,7 +79,8 @@ def write_topic(cluster: KafkaCluster, shape: Shape) -> SourceTopic:
     access = ClusterAccess(endpoints(cluster.address))
     bench = EngineContext(lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock())
     try:
-        wire = bench.run(_fill(bench.cluster(ClusterRef(cluster.name)), name, shape, templates))
+        turns = range(shape.batches_each)
+        wire = bench.run(_fill(bench.cluster(ClusterRef(cluster.name)), name, shape, templates, turns))
     finally:
         bench.close()
     batches = shape.batches_each * shape.partitions
@@ -119,13 +120,41 @@ def _record(numbers: random.Random, words: list[str], phrases: list[str], place:
     return Record(place, START_MS + place, key, json.dumps(document).encode(), headers)
 
 
-async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[bytearray]) -> int:
+class GrowingTopic:
+    """The topic `bench-<shape>`, empty at first, to which batches are added. A context."""
+
+    def __init__(self, cluster: KafkaCluster, shape: Shape) -> None:
+        self.name, self.shape = f"bench-{shape.name}", shape
+        Topics(cluster).create(self.name, shape.partitions, retention_ms="-1")
+        self._templates, _ = _templates(shape)
+        access = ClusterAccess(endpoints(cluster.address))
+        self._bench = EngineContext(
+            lambda _: access, CopyingOptions(), EngineIdentity("bench"), SystemClock()
+        )
+        self._cluster = ClusterRef(cluster.name)
+        self._turns = 0
+
+    def __enter__(self) -> GrowingTopic:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bench.close()
+
+    def add(self, batches_each: int) -> int:
+        """Write `batches_each` batches to each partition. Returns the bytes of all of them."""
+        turns = range(self._turns, self._turns + batches_each)
+        self._turns += batches_each
+        cluster = self._bench.cluster(self._cluster)
+        return self._bench.run(_fill(cluster, self.name, self.shape, self._templates, turns))
+
+
+async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[bytearray], turns: range) -> int:
     """Write; a request has one batch of each partition. Returns the bytes of all batches."""
     await cluster.refresh([topic])
     connection = await cluster.connection(next(iter(cluster.brokers)), CONTROL)
     under_way: list[Promise[None]] = []
     written = 0
-    for turn in range(shape.batches_each):
+    for turn in turns:
         batches = []
         for number in range(shape.partitions):
             batch = bytearray(templates[(turn * 7 + number) % _TEMPLATES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 from headrace.commands.analytics.metrics_page import serve_metrics
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.terminal import console, print_json, print_table
+from headrace.console.terminal import StatusLine, console, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +95,7 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         console().print(f"{found['lower_tasks']} tasks have been enough for a while; that is watched")
     if (sums := found["sums"]) is not None:
         console().print(_sums(sums))
+    console().print(_past_day(found["past_day"]))
     rows = [
         {
             "datastream": one["group"],
@@ -118,6 +120,16 @@ def _sums(sums: Mapping[str, Any]) -> str:
     return said
 
 
+def _past_day(day: Mapping[str, Any] | None) -> str:
+    if day is None:
+        return "what the last day needed is not known"
+    said = f"the last day ({day['hours']} h of it are known): "
+    said += (
+        f"{day['needed_task_hours']} task-hours were needed; what is in force now takes {day['task_hours']}, "
+    )
+    return said + f"the busiest hour's number {day['peak_task_hours']}"
+
+
 def audit(
     datastream: NameArgument,
     at: AtOption = "",
@@ -133,7 +145,14 @@ def audit(
     from headrace.settings import load_settings
 
     definition = connect(at, config).get(path_of(datastream))
-    results = audit_datastream(load_settings(config), definition)
+    line = StatusLine(time.monotonic())
+
+    def show(topic: str, records: int) -> None:
+        if line.is_due(time.monotonic()):
+            line.show([f"{topic}: {records:,} records read at both ends"])
+
+    results = audit_datastream(load_settings(config), definition, show)
+    line.end()
     rows = [asdict(result) | {"complete": result.is_complete} for result in results]
     if as_json:
         print_json(rows)

@@ -26,9 +26,10 @@ def doctor(
 ) -> None:
     """Look at everything that the settings name, say what is wrong and what to do; exit 1 for a problem.
 
-    It reaches every broker, ZooKeeper, Pinot and the service; asks for the rights of our user on the topics
-    of all datastreams and on Headrace's own; compares settings of topics and their copies; looks at quotas,
-    disks, what is open to others, and whether the data plane is compiled. It changes nothing.
+    It reaches every broker, every server of ZooKeeper, Pinot and the service; asks for the rights of our user
+    on the topics of all datastreams and on Headrace's own; compares settings of topics and their copies;
+    looks at quotas, disks, what is open to others, and whether the data plane is compiled. It changes
+    nothing.
     """
     from headrace.console.durations import milliseconds
     from headrace.doctor.diagnosis import Grade

@@ -41,7 +41,7 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
     """What each part answers, and why some do not. Raises HeadraceError where none does."""
-    from mirror.errors import HeadraceError
+    from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
     failures: dict[str, HeadraceError] = {}
@@ -50,6 +50,8 @@ def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
             found[part] = client.get(path, **parameters)
         except HeadraceError as error:
             failures[part] = error
+            if isinstance(error, Unreachable) and not found:
+                break  # nobody is there: each further part would wait as long
     if not found:
         raise next(iter(failures.values()))
     return found, {part: str(error) for part, error in failures.items()}
@@ -111,11 +113,19 @@ def _matters(
     if incident:
         what = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
         cause = f", cause: {incident['cause']}" if incident["cause"] else ""
-        yield f"{what} since {moment_text(incident['opened_ms'])}{cause}"
+        again = _recovered_ms(incident)
+        over = "" if again is None else f", within the objective again since {moment_text(again)}"
+        yield f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
     if movement and (loss := movement["loss"]):
         yield f"loses records of {loss['partitions']} partitions in {loss['seconds']:.0f} s: {loss['worst']}"
     for state in movement["states"] if movement else ():
         yield f"{state['partitions']} {state['state']}, for longest {state['worst']}: {state['reason']}"
+
+
+def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
+    """Since when it is late no more, where that has to last before the incident is over; epoch ms."""
+    turns = [one for one in incident["timeline"] if one["phase"] in ("detected", "relapsed", "recovered")]
+    return turns[-1]["time_ms"] if turns and turns[-1]["phase"] == "recovered" else None
 
 
 def _show_monitor(found: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from mirror.coordination.planning import World, groups_of
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.problems import legible
-from mirror.coordination.stores.requests import ApplyRequest
+from mirror.coordination.stores.requests import ApplyRequest, cause_of
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
@@ -89,7 +89,7 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
     tasks = {**world.plan.by_task, **{one.task: one for one in proposal.placed}}
     left = [one for task, one in tasks.items() if task not in proposal.gone]
     in_order = tuple(sorted(left, key=lambda one: (one.group, one.task)))
-    reason = f"{request.requested_by} asked: {request.reason}"
+    reason = cause_of(request)
     return replace(
         world.plan, epoch=Epoch(proposal.epoch + 1), tasks=in_order, created_ms=now_ms, reason=reason
     )

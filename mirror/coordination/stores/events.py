@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import Problem, legible, reason_of
-from mirror.coordination.stores.requests import Request
+from mirror.coordination.stores.requests import Request, cause_of
 from mirror.errors import CorruptData
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
@@ -201,7 +201,7 @@ def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -
 
 def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:
     """A request that cannot be carried out, and is not tried again."""
-    sentence = f"{request.requested_by} asked: {request.reason}; it cannot be done: {reason}"
+    sentence = f"{cause_of(request)}; it cannot be done: {reason}"
     key = f"request/{request.identity}"
     return _sentence_event(now_ms, key, ChangeKind.REQUEST, leader, request.group, sentence)
 

@@ -10,9 +10,8 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
 from mirror.model import bounds
-from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import ClusterRef, InstanceName
-from mirror.model.load import Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.load import HIGHEST_RATE, Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
@@ -163,8 +162,8 @@ class MeasuredLoads:
         measured_ms = bounds.integer("measured_ms", document["measured_ms"], 0, bounds.LARGEST_MS)
         rates = {
             TopicPartition.parse(key): PartitionLoad(
-                bounds.number("a rate", one, 0, LARGEST_RATE),
-                bounds.number("a rate", two, 0, LARGEST_RATE),
+                bounds.number("a rate", one, 0, HIGHEST_RATE),
+                bounds.number("a rate", two, 0, HIGHEST_RATE),
                 LoadLevel.PARTITION,
                 RateSource.MIRROR,
                 measured_ms,

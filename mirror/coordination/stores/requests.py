@@ -109,6 +109,11 @@ PlacementRequest = RebalanceRequest | MoveRequest | ApplyRequest
 Request = PlacementRequest | DamagedRequest
 
 
+def cause_of(request: Request) -> str:
+    """For the events: who asked, and why as far as that was given."""
+    return f"{request.requested_by} asked" + (f": {request.reason}" if request.reason else "")
+
+
 class RequestQueue:
     """Requests that no leader has taken yet, oldest first."""
 

@@ -68,10 +68,12 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove what instances said of which nothing is younger than a day."""
-        oldest = now_ms // HOUR_MS - KEPT_HOURS
+        """Remove what instances said of which nothing is younger than a day, or all is of the future: a clock
+        was wrong."""
+        now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
-            if all(hour <= oldest for hours in costs.values() for hour in hours):
+            hours = {hour for of_group in costs.values() for hour in of_group}
+            if not any(now - KEPT_HOURS < hour <= now + 1 for hour in hours):
                 path = f"{znodes.COSTS}/{node}"
                 self._nodes.delete_tree(path)
                 self._folder.changed(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Final
 
 import structlog
@@ -9,6 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from mirror.coordination.stores import znodes
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
+from mirror.model import bounds
+from mirror.model.documents import LARGEST
 from mirror.model.sizing.advice import Advice
 from mirror.ports import NodeStore
 
@@ -35,10 +38,15 @@ class AdviceStore:
         if document.get("format") != _FORMAT:
             return None
         try:
-            return _ADVICE.validate_python(document.get("advice"))
+            found = _ADVICE.validate_python(document.get("advice"))
+            _check_values(_ADVICE.dump_python(found))
         except ValidationError as error:
             _log.warning("the advice is left out", reason=f"{error.error_count()} fields are wrong")
-            return None
+        except InvalidRequest as error:
+            _log.warning("the advice is left out", reason=error.message)
+        else:
+            return found
+        return None
 
     def put(self, advice: Advice) -> None:
         """In place of the last. Raises InvalidRequest when it is too large for a znode, VersionConflict,
@@ -51,3 +59,20 @@ class AdviceStore:
             znodes.put(self._nodes, znodes.ADVICE, data)
         except AlreadyExists as error:
             raise VersionConflict(f"somebody else wrote {znodes.ADVICE}") from error
+
+
+def _check_values(value: object) -> None:
+    """Raises InvalidRequest for a number that counts nothing, or a text that nobody can show."""
+    match value:
+        case dict():
+            for one in value.values():
+                _check_values(one)
+        case list() | tuple():
+            for one in value:
+                _check_values(one)
+        case int():
+            bounds.integer("a number of the advice", value, 0, bounds.LARGEST_MS)
+        case float():
+            bounds.number("a number of the advice", value, 0, sys.float_info.max)
+        case str():
+            bounds.text("a text of the advice", value, LARGEST)

@@ -102,6 +102,14 @@ def assess(
     )
 
 
+def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
+    """Bytes per second that a task may carry by the last planning of its group, or as everywhere; None where
+    placement is not by load. Pure."""
+    if otherwise is None or assessment is None or assessment.capacity is None:
+        return otherwise
+    return assessment.capacity.capacity.usable_bytes_per_second
+
+
 def says_the_same(one: Assessment, other: Assessment) -> bool:
     """Whether only times differ, and what a capacity was learned from."""
     first, second = (
@@ -231,7 +239,7 @@ class AssessmentKeeper:
 
     def _is_news(self, group: GroupName, found: Assessment) -> bool:
         before = self._known.get(group)
-        is_old = before is None or found.planned_ms - before.planned_ms >= _WRITTEN_EVERY_MS
+        is_old = before is None or abs(found.planned_ms - before.planned_ms) >= _WRITTEN_EVERY_MS
         return before is None or is_old or not says_the_same(found, before)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mirror.coordination.stores.measured_load import LateRecords
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadReport, PartitionLoad
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 
@@ -53,9 +53,9 @@ def with_backlog(
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
+    """At most what a planner takes: it would refuse the whole group for one partition."""
     messages = load.messages_per_second
-    return replace(
-        load,
-        bytes_per_second=load.bytes_per_second + waiting.bytes / seconds,
-        messages_per_second=None if messages is None else messages + waiting.messages / seconds,
-    )
+    if messages is not None:
+        messages = min(messages + waiting.messages / seconds, HIGHEST_RATE)
+    rate = min(load.bytes_per_second + waiting.bytes / seconds, HIGHEST_RATE)
+    return replace(load, bytes_per_second=rate, messages_per_second=messages)

@@ -7,8 +7,9 @@ not to be trusted, leaves a plan as the present load makes it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -22,7 +23,7 @@ _SETTLING: Final = 2
 """Observations before the present one that are raised, too: what a forecast says is no spike."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expectation:
     """Loads of a source cluster's partitions at the high end of a forecast, by the begin of the hour (epoch
     ms). `imminent_hours`: what these bring is counted as if it were there. `consent_hours`: tasks that these
@@ -32,6 +33,11 @@ class Expectation:
     imminent_hours: int = 2
     consent_hours: int = 6
     why: str = ""
+
+    @cached_property
+    def totals(self) -> Mapping[int, float]:
+        """Bytes per second of all partitions together, by hour."""
+        return {hour: _total(loads.values()) for hour, loads in self.hours.items()}
 
 
 class ExpectedLoads:
@@ -63,40 +69,53 @@ class ExpectedLoads:
 
 
 def with_expected(
-    report: LoadReport, recent: tuple[Loads, ...], expectation: Expectation, now_ms: int
+    report: LoadReport,
+    recent: tuple[Loads, ...],
+    expectation: Expectation,
+    now_ms: int,
+    planned: Collection[TopicPartition] | None = None,
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
     """The present loads and those observed before, as a plan that looks ahead counts them. Pure.
+
+    `planned`: the partitions that are planned now; only their loads are raised, and what was observed last is
+    given of them alone, as there may be a few among the many of a cluster. None: all.
 
     Of the hours that tasks must stay for the heaviest is one more observation, and the oldest: tasks are
     given up only where every observation spares them, and added where the newest ones agree.
     """
     if report.is_blind:
         return report, recent
-    ahead = {at: loads for at, loads in expectation.hours.items() if at + HOUR_MS > now_ms}
+    ahead = [at for at in expectation.hours if at + HOUR_MS > now_ms]
     if not ahead:
         why = expectation.why or "what was forecast is over"
         return replace(report, notes=(*report.notes, f"planned without a forecast: {why}")), recent
-    imminent = [loads for at, loads in ahead.items() if at < now_ms + expectation.imminent_hours * HOUR_MS]
-    soon = [loads for at, loads in ahead.items() if at < now_ms + expectation.consent_hours * HOUR_MS]
-    heaviest = (max(soon, key=_total),) if soon else ()
-    raised = report.loads
-    for loads in imminent:
-        raised = _larger(raised, loads)
-    before, after = _total(report.loads), _total(raised)
+    imminent = [expectation.hours[at] for at in ahead if at < now_ms + expectation.imminent_hours * HOUR_MS]
+    soon = [at for at in ahead if at < now_ms + expectation.consent_hours * HOUR_MS]
+    heaviest = (expectation.hours[max(soon, key=expectation.totals.__getitem__)],) if soon else ()
+    places = report.loads.keys() if planned is None else planned
+    present = {one: report.loads[one] for one in places if one in report.loads}
+    raised = _raised(present, imminent)
+    before, after = _total(present.values()), _total(raised.values())
     older, newest = recent[:-_SETTLING], recent[-_SETTLING:]
-    for loads in imminent:
-        newest = tuple(_larger(one, loads) for one in newest)
+    newest = tuple(_raised({at: one[at] for at in places if at in one}, imminent) for one in newest)
     notes = report.notes
     if after > before:
         share = f"{after / before:.2f} times the present load" if before else "more than the present load"
         notes = (*notes, f"planned by the forecast of the next hours: {share}")
-    return replace(report, loads=raised, notes=notes), (*heaviest, *older, *newest)
+    return replace(report, loads={**report.loads, **raised}, notes=notes), (*heaviest, *older, *newest)
 
 
-def _larger(present: Loads, expected: Loads) -> Loads:
-    """Each dimension by itself; of partitions that the present does not know nothing is added."""
+def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:
+    """The larger of the present loads and of each that is expected."""
     found = dict(present)
-    for partition, one in present.items():
+    for expected in several:
+        _raise(found, expected)
+    return found
+
+
+def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
+    """Each dimension by itself; of partitions that the present does not know nothing is added."""
+    for partition, one in found.items():
         other = expected.get(partition)
         if other is None or (one.level is not LoadLevel.DEFAULT and _covers(one, other)):
             continue
@@ -108,7 +127,6 @@ def _larger(present: Loads, expected: Loads) -> Loads:
         if one.level is not LoadLevel.DEFAULT:
             rate = max(rate, one.bytes_per_second)
         found[partition] = replace(one, bytes_per_second=rate, messages_per_second=messages, level=level)
-    return found
 
 
 def _covers(one: PartitionLoad, other: PartitionLoad) -> bool:
@@ -116,5 +134,5 @@ def _covers(one: PartitionLoad, other: PartitionLoad) -> bool:
     return one.bytes_per_second >= other.bytes_per_second and messages >= (other.messages_per_second or 0.0)
 
 
-def _total(loads: Loads) -> float:
-    return sum(one.bytes_per_second for one in loads.values())
+def _total(loads: Iterable[PartitionLoad]) -> float:
+    return sum(one.bytes_per_second for one in loads)

@@ -16,9 +16,8 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
 from mirror.instance.loads.newest import DAY_MS
 from mirror.model import bounds
-from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadLevel, PartitionLoad, RateSource
+from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 
@@ -172,8 +171,8 @@ def _decoded(document: Mapping[str, Any]) -> Dated:
         rates, messages, of_topic = (bounds.sequence("loads", one, znodes.MOST_PARTITIONS) for one in columns)
         for number, rate, records, is_mean in zip(numbers, rates, messages, of_topic, strict=True):
             load = PartitionLoad(
-                bounds.number("a rate", rate, 0, LARGEST_RATE),
-                None if records == -1 else bounds.number("a rate", records, 0, LARGEST_RATE),
+                bounds.number("a rate", rate, 0, HIGHEST_RATE),
+                None if records == -1 else bounds.number("a rate", records, 0, HIGHEST_RATE),
                 LoadLevel.TOPIC if bounds.integer("a level", is_mean, 0, 1) else LoadLevel.PARTITION,
                 RateSource.HELD,
                 at_ms if measured_ms is None else measured_ms,

@@ -161,9 +161,12 @@ class LaneTable:
             self.states.pop(key, None)
             self._muted.pop(key, None)
 
-    def measure(self, rates: Iterable[LaneRate], heard_at: float | None = None) -> None:
-        """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds."""
-        now, states = self._clock.monotonic(), self.states
+    def measure(
+        self, rates: Iterable[LaneRate], heard_at: float | None = None, at: float | None = None
+    ) -> None:
+        """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds;
+        `at`: likewise of this report, if that is not now."""
+        now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
             state = states.get(rate.key)
             if state is not None:
@@ -187,6 +190,11 @@ class LaneTable:
                 self.states[key] = state.entering(LanePhase.PAUSED, now, event.reason, event.cause)
             else:
                 self.states[event.key] = state.entering(LanePhase.COPYING, now)
+
+    def unwatch(self, keys: Iterable[LaneKey], heard_at: float) -> None:
+        """Of these lanes nothing was said since that moment, in monotonic seconds, which is too long ago."""
+        for key in keys:
+            self.states[key].track.unwatch(heard_at)
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
         """Lanes of a worker that says nothing do not count as copying, and nobody knows their lag."""

@@ -1,9 +1,11 @@
 """What a lane has reported, kept at a price that hardly grows with the number of lanes.
 
 Most reports are of lanes that are in time: their position has moved on, what waits is young, and nothing of
-it is hidden. Of these the report itself is kept, and no history is made: `LaneTrack.history` makes it from
-the last few when somebody asks, exactly as if each had been taken in by `LaneHistory.after`
-(`tests/property/mirror/instance/test_lane_track.py`). Every other report is taken in at once.
+it is hidden. Workers do not say the positions of these (`PositionWatch`), but send the last few with the next
+one that is different. Where one is said, the report itself is kept, and no history is made:
+`LaneTrack.history` makes it from the last few when somebody asks, exactly as if each had been taken in by
+`LaneHistory.after` (`tests/property/mirror/instance/test_lane_track.py`). Every other report is taken in at
+once.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from mirror.model.movement.history import (
     MOST_STARTS,
     NO_HISTORY,
     UNKNOWN_RETENTION,
+    CalmStep,
     LaneHistory,
     LanePosition,
     LogStart,
@@ -36,13 +39,15 @@ _MOST_STEPS: Final = 2 * MOST_IN_TIME
 class LaneTrack:
     """Written by one thread, read by any. `rate`: the last report; None where there is none, or it is no
     news. `calm_at`: of a lane in time of which records wait the moment of that report in monotonic seconds,
-    and infinite where none wait; minus infinity of every other. `may_lose`: whether anything is known that
+    and infinite where none wait, or its worker would say if it were not in time any more; minus infinity of
+    every other. `may_lose`: whether anything is known that
     lets the source delete what was not copied. `loss_look`: for who judges the time to loss: when it has done
     so last, in monotonic seconds, and what it has found."""
 
     __slots__ = (
         "_before",
         "_checkpoint",
+        "_is_watched",
         "_kept",
         "_newest",
         "_sized",
@@ -57,6 +62,7 @@ class LaneTrack:
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
         self.loss_look: tuple[float, float | None] = (-inf, None)
+        self._is_watched = False
         self._keep(history)
 
     def _keep(self, history: LaneHistory) -> None:
@@ -75,15 +81,34 @@ class LaneTrack:
 
     def silenced(self) -> LaneTrack:
         """The same history, and no report that is news."""
-        return LaneTrack(self.history)
+        silent = LaneTrack(self.history)
+        if self._is_watched:
+            silent._watch()
+        return silent
+
+    def _watch(self) -> None:
+        self._is_watched, self.calm_at = True, inf
+
+    def unwatch(self, heard_at: float) -> None:
+        """The worker says nothing: what it would have said is known up to that moment only."""
+        if self._is_watched:
+            self._is_watched, self.calm_at = False, heard_at
 
     def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
         """Take in a report. `heard_at`: as of `LaneHistory.after`."""
-        self.rate = rate
+        before, self.rate = self.rate, rate
         place = rate.position
         if place is None:
             return
-        checkpoint, readable_end, end, log_start, retention, hidden_ms = place
+        if place.withheld and self._kept[1] is not None:
+            self._catch_up(place.withheld, before)
+        self._note(rate, place, now, heard_at)
+        self._is_watched = place.is_watched and self.calm_at > -inf
+        if self._is_watched:
+            self.calm_at = inf
+
+    def _note(self, rate: LaneRate, place: LanePosition, now: float, heard_at: float | None) -> None:
+        checkpoint, readable_end, end, log_start, retention, hidden_ms, _, _ = place
         age = rate.lag_ms
         # Forty thousand a second pass here in a large fleet: what is not written as one would is quicker.
         if (
@@ -109,6 +134,19 @@ class LaneTrack:
             return
         waypoint = Waypoint(now, checkpoint, readable_end, end, age, log_start, hidden_ms)
         self._keep(self.history.after(waypoint, heard_at, retention, _record_bytes(rate)))
+
+    def _catch_up(self, withheld: tuple[CalmStep, ...], last: LaneRate | None) -> None:
+        """With positions of a lane in time that its worker has not said one by one. `last`: what was reported
+        with the last of them."""
+        for at, checkpoint, end, age in withheld:
+            if at - self._before < LEAST_SECONDS:
+                self._steps.pop()
+            else:
+                self._before = self._newest
+            self._steps.append((at, age, LanePosition(checkpoint, end, end, self._start)))
+            self._checkpoint, self._newest = checkpoint, at
+            self._sized = last or self._sized
+        del self._steps[:-MOST_IN_TIME]
 
     def _has_moved_on(self, log_start: int, now: float) -> bool:
         """Whether retention has deleted what was copied, of which note is taken then."""
@@ -157,7 +195,7 @@ def _waypoint(step: _Step) -> Waypoint | None:
     at, age, place = step
     if not isinstance(place, LanePosition):
         return place
-    checkpoint, readable_end, end, log_start, _, hidden_ms = place
+    checkpoint, readable_end, end, log_start, _, hidden_ms, _, _ = place
     return Waypoint(at, checkpoint, readable_end, end, age, log_start, hidden_ms)
 
 

@@ -21,6 +21,7 @@ from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import Drops, total_of
 from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.movement.history import SILENCE_SECONDS
 from mirror.ports import Clock
 from mirror.worker.pool import LEASE_OVER, Inbox, PooledWorker, PoolLimits, Spawn, WorkerPool
 from mirror.worker.protocol import (
@@ -266,8 +267,9 @@ class Supervisor:
                 self._note_clocks(clocks)
                 share = self._shares[worker.number]
                 self.costs.note(item.message, self._held_back(share), self._clock.now_ms())
-                self._table.measure(rates, share.measured_at)
-                share.measured_at = self._clock.monotonic()
+                at = self._clock.monotonic() if item.message.at is None else item.message.at
+                self._table.measure(rates, share.measured_at, at)
+                share.measured_at = at
             case RecordsDropped(drops):
                 self._shares[worker.number].drops = drops
             case other:
@@ -298,6 +300,9 @@ class Supervisor:
                 self._table.mute(share.lanes)
             else:
                 self._table.unmute(share.lanes)
+                said_at = share.measured_at
+                if said_at is not None and self._clock.monotonic() - said_at > SILENCE_SECONDS:
+                    self._table.unwatch(share.lanes, said_at)
         self._quarantine.look(self._clock.monotonic())
         if self._quarantine.ailing or any(cell.process for cell in self._pool.spares):
             self._rehouse()

@@ -10,6 +10,8 @@ LATE_MS: Final = 10_000
 LEAST_SECONDS: Final = 4.0
 """Between two waypoints but the newest: reports that come faster replace each other, so that the window spans
 real time (Burrow's `min-distance`)."""
+SILENCE_SECONDS: Final = 30.0
+"""A lane of which records wait, and that says nothing for longer, has stopped."""
 _MOST_LATE: Final = 24
 MOST_IN_TIME: Final = 4
 """Waypoints of a lane of which nothing is late."""
@@ -28,11 +30,25 @@ class Retention(NamedTuple):
 UNKNOWN_RETENTION: Final = Retention()
 
 
+class CalmStep(NamedTuple):
+    """Where a lane stood, at a moment in monotonic seconds, of which nothing was late or hidden: what lay
+    below `end` could be read, and the oldest record that waited had waited for `lag_ms`."""
+
+    at: float
+    checkpoint: int
+    end: int
+    lag_ms: int
+
+
 class LanePosition(NamedTuple):
     """Source offsets of a lane, as its worker knows them: what lies below `checkpoint` is at the destination,
     and up to `readable_end` it can be read: an open transaction hides what lies between that and the `end`.
     `log_start`: the first record that the source still has; -1 where it has not said that. `hidden_ms`: the
-    age of the first record that is hidden; None where none is, or it is not known."""
+    age of the first record that is hidden; None where none is, or it is not known.
+
+    `withheld`: where it stood at reports before this one that did not say so, oldest first, the last few.
+    `is_watched`: from here on its worker says where the lane stands when that needs a look, and until then it
+    is in time."""
 
     checkpoint: int
     readable_end: int
@@ -40,6 +56,8 @@ class LanePosition(NamedTuple):
     log_start: int = -1
     retention: Retention = UNKNOWN_RETENTION
     hidden_ms: int | None = None
+    withheld: tuple[CalmStep, ...] = ()
+    is_watched: bool = False
 
 
 class Waypoint(NamedTuple):

@@ -50,6 +50,21 @@ class Hours:
 
 
 @dataclass(frozen=True, slots=True)
+class PastDay:
+    """Task-hours of those hours of the last 24 whole ones in which the load of every group is known.
+
+    `task_hours`: what is in force now takes, if it stands in all of them. `peak_task_hours`: the number that
+    the busiest of them needed, in all of them. `needed_task_hours`: what each needed by its mean load, which
+    is the least that sizing can reach, whatever the limits on the number of tasks allow.
+    """
+
+    hours: int
+    task_hours: int
+    peak_task_hours: int
+    needed_task_hours: int
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """Computed by the leader at `computed_ms` (epoch ms).
 
@@ -58,6 +73,7 @@ class Advice:
     that was known. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that time; None
     while not. `rises`: the first hour that needs more than is required now. `peak`: the hour that needs most,
     `peak_instances`: how many that takes. `sums`: None without a forecast.
+    `past_day`: None where no hour of it is known of every group.
     """
 
     computed_ms: int
@@ -74,4 +90,5 @@ class Advice:
     peak: HourNeed | None = None
     peak_instances: int | None = None
     sums: Hours | None = None
+    past_day: PastDay | None = None
     groups: tuple[GroupNeed, ...] = ()

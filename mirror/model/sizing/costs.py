@@ -9,8 +9,9 @@ intervals differ (the variance of a ratio estimator: W. G. Cochran, Sampling Tec
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Final
 
 HOUR_MS: Final = 3_600_000
@@ -126,9 +127,10 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
     """What the hours of the last day say; None where they do not say enough.
 
     The dearest hour counts, so that a plan holds at every time of a day whose batches change their size.
+    Where no hour says enough by itself, such as right after a full hour, all of them count as one.
     """
     recent = [one for hour, one in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
-    known = [one for one in recent if one.says_enough]
+    known = [one for one in recent if one.says_enough] or _together(recent)
     known = [one for one in known if one.seconds >= _ENOUGH_SECONDS] or known
     if not known:
         return None
@@ -150,3 +152,11 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
         records_per_batch=dearest.records / batches,
         passthrough=min(dearest.passthrough_batches / batches, 1.0),
     )
+
+
+def _together(several: Sequence[CostSums]) -> list[CostSums]:
+    """Their sum, where it says enough."""
+    if not several:
+        return []
+    joint = reduce(CostSums.plus, several)
+    return [joint] if joint.says_enough else []

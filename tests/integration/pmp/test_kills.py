@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -122,7 +123,10 @@ class World:
 
 @pytest.fixture
 def world(new_kafka: NewKafka, new_pinot: Callable[..., PinotServer], tmp_path: Path) -> Iterator[World]:
-    made = World(new_kafka("first"), new_kafka("second"), new_pinot(), tmp_path)
+    with ThreadPoolExecutor() as pool:
+        first, second = (pool.submit(new_kafka, name) for name in ("first", "second"))
+        pinot = pool.submit(new_pinot)
+        made = World(first.result(), second.result(), pinot.result(), tmp_path)
     for name in CLUSTERS:
         make_topic(made.kafkas[name].address, f"{SAMPLES_TOPIC}-{name}", 4)
         make_topic(made.kafkas[name].address, f"{EXECUTION_TOPIC}-{name}", 1)

@@ -192,3 +192,12 @@ def test_a_record_in_the_wrong_partition_is_missing_in_one_and_foreign_in_the_ot
     result = audit_topic("t", source, +moved)
     assert (result.missing, result.duplicates, result.foreign) == (1, 0, 1)
     assert not result.is_complete
+
+
+def test_who_waits_is_told_how_many_records_were_read_at_both_ends() -> None:
+    told: list[int] = []
+    reading = audit.Reading(told.append)
+    records = [(0, b"%d" % number) for number in range(15_000)]
+    result = audit.audit_topic("t", reading.of(InMemory(records)), reading.of(InMemory(records)))
+    assert result.is_complete
+    assert told == [10_000, 20_000, 30_000]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
+import fastavro
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.metrics import MirrorMetric, add_counts
-from mirror.model.rows import row_of
+from mirror.model.rows import avro_schema, row_of
 from monitor.latency import Source
-from monitor.recent_rows import RecentRows
+from monitor.recent_rows import RecentRows, columns_read
 from tests.metrics_data import a_measurement
 
 NOW_MS = 1_795_000_000_000
@@ -45,6 +47,39 @@ def test_rows_in_any_order_are_one_sum(rows: list[MirrorMetric], shuffled: objec
         newest = {row.kafka_partition: row for row in sorted(of_topic, key=lambda row: row.time_ms)}
         known = [row for row in newest.values() if row.time_ms >= NOW_MS - WINDOW_MS]
         assert observation.lag_ms == max((row.lag_ms or 0 for row in known), default=0)
+
+
+@given(st.lists(a_row(), min_size=1))
+def test_what_is_read_of_rows_gives_what_whole_rows_give(rows: list[MirrorMetric]) -> None:
+    """As instances write them, columns that are not used included."""
+    written, read = (fastavro.parse_schema(one) for one in (avro_schema(MirrorMetric), columns_read()))
+    part, whole = RecentRows(), RecentRows()
+    for row in rows:
+        buffer = io.BytesIO()
+        fastavro.schemaless_writer(buffer, written, row_of(row))
+        found = fastavro.schemaless_reader(io.BytesIO(buffer.getvalue()), read, None)
+        assert isinstance(found, dict)
+        part.add(found)
+        whole.add(row_of(row))
+    assert part.observe(NOW_MS, WINDOW_MS) == whole.observe(NOW_MS, WINDOW_MS)
+
+
+@given(st.lists(a_row(), min_size=1), st.lists(a_row()))
+def test_a_long_window_keeps_what_is_too_old_for_seconds(
+    old: list[MirrorMetric], new: list[MirrorMetric]
+) -> None:
+    kept = RecentRows()
+    for row in old:
+        kept.add(row_of(row))
+    later = NOW_MS + 200_000
+    for now_ms in (NOW_MS, later):
+        kept.forget(now_ms, 600_000)
+    for row in new:
+        kept.add(row_of(replace(row, time_ms=row.time_ms + 200_000)))
+    found = kept.observe(later, 400_000)[Source("g", "c")]
+    assert sum(one.records for one in found.values()) == 10 * (len(old) + len(new))
+    recent = kept.observe(later, 100_000).get(Source("g", "c"), {})
+    assert sum(one.records for one in recent.values()) == 10 * len(new)
 
 
 @given(st.integers(NOW_MS + WINDOW_MS + 60_000, 2**62))

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assigner.advice.decide import HOUR_MS, Fleet, Terms, advise
+from assigner.advice.past import past_day
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastDay
 
 MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
 TERMS = Terms(imminent_hours=2, shrink_after_hours=6)
@@ -94,6 +95,15 @@ def test_the_number_falls_late_and_to_the_most_of_that_time() -> None:
     assert numbers == [10, 10, 10, 10, 10, 10, 10, 5, 5]
 
 
+def test_a_leader_whose_clock_was_ahead_does_not_hold_the_number_up() -> None:
+    year = 365 * 24 * HOUR_MS
+    before = advise([need(9)], FLEET, TERMS, None, MONDAY + year)
+    before = advise([need(4)], FLEET, TERMS, before, MONDAY + year)
+    for hour in range(8):
+        before = advise([need(4)], FLEET, TERMS, before, MONDAY + hour * HOUR_MS)
+        assert before.required_tasks == (9 if hour < 6 else 4)
+
+
 def test_a_dip_is_forgotten_when_the_need_is_back() -> None:
     said: Advice | None = None
     for hour, now in enumerate([10, 4, 4, 4, 4, 10, 4, 4, 4]):
@@ -109,6 +119,25 @@ def test_an_unknown_need_does_not_shrink_what_comes_after() -> None:
     again = advise([need(4)], FLEET, TERMS, blind, MONDAY + 2 * HOUR_MS)
     assert blind.required_tasks is None
     assert again.required_tasks == 10
+
+
+def test_an_hour_that_one_group_does_not_know_counts_for_none() -> None:
+    found = past_day([{1: 4, 2: 2, 3: 3}, {2: 1, 3: 5, 4: 9}], 10)
+    assert found == PastDay(hours=2, task_hours=20, peak_task_hours=16, needed_task_hours=11)
+
+
+@pytest.mark.parametrize("needs", [[], [{}], [{1: 4}, {}], [{1: 4}, {2: 4}]])
+def test_a_day_of_which_no_hour_is_known_is_no_number(needs: list[dict[int, int]]) -> None:
+    assert past_day(needs, 3) is None
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 5), st.integers(0, 9)), max_size=4), st.integers(0, 30))
+def test_the_busiest_hour_needs_no_less_than_each(needs: list[dict[int, int]], held: int) -> None:
+    found = past_day(needs, held)
+    if found is not None:
+        assert 0 < found.hours <= 24
+        assert found.needed_task_hours <= found.peak_task_hours
+        assert found.task_hours == held * found.hours
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40))

@@ -107,6 +107,12 @@ def test_each_partition_keeps_its_share_of_the_total() -> None:
     assert {one.topic: load.messages_per_second for one, load in loads.items()} == {"a": 6.0, "b": 2.0}
 
 
+def test_no_partition_is_expected_to_carry_more_than_a_planner_takes() -> None:
+    found = outlook(days_of(("a", 30.0), ("b", 10.0)), 5, 0.9).loads(0, 1e13)
+    assert {one.topic: load.bytes_per_second for one, load in found.items()} == {"a": 1e12, "b": 1e12}
+    assert {one.topic: load.messages_per_second for one, load in found.items()} == {"a": 7.5e11, "b": 2.5e11}
+
+
 def test_a_deleted_topic_comes_no_more_and_a_new_one_as_it_is() -> None:
     history = days_of(("a", 30.0), ("gone", 500.0)) | {
         hour * HOUR_MS: {
@@ -135,3 +141,5 @@ def test_an_hour_of_which_nothing_is_known_is_named() -> None:
         outlook(history, 5, 0.9)
     with pytest.raises(InvalidRequest, match="no hour"):
         outlook({}, 5, 0.9)
+    with pytest.raises(InvalidRequest, match="more than 5 years"):
+        outlook(days_of(("a", 30.0)) | {10**9 * HOUR_MS: {}}, 5, 0.9)

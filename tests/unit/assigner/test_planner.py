@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -79,6 +80,23 @@ def test_an_overloaded_task_gives_up_what_fits_elsewhere() -> None:
     )
     assert max(plan.loads_bytes_per_second.values()) <= 100
     assert len(plan.move_reasons or {}) == 1
+
+
+class OfACluster(dict[TopicPartition, PartitionLoad]):
+    """Going through it for each datastream would take minutes where it has 200,000 partitions."""
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        raise AssertionError("the loads of a whole cluster are gone through")
+
+    keys = values = items = __iter__  # type: ignore[assignment]
+
+
+def test_only_the_partitions_of_the_request_are_looked_up() -> None:
+    asked = request([60, 50, 50, 20, 20], current={0: "orders-0"})
+    other = {TopicPartition("other", number): PartitionLoad(1e9) for number in range(9)}
+    many = OfACluster({**asked.loads, **other})
+    found = LoadPlanner().plan(replace(asked, loads=many, recent=(many, many)))
+    assert found == LoadPlanner().plan(replace(asked, recent=(asked.loads, asked.loads)))
 
 
 def test_the_order_of_the_input_does_not_matter() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -93,6 +94,20 @@ def test_both_formats_say_the_same() -> None:
         (json.dumps([{**ROWS[0], "partition": "x"}]), "entry 0"),
         (json.dumps([ROWS[0], {"hour_ms": 1}]), "entry 1"),
         (json.dumps([ROWS[0], ROWS[0]]), "entry 1 .* repeats partition t-0"),
+        ("[" * 100_000, "not JSON"),
+        ("1" + "0" * 5_000, "not JSON"),
+        (json.dumps([{**ROWS[0], "bytes_per_second": 10**400}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "bytes_per_second": math.nan}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "bytes_per_second": -1}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "messages_per_second": 1e308}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "hour_ms": math.inf}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "hour_ms": -1}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "hour_ms": 10**18}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "partition": 2**31}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "partition": True}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "topic": ""}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "topic": None}]), "entry 0"),
+        (json.dumps([None]), "entry 0"),
     ],
 )
 def test_a_bad_history_names_the_entry(text: str, culprit: str) -> None:
@@ -105,3 +120,6 @@ def test_a_bad_csv_history_names_the_line() -> None:
         hours_from_csv(["hour_ms,topic,partition"])
     with pytest.raises(InvalidRequest, match="line 2"):
         hours_from_csv(["hour_ms,topic,partition,bytes_per_second", "x,t,0,5"])
+    for line in ("1,t,٣,5", "1,t,0,1e400", "1,t,0", f"1,{'t' * 200_000},0,5"):
+        with pytest.raises(InvalidRequest, match=r"line [12]"):
+            hours_from_csv(["hour_ms,topic,partition,bytes_per_second", line])

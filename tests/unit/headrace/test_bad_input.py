@@ -41,7 +41,7 @@ SIDES = "--source a:1 --destination b:1"
         ("translate --source nosuch --destination b:1 --state s --group g", "or an alias"),
         ("progress --destination nosuch --state s", "or an alias"),
         ("audit x --at foo:bar", "the port of 'foo:bar'"),
-        ("monitor --once --at nosuch", "is no broker address"),
+        ("monitor --once --at nosuch", "'nosuch' is no address: write host:port"),
         ("plan --since 7x", "write it as 90s, 10m, 6h or 2d"),
         ("pmp sampler --cluster source --interval soon", "write it as 90s, 10m, 6h or 2d"),
         ("pmp sampler --cluster nosuch", "known: destination, source"),

@@ -244,7 +244,9 @@ def test_nobody_there_is_a_finding_each_and_exit_1(headrace: Headrace, write: Wr
     )
     asked = ("doctor", "--config", str(file), "--at", "127.0.0.1:5", "--patience", "2s")
     shown = headrace(*asked, "--json")
-    found = {(one["subject"], one["grade"]) for one in json.loads(shown.out)}
+    findings = json.loads(shown.out)
+    assert all(one["advice"] for one in findings if one["grade"] == "problem")
+    found = {(one["subject"], one["grade"]) for one in findings}
     assert shown.code == 1
     for subject in ("ZooKeeper", "Pinot", "cluster a", "cluster b"):
         assert (subject, "problem") in found

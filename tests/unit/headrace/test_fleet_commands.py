@@ -14,7 +14,7 @@ from headrace.console.resources import instance_state, instance_troubles
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import Retention
-from monitor.records.record import IncidentRecord
+from monitor.records.record import IncidentRecord, Phase, TimelineEntry
 from tests.builders import a_key
 from tests.fakes.in_process import InProcess
 from tests.fakes.partition_lives import PartitionLife
@@ -63,6 +63,20 @@ def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headr
     found = json.loads(headrace("status", "--json").out)
     assert found["unknown"] == {}
     assert found["incidents"][0]["id"] == "i-1"
+
+
+def test_status_says_since_when_a_datastream_is_within_its_objective_again(
+    site: Site, headrace: Headrace
+) -> None:
+    site.create()
+    late, again = 1_700_000_000_000, 1_700_000_060_000
+    timeline = (TimelineEntry(late, Phase.DETECTED, "late"), TimelineEntry(again, Phase.RECOVERED, "good"))
+    record = IncidentRecord("i-1", "orders", "source", late, is_late=True, timeline=timeline)
+    site.incidents.append(record)
+    assert "within the objective again since 2023-11-14T22:14:20Z" in headrace("status").out
+    relapsed = TimelineEntry(again + 1_000, Phase.RELAPSED, "late")
+    site.incidents[:] = [replace(record, timeline=(*timeline, relapsed))]
+    assert "again since" not in headrace("status").out
 
 
 def test_a_part_that_does_not_answer_is_unknown_and_the_rest_is_shown(

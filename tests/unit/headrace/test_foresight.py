@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 import pytest
 
@@ -31,6 +32,7 @@ from tests.fakes.site import Site
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = 1_700_000_000_000 // HOUR_MS * HOUR_MS
 """The clock of a site stands a little later."""
+LOAD = PartitionLoad(10.0)
 CAPACITY = TaskCapacity(100, None, 100)
 Hour = Mapping[TopicPartition, PartitionLoad]
 
@@ -86,6 +88,40 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
     assert quiet.contains(NOW // (DAY * HOUR_MS) * DAY * HOUR_MS)
     assert not quiet.contains(NOW // (DAY * HOUR_MS) * DAY * HOUR_MS + 12 * HOUR_MS)
     assert site.client.get("/v1/advice").json()["sentence"] == advice.sentence
+
+
+def test_what_the_last_day_needed_is_shown_beside_what_is_in_force(site: Site) -> None:
+    """Two tasks while more than 100 bytes/s come, which is in 11 hours; one is in force."""
+    advice = ForesightTurn(means_of(site, busy_at_noon)).run()
+    assert advice.past_day is not None
+    day = {"hours": 24, "task_hours": 24, "peak_task_hours": 48, "needed_task_hours": 35}
+    assert asdict(advice.past_day) == day
+    assert site.client.get("/v1/advice").json()["past_day"] == day
+
+
+def test_hours_that_pinot_does_not_know_are_in_no_sum(site: Site) -> None:
+    def holey(cluster: ClusterRef, hour_ms: int) -> Hour:
+        return {} if NOW - 7 * HOUR_MS <= hour_ms < NOW - 2 * HOUR_MS else busy_at_noon(cluster, hour_ms)
+
+    advice = ForesightTurn(means_of(site, holey)).run()
+    assert advice.past_day is not None
+    assert (advice.past_day.hours, advice.past_day.task_hours) == (19, 19)
+
+
+def test_a_partition_without_a_load_counts_as_planning_has_it(site: Site) -> None:
+    def half(_: ClusterRef, __: int) -> Hour:
+        return {T0: PartitionLoad(10.0)}
+
+    advice = ForesightTurn(means_of(site, half)).run()
+    assert advice.past_day is not None
+    assert advice.past_day.needed_task_hours == 24 * 2
+
+
+@pytest.mark.parametrize("ask", [None, away, lambda *_: {}, lambda *_: {TopicPartition("other", 0): LOAD}])
+def test_a_last_day_that_nobody_knows_is_null(ask: AskHour | None, site: Site) -> None:
+    advice = ForesightTurn(means_of(site, ask)).run()
+    assert advice.past_day is None
+    assert site.client.get("/v1/advice").json()["past_day"] is None
 
 
 def test_pinot_away_leaves_the_present_need_and_the_reason(site: Site) -> None:
@@ -162,6 +198,7 @@ def test_an_hour_is_asked_for_once_and_a_silent_one_again_while_it_is_young() ->
     asked.clear()
     past.of(SOURCE, NOW + 1)
     assert asked == [1]
+    assert max(past.of(SOURCE, NOW - 3 * HOUR_MS)) == NOW - 4 * HOUR_MS  # a clock that was ahead is put right
 
 
 def test_a_pinot_that_goes_away_leaves_the_nearest_past() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from api.settings import ApiSettings
 from headrace.settings import HeadraceSettings, config_file, load_settings
@@ -108,6 +111,28 @@ def test_what_is_wrong_in_the_file_is_named(write: Write, text: str, said: str) 
     assert said in str(raised.value)
 
 
+def numbers(model: type[BaseModel], *place: str) -> Iterator[tuple[str, ...]]:
+    """Settings that take numbers with a fraction."""
+    for name, field in model.model_fields.items():
+        kinds = [field.annotation, *get_args(field.annotation)]
+        inner = [one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel)]
+        if inner and get_origin(field.annotation) not in (list, dict):
+            yield from numbers(inner[0], *place, name)
+        elif float in kinds:
+            yield (*place, name)
+
+
+@pytest.mark.parametrize("key", [".".join(place) for place in numbers(HeadraceSettings)])
+def test_no_number_is_without_end_and_no_time_longer_than_any_wait(write: Write, key: str) -> None:
+    section, _, name = key.rpartition(".")
+    hostile = ["inf", "nan", "-inf"]
+    hostile += ["1e308", "1000000001"] if name.endswith(("_seconds", "_hours")) else []
+    for value in hostile:
+        with pytest.raises(ConfigError) as raised:
+            load_settings(write(f"[{section}]\n{name} = {value}\n"))
+        assert key in str(raised.value)
+
+
 def test_everything_that_is_wrong_is_named_at_once(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_ZOOKEPER__SERVERS", "x")
     text = (
@@ -153,6 +178,9 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         ("HEADRACE_ZOOKEEPER__SERVRES", "x", "zookeeper.servres is not a setting"),
         ("HEADRACE_API__PORT", "many", "api.port"),
         ("HEADRACE_ZOOKEEPER", "a:1", "zookeeper"),
+        ("HEADRACE_ZOOKEEPER__SERVERS", "zk:abc", "zookeeper.servers: the port of 'zk:abc'"),
+        ("HEADRACE_ZOOKEEPER__SERVERS", "", "zookeeper.servers: '' is no address"),
+        ("HEADRACE_ZOOKEEPER__SERVERS", "zk:2181,zk", "zookeeper.servers: 'zk' is no address"),
         ("HEADRACE_MIRROR__WORKER", "5", "worker"),
     ],
 )

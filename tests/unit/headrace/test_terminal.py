@@ -13,9 +13,12 @@ from typing import Any
 
 import pytest
 from click import unstyle
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from headrace.console.files import write_file
-from headrace.console.terminal import console, print_table
+from headrace.console.terminal import StatusLine, console, fitting, print_table
 from headrace.copy.report import ProgressLine
 from headrace.copy.run import CopyProgress
 from headrace.errors import explain
@@ -135,3 +138,46 @@ def test_progress_that_cannot_be_shown_ends_nothing(monkeypatch: pytest.MonkeyPa
     line.show(CopyProgress(reasons={"it stands still": "t-0"}), 0.0)
     line.end()
     assert full.tried
+
+
+class Narrow(io.StringIO):
+    """A terminal of 40 cells."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_status_line_is_rewritten_on_a_terminal_and_never_wider_than_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Narrow()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    line = StatusLine()
+    line.show(["123,456 records copied", "lag 7,890", "12 s to go", "3 partitions left"])
+    line.show(["5 records copied"])
+    line.end()
+    first, second, rest = screen.getvalue().split("\r")
+    assert first == "123,456 records copied, lag 7,890".ljust(39)
+    assert second == "5 records copied".ljust(39), "nothing of the longer line is left"
+    assert rest == "\n"
+
+
+def test_a_status_line_in_a_pipe_is_whole_and_comes_seldom(capsys: pytest.CaptureFixture[str]) -> None:
+    line = StatusLine(since=100.0)
+    assert not line.is_due(101.0), "what is over soon says nothing"
+    assert line.is_due(106.0)
+    assert not line.is_due(107.0)
+    parts = [f"part {number}" for number in range(40)]
+    line.show(parts)
+    line.end()
+    assert capsys.readouterr().err == ", ".join(parts) + "\n"
+
+
+@given(st.lists(st.text(alphabet="ab \u65e5", min_size=1, max_size=30), min_size=1), st.integers(1, 120))
+def test_what_fits_is_a_beginning_of_the_parts(parts: list[str], room: int) -> None:
+    text = fitting(parts, room)
+    assert cell_len(text) <= room
+    whole = [", ".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    assert text in whole or cell_len(parts[0]) > room

@@ -1,5 +1,6 @@
 // Lines over time, by uPlot. The library is loaded when the first chart is drawn.
 
+import { moment } from "./format.js";
 import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
 
 let loading = null;
@@ -16,18 +17,30 @@ function library() {
 }
 
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const DAY = 86400;
+
+/** Ticks of the time axis by their distance in seconds: each, then the line under the first of a year, month,
+ * day, hour, minute and second, as uPlot takes them. */
+const TICKS = [
+  [365 * DAY, "{YYYY}", null, null, null, null, null, null, 1],
+  [28 * DAY, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+  [DAY, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
+  [1, ":{ss}", "\n{HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
+];
 const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
 
 function options(series, format, width, label) {
   const axis = { stroke: ink("--quiet"), grid: { stroke: ink("--line"), width: 1 }, ticks: { stroke: ink("--line") } };
   return {
     width, height: 220, cursor: { y: false }, scales: { y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
-    axes: [axis, { ...axis, size: 74, values: (_, ticks) => ticks.map(format) }],
+    axes: [{ ...axis, values: TICKS }, { ...axis, size: 74, values: (_, ticks) => ticks.map(format) }],
     series: [
-      { label },
+      { label, value: (_, seconds) => (seconds === null ? "" : moment(seconds * 1000)) },
       ...series.map((one, at) => ({
         label: one.name, stroke: ink(one.ink), width: one.width || 1.6, dash: DASHES[at % DASHES.length],
-        value: (_, value) => (value === null || value === undefined ? "unknown" : format(value)), spanGaps: false,
+        value: (_, value, __, at) => (at === null ? "" : value === null || value === undefined ? "unknown" : format(value)),
+        spanGaps: false,
       })),
     ],
   };

@@ -4,7 +4,7 @@ import { html, useMemo } from "../vendor/htm/standalone.module.js";
 import { Lines } from "../lib/chart.js";
 import { count } from "../lib/format.js";
 import { Ago, Card, Facts, Sign, Troubles, Value, useAnswers, usePage } from "../lib/parts.js";
-import { factsOf, forecastOf, groupsOf, momentsOf, savingsOf, standingOf } from "../views/advice.js";
+import { factsOf, forecastOf, groupsOf, momentsOf, pastDayOf, savingsOf, standingOf } from "../views/advice.js";
 
 export const title = () => "Advice";
 
@@ -22,12 +22,13 @@ export default function Advice() {
 function Whole({ advice }) {
   const savings = savingsOf(advice);
   return html`
-    <div class="alert note"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
+    <div class="alert note sentences"><p class="strong">${advice.sentence}</p>${advice.why && html`<p>${advice.why}</p>`}</div>
     <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(advice)} />
-      <ul>${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
-    <${Card} id="saving" title="What it would save" note="the past is not counted">
-      <p>${savings || "Nothing is forecast, so that this is not known."}</p>
-      <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics
+      <ul class="moments">${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
+    <${Card} id="saving" title="What it would save" note="computed also where the service may not act">
+      <p>${savings || "Nothing is forecast yet, so that what the next hours would save is not known."}</p>
+      <p>${pastDayOf(advice)}</p>
+      <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics${" "}
         <code>headrace_required_tasks</code> and <code>headrace_required_instances</code>.</p><//>`;
 }
 

@@ -6,7 +6,7 @@ import { Lines } from "../lib/chart.js";
 import { duration, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
 
 export const title = ({ argument }) => argument;
 
@@ -57,10 +57,11 @@ const RANGES = [[1, "the last hour"], [6, "6 hours"], [24, "a day"], [168, "a we
 const POINTS = 240;
 
 function Latency({ one, atMs }) {
-  const [hours, setHours] = useState(6);
+  const [hours, setHours] = useState(1);
   const path = `/v1/datastreams/${part(one.name)}/latency/history?hours=${hours}&points=${POINTS}`;
   const { values, errors } = useAnswers({ history: path }, 30000);
-  const history = values.history?.value;
+  const found = values.history?.value;
+  const history = useMemo(() => found && measuredOf(found), [found]);
   if (!history) return html`<${SinceOpened} one=${one} atMs=${atMs} why=${errors.history} />`;
   return html`<p class="acts" role="group" aria-label="How far back">${RANGES.map(([length, word]) => html`
       <button type="button" key=${length} aria-pressed=${length === hours} onClick=${() => setHours(length)}>${word}</button>`)}</p>

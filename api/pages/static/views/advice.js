@@ -48,6 +48,14 @@ export function savingsOf(advice) {
   return `In the next ${many(sums.hours, "hour")}, against what is there now: ${parts.join("; ")}.`;
 }
 
+/** What the last day needed, hour by hour, beside what is there and what its busiest hour needed. */
+export function pastDayOf(advice) {
+  const day = advice.past_day;
+  if (!day) return "What the last day needed is not known.";
+  const known = day.hours < 24 ? ` (${day.hours} hours of it are known)` : "";
+  return `The last day${known} needed ${many(day.needed_task_hours, "task-hour")} at the least; what is there now takes ${count(day.task_hours)}, the number of its busiest hour ${count(day.peak_task_hours)}.`;
+}
+
 function differenceOf(there, needed, word) {
   if (needed > there) return `${many(needed - there, word)} are missing (${count(needed)} of them are needed, ${count(there)} are there)`;
   const saved = there - needed;

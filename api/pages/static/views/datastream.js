@@ -12,7 +12,7 @@ export function factsOf(one, usable) {
       note: isKnown(one.objective_ms) ? `objective: p${one.percentile} within ${duration(one.objective_ms)}` : "no objective" },
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
-    { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "no incident has told it" },
+    { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "its incidents say it; there is none" },
     { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "" },
     { name: "Fullest task", text: rate(one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "" },
     { name: "Partitions", text: count(one.partitions), note: one.not_copied ? `${count(one.not_copied)} of them nobody copies` : "" },
@@ -22,6 +22,13 @@ export function factsOf(one, usable) {
 /** Partitions that are not OK: [{ word, number }], the most first. */
 export const statesOf = (one) =>
   Object.entries(one.states).sort((a, b) => b[1] - a[1]).map(([state, number]) => ({ word: wordOf(state), number }));
+
+/** A history without the steps before the first one in which something was measured. */
+export function measuredOf(history) {
+  const first = history.records.findIndex(isKnown);
+  const from = first < 0 ? 0 : Math.max(0, Math.min(first, history.records.length - 2));
+  return Object.fromEntries(Object.entries(history).map(([name, value]) => [name, Array.isArray(value) ? value.slice(from) : value]));
+}
 
 /** How late records were, in a sentence. `history`: of /latency/history. */
 export function lateText(history) {

@@ -14,6 +14,7 @@ from kazoo.security import CREATOR_ALL_ACL
 from headrace.process.open_nodes import PART, report_open_nodes
 from mirror.adapters.settings import ZooKeeperSecurity, ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.adapters.zookeeper_survey import look_at_servers
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.root import ensure_root
 from mirror.errors import NewerFormat, NotAuthorized, Unreachable
@@ -202,6 +203,13 @@ def test_the_servers_name_is_checked(connect: Connect, guarded: Guarded) -> None
 def test_a_server_is_not_verified_only_where_that_is_asked_for(connect: Connect) -> None:
     security = MUTUAL | {"ca_file": str(TLS / "other-ca.pem"), "verify": False}
     assert connect(security).children("") == ()
+
+
+def test_a_server_behind_tls_says_its_version(guarded: Guarded) -> None:
+    settings = ZooKeeperSettings(servers=guarded.secure, security=ZooKeeperSecurity(**MUTUAL))
+    (facts,) = look_at_servers(settings, PATIENCE_SECONDS)
+    assert (facts.problem, facts.mode) == ("", "standalone")
+    assert facts.log_bytes is not None
 
 
 @pytest.mark.parametrize("security", [{}, DIGEST])

@@ -268,7 +268,9 @@ class FaultyEngine:
         """As in the port."""
         return ()
 
-    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
+    def positions(
+        self, metrics: Sequence[MirrorMetric], at: float | None = None
+    ) -> Sequence[LanePosition | None]:
         """As in the port."""
         return ()
 

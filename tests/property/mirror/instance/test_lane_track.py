@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import (
+    LATE_MS,
     NO_HISTORY,
     UNKNOWN_RETENTION,
     LaneHistory,
@@ -16,6 +17,7 @@ from mirror.model.movement.history import (
     Retention,
     Waypoint,
 )
+from mirror.model.movement.position_watch import PositionWatch
 from mirror.worker.protocol import LaneRate
 from monitor.movement.judge import DEFAULT_RULES, judge_lane
 from monitor.movement.states import LaneFacts, MovementState
@@ -39,6 +41,21 @@ class Step(NamedTuple):
     messages: int
     unsaid: bool
     names_start: bool
+
+    def position(self, checkpoint: int, start: int) -> LanePosition:
+        readable = checkpoint + self.waiting
+        end, named = readable + self.hidden, start if self.names_start else -1
+        return LanePosition(checkpoint, readable, end, named, self.retention, self.hidden_ms)
+
+    def rate(self, place: LanePosition | None) -> LaneRate:
+        copied = self.messages
+        return LaneRate(a_key("t-0"), SOURCE, copied * 90.0, copied, 0, self.age_ms, (), place)
+
+    def added_to(
+        self, whole: LaneHistory, place: LanePosition, now: float, heard_at: float | None
+    ) -> LaneHistory:
+        waypoint = Waypoint(now, *place[:3], self.age_ms, place.log_start, place.hidden_ms)
+        return whole.after(waypoint, heard_at, place.retention, 90.0 if self.messages else None)
 
 
 steady = st.builds(
@@ -93,19 +110,87 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
         heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
         now += step.seconds
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
-        readable, named = checkpoint + step.waiting, start if step.names_start else -1
-        place = LanePosition(
-            checkpoint, readable, readable + step.hidden, named, step.retention, step.hidden_ms
-        )
-        rate = LaneRate(a_key("t-0"), SOURCE, step.messages * 90.0, step.messages, 0, step.age_ms, (), place)
+        place = step.position(checkpoint, start)
+        rate = step.rate(place)
         track.note(rate, now, heard_at)
-        each = 90.0 if step.messages else None
-        waypoint = Waypoint(now, *place[:3], step.age_ms, named, step.hidden_ms)
-        whole = whole.after(waypoint, heard_at, step.retention, each)
+        whole = step.added_to(whole, place, now, heard_at)
         assert track.history == whole
         assert track.rate is rate
         _assert_in_time_is_ok(track, whole, now)
     _assert_in_time_is_ok(track, whole, now + later)
+
+
+@given(
+    st.lists(st.lists(steady, max_size=12) | st.lists(anything, max_size=3), max_size=12),
+    st.integers(0, 2),
+)
+def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
+    phases: list[list[Step]], silences: int
+) -> None:
+    """Each position that is said brings all the others along; meanwhile the lane is in time by the full
+    rules, too. `silences`: of the worker, in the end, of half a minute each."""
+    watch, track, whole = PositionWatch(), LaneTrack(), NO_HISTORY
+    now, checkpoint, start, before = 1_000.0, 1_000, 10, -1.0
+    for step in (one for phase in phases for one in phase):
+        heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
+        now += step.seconds
+        checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
+        place = _as_workers_say(step, step.position(checkpoint, start))
+        whole = step.added_to(whole, place, now, heard_at)
+        moments = now, before if heard_at is None else heard_at
+        is_withheld = watch.withholds(moments, *place[:4], step.age_ms, step.messages)
+        track.note(step.rate(None if is_withheld else watch.said(place)), now, heard_at)
+        if is_withheld:
+            assert track.is_in_time(now, _SILENCE)
+        else:
+            assert track.history == whole
+        _assert_in_time_is_ok(track, whole, now)
+        before = now
+    for _ in range(silences):
+        track.unwatch(now)
+        assert whole.newest is None or not whole.newest.waiting or not track.is_in_time(now + 31, _SILENCE)
+
+
+def _as_workers_say(step: Step, place: LanePosition) -> LanePosition:
+    """Retention is looked up for lanes that are late, and only what is hidden has an age."""
+    is_late = step.waiting + step.hidden > 0 and (
+        step.age_ms is None or step.age_ms > LATE_MS or step.hidden > 0
+    )
+    place = place if step.hidden else place._replace(hidden_ms=None)
+    return place if is_late else place._replace(retention=UNKNOWN_RETENTION)
+
+
+def _is_withheld(watch: PositionWatch, number: int, start: int = 3) -> bool:
+    """Report of that number, one every 5 s, of a lane that moves by one record with each."""
+    return watch.withholds((5.0 * number, 5.0 * number - 5), number, number + 9, number + 9, start, 50, 1)
+
+
+def test_lanes_in_time_say_nothing_of_where_they_stand() -> None:
+    watch = PositionWatch()
+    said = [number for number in range(1_000) if not _is_withheld(watch, number)]
+    assert said == [0]
+
+
+def test_positions_by_which_a_time_to_loss_is_judged_are_said_every_minute() -> None:
+    watch, said = PositionWatch(), []
+    for number in range(720):
+        at, start = 5.0 * number, number // 60
+        if not _is_withheld(watch, number, start):
+            said.append(at)
+            watch.said(LanePosition(number, number + 9, number + 9, start))
+    assert said[:2] == [0.0, 300.0], "the start of the log has moved for the first time"
+    assert said[3:] == [660.0 + 60 * number for number in range(49)]
+
+
+def test_what_another_turn_of_a_lane_or_one_that_was_forgotten_begins_with_is_said() -> None:
+    watch = PositionWatch()
+    found = []
+    for number, turn in enumerate([1, 1, 2, 2, 2]):
+        watch.turn(turn)
+        if number == 4:
+            watch.forget()
+        found.append(_is_withheld(watch, number))
+    assert found == [False, True, False, True, False]
 
 
 def _assert_in_time_is_ok(track: LaneTrack, whole: LaneHistory, now: float) -> None:

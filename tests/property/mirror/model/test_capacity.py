@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mirror.model.sizing.capacity import (
@@ -29,6 +29,8 @@ def _hour(rate: float, busy: float) -> CostSums:
     return found
 
 
+@example(rate=1045825933.0, noise=[0.099609375, -0.09375])
+@example(rate=1691428572.0, noise=[0.09375, -0.09375])
 @given(RATES, st.lists(st.floats(min_value=-0.1, max_value=0.1), min_size=1, max_size=30))
 def test_ten_percent_of_noise_never_change_it(rate: float, noise: list[float]) -> None:
     used: CapacityInUse | None = None

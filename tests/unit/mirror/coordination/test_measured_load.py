@@ -142,6 +142,18 @@ def test_what_is_late_is_what_was_measured_last() -> None:
     assert loads.waiting(SOURCE) == {T1: LateRecords(90.0, 9.0, 600)}
 
 
+@pytest.mark.parametrize("rates", [[1e13, 1], [1, 1e13], [-1, 1], [1], ["1", 1], 7])
+def test_a_rate_that_no_planner_takes_is_left_out_with_all_that_instance_said(rates: object) -> None:
+    session = FakeZooKeeper().session()
+    document = {"measured_ms": 10, "rates": {SOURCE: {str(T0): rates}}}
+    session.create("/loads/one/0000", znodes.encode_chunks(document)[0])
+    loads = MeasuredLoads(session)
+    loads.publish(TWO, Measured({SOURCE: {T1: (1.0, 1.0)}}), 20)
+    report = loads.loads(SOURCE, [T0, T1])
+    assert report.loads.keys() == {T1}
+    assert report.notes[0].startswith("what one measured cannot be read")
+
+
 @pytest.mark.parametrize("value", [[1, 2], [-1, 0, None], ["1", 0, None], [1, 0, 5], [1e300, 0, None], 7])
 def test_a_backlog_that_cannot_be_is_left_out_with_all_that_instance_said(value: object) -> None:
     session = FakeZooKeeper().session()

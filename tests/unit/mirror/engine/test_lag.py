@@ -68,6 +68,24 @@ def test_a_lane_that_has_delivered_nothing_is_as_old_as_its_first_record(fakes: 
     assert (age(fakes) or 0) >= HOUR_MS + 600_000, "it grows while the lane is paused"
 
 
+def test_positions_of_a_lane_in_time_are_withheld_until_one_is_different(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    told: list[LanePosition | None] = []
+    for records in (10, 10, 10, 10):
+        if len(told) == 3:
+            freeze(fakes)
+        fakes.write("t", 20 + 10 * len(told), records)
+        fakes.run(5)
+        told += fakes.engine.positions(fakes.engine.metrics(), fakes.clock.monotonic())
+    first, *between, last = told
+    assert first is not None
+    assert (first.checkpoint, first.withheld, first.is_watched) == (30, (), True)
+    assert between == [None, None]
+    assert last is not None
+    assert [(one.checkpoint, one.end) for one in last.withheld] == [(40, 40), (50, 50)]
+    assert (last.checkpoint, last.end) == (50, 60)
+
+
 def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFakes) -> None:
     fakes = new_fakes(options={"hanging_transaction_seconds": 10.0})
     copying(fakes)

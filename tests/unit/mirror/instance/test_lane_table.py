@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus, LaneTable
 from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, LaneResumed, LaneStarted, PauseCause
-from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
+from mirror.model.movement.history import UNKNOWN_RETENTION, CalmStep, LanePosition, Retention
 from mirror.worker.protocol import LaneRate
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
@@ -64,6 +64,31 @@ def test_reports_become_the_history_of_a_lane() -> None:
     clock.advance(5)
     table.measure([a_rate(LanePosition(12, 12, 12, 3, UNKNOWN_RETENTION))])
     assert state_of(table).history.retention == Retention(1, 2), "it is not asked for while nothing is late"
+
+
+def test_a_watched_lane_is_in_time_until_its_worker_says_something_else_or_nothing() -> None:
+    table, clock = a_table()
+    table.measure([a_rate(LanePosition(10, 30, 30, is_watched=True))])
+    began = clock.monotonic()
+    clock.advance(3_600)
+    table.measure([a_rate(None)], clock.monotonic() - 5)
+    table.mute([KEY])
+    table.unmute({KEY})
+    assert state_of(table).track.is_in_time(clock.monotonic(), 30.0), "also after its worker was silent"
+    withheld = (CalmStep(began + 5, 20, 30, 7), CalmStep(began + 3_600, 25, 30, 7))
+    table.unwatch([KEY], began + 3_600)
+    assert state_of(table).track.is_in_time(clock.monotonic() + 30, 30.0)
+    assert not state_of(table).track.is_in_time(clock.monotonic() + 31, 30.0)
+    clock.advance(5)
+    table.measure([a_rate(LanePosition(25, 30, 30, withheld=withheld))], clock.monotonic() - 5)
+    history = state_of(table).history
+    assert [(one.at - began, one.checkpoint) for one in history.waypoints] == [
+        (0, 10),
+        (5, 20),
+        (3_600, 25),
+        (3_605, 25),
+    ]
+    assert history.stuck_since == began + 3_600
 
 
 def test_a_worker_that_says_nothing_of_positions_makes_no_history() -> None:

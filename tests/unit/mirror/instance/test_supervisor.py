@@ -22,8 +22,16 @@ from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LanePaused, 
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.metrics import Drops
 from mirror.model.movement.clock_skew import ClockSkew
+from mirror.model.movement.history import LanePosition
 from mirror.worker.pool import PoolLimits, cpu_seconds
-from mirror.worker.protocol import ClusterClock, LaneNews, LaneRates, RecordsDropped, ThrottledTime
+from mirror.worker.protocol import (
+    ClusterClock,
+    LaneNews,
+    LaneRate,
+    LaneRates,
+    RecordsDropped,
+    ThrottledTime,
+)
 from mirror.worker.reader import WorkerGone, WorkerSaid
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
@@ -352,6 +360,25 @@ def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCr
         clocks = (ClusterClock(SOURCE, ClockSkew(ahead_ms, 2.0)),)
         crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), clocks=clocks)))
     assert crew.supervisor.clock_skews == {SOURCE: ClockSkew(80.0, 2.0)}
+
+
+def test_lanes_of_a_worker_that_measures_nothing_any_more_are_not_known_to_be_in_time(
+    new_crew: NewCrew,
+) -> None:
+    crew = new_crew(1)
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.start(a_spec("t-0"))
+    key = a_key("t-0")
+    crew.until(lambda: crew.supervisor.lanes[key].phase is LanePhase.COPYING)
+    place = LanePosition(10, 30, 30, is_watched=True)
+    rate, now = LaneRate(key, SOURCE, 1.0, 1.0, 20, 5, (), place), crew.clock.monotonic()
+    crew.supervisor.handle(WorkerSaid(0, 1, LaneRates((rate,), at=now)))
+    crew.clock.advance(30)
+    crew.supervisor.restart_dead()
+    assert crew.supervisor.lanes[key].track.is_in_time(crew.clock.monotonic(), 30.0)
+    crew.clock.advance(1)
+    crew.supervisor.restart_dead()
+    assert not crew.supervisor.lanes[key].track.is_in_time(crew.clock.monotonic(), 30.0)
 
 
 def test_records_that_workers_could_not_deliver_count_beyond_their_ends(new_crew: NewCrew) -> None:

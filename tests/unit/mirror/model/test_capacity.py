@@ -57,6 +57,7 @@ def test_the_interval_is_as_wide_as_observations_differ() -> None:
         {7: an_hour(80 * MB, intervals=50, seconds=0.5)},
         {7 - KEPT_HOURS: an_hour(80 * MB)},
         {8: an_hour(80 * MB)},
+        {6: an_hour(80 * MB, intervals=5), 7: an_hour(80 * MB, intervals=6)},
     ],
 )
 def test_too_little_says_nothing(hours: dict[int, CostSums]) -> None:
@@ -79,6 +80,13 @@ def test_a_start_counts_only_while_nothing_else_is_known() -> None:
     assert beside.bytes_per_second == pytest.approx(80 * MB)
 
 
+def test_a_full_hour_between_two_halves_of_a_minute_hides_nothing() -> None:
+    found = learned({6: an_hour(40 * MB, intervals=8), 7: an_hour(80 * MB, intervals=8)}, 7)
+    assert found is not None
+    assert found.bytes_per_second == pytest.approx(60 * MB)
+    assert (found.observations, found.seconds, found.hours) == (16, 80.0, 1)
+
+
 def test_sums_of_instances_add_up() -> None:
     both = merged_hours([{7: an_hour(80 * MB)}, {7: an_hour(40 * MB), 6: an_hour(MB)}])
     assert both[7].bytes_per_core_second == pytest.approx(60 * MB)
@@ -99,9 +107,9 @@ def test_until_something_is_learned_the_number_of_the_settings_counts() -> None:
     assert found.capacity.usable_bytes_per_second == 10 * 2**20 * 70 // 100
 
 
-def test_what_is_learned_counts_in_two_digits() -> None:
+def test_what_is_learned_counts_in_three_digits() -> None:
     found = capacity_in_use(TERMS, known(83.4 * MB), capacity_in_use(TERMS, None, None))
-    assert (found.origin, found.bytes_per_second) == (CapacityOrigin.LEARNED, 83 * MB)
+    assert (found.origin, found.bytes_per_second) == (CapacityOrigin.LEARNED, 83_400_000)
     assert (found.low, found.high, found.observations) == (75_060_000, 91_740_000, 60)
 
 
@@ -133,4 +141,4 @@ def test_no_more_is_taken_than_four_times_what_was_seen() -> None:
     assert used.bytes_per_second == 320 * MB
     assert "four times" in used.why
     slow = learned({7: an_hour(800 * MB, busy=0.001)}, 7)
-    assert capacity_in_use(TERMS, slow, None).bytes_per_second == 10_000_000
+    assert capacity_in_use(TERMS, slow, None).bytes_per_second == 10_500_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.errors import InvalidRequest
-from mirror.model.clusters import bootstrap_servers, checked_cluster
+from mirror.model.clusters import bootstrap_servers, checked_cluster, server_addresses
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,10 @@ def test_what_may_be_a_password_in_an_address_is_not_repeated() -> None:
         with pytest.raises(InvalidRequest, match="holds no credentials") as caught:
             checked_cluster("the source", text)
         assert "hunter2" not in str(caught.value)
+
+
+def test_servers_that_are_no_brokers_have_no_aliases() -> None:
+    assert list(server_addresses("zookeeper.servers", "a:1, [::1]:2")) == [("a", 1), ("::1", 2)]
+    with pytest.raises(InvalidRequest, match="'a' is no address") as refused:
+        server_addresses("zookeeper.servers", "b:1,a")
+    assert "alias" not in refused.value.advice

@@ -24,11 +24,15 @@ class Measured:
         self.lanes = [a_measurement("orders", "source", n, 5_000, 30, 0) for n in (0, 2)]
         self.published: list[MirrorMetric] = []
         self.dropped = Drops()
+        self.asked_at: float | None = None
 
     def metrics(self) -> Sequence[MirrorMetric]:
         return self.lanes
 
-    def positions(self, metrics: Sequence[MirrorMetric]) -> Sequence[LanePosition | None]:
+    def positions(
+        self, metrics: Sequence[MirrorMetric], at: float | None = None
+    ) -> Sequence[LanePosition | None]:
+        self.asked_at = at
         return [LanePosition(70, 100, 100), None]
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
@@ -60,6 +64,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)
+    assert said.at == measured.asked_at == clock.monotonic()
     assert said.throttled == ((SOURCE, 1.5),)
     assert said.clocks == ((SOURCE, (3.0, 1.5)),)
     assert measured.published == measured.lanes

@@ -62,5 +62,5 @@ def test_a_dry_run_decides_the_rest() -> None:
         refused = decide(mode, 2, "2 partitions move", little)
         assert refused.outcome is Outcome.REFUSES
         assert "would cost more than it saves: 2 partitions move; it saves little" in refused.sentence
-    unknown = Worth(None, "saves nobody knows how much")
+    unknown = Worth(None, "saves an unknown time")
     assert decide(Mode.ACT, 2, "2 partitions move", unknown).outcome is Outcome.ACTS

@@ -156,7 +156,7 @@ def test_a_cause_alone_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
     ("worth", "expected", "saved"),
     [
         (Worth(300.0, "saves", 400.0), Gain(11_000, 400.0, 300.0, 50.0), 350.0),
-        (Worth(None, "saves nobody knows how much"), Gain(11_000, None, None, 50.0), None),
+        (Worth(None, "saves an unknown time"), Gain(11_000, None, None, 50.0), None),
         (Worth(10.0, "saves", 20.0), Gain(11_000, 20.0, 10.0, 50.0), -30.0),
     ],
 )

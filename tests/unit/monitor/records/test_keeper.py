@@ -31,7 +31,7 @@ from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.past import TopicSums
 from monitor.ports import Hold, Preview
 from monitor.records.book import resumed
-from monitor.records.delivered import DeliveryCounts
+from monitor.records.deliveries import DeliveryCounts
 from monitor.records.keeper import IncidentKeeper
 from monitor.records.record import (
     DeliveryCost,
@@ -217,7 +217,7 @@ def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
     assert phases(record) == [*begun, Phase.RECOVERED, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
     assert (record.datastream, record.cluster) == ("orders", "east")
     assert "a record has waited for 99999 ms" in record.timeline[0].text
-    act = "; rebalance r-1 asked for: 2 partitions move; it saves nobody knows how much"
+    act = "; rebalance r-1 asked for: 2 partitions move; it saves an unknown time"
     assert act in record.timeline[2].text
 
 

@@ -37,6 +37,15 @@ def test_what_nobody_adds_to_is_removed_after_a_day() -> None:
     assert store.of(TWO) == {ORDERS: {8: SUMS}}
 
 
+def test_what_a_wrong_clock_put_into_the_future_is_removed() -> None:
+    store = CostStore(FakeZooKeeper().session())
+    store.put(ONE, {ORDERS: {9: SUMS, 5_000: SUMS}})
+    store.put(TWO, {ORDERS: {9_000: SUMS}})
+    store.forget_old(8 * HOUR_MS)
+    assert store.of(ONE).keys() == {ORDERS}
+    assert store.of(TWO) == {}
+
+
 def _row(**changed: Any) -> list[Any]:
     names = list(CostSums.__dataclass_fields__)
     values = dict(zip(names, astuple(SUMS), strict=True)) | changed

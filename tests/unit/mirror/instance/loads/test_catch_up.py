@@ -14,7 +14,7 @@ from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName, InstanceName
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadReport, PartitionLoad
 from mirror.model.movement.demand import Demand
 from mirror.model.movement.history import LanePosition
 from mirror.model.topics import TopicPartition
@@ -85,7 +85,7 @@ def test_what_is_late_is_added_and_said() -> None:
 rates = st.floats(0, 1e12)
 levels = st.sampled_from(LoadLevel)
 load = st.builds(PartitionLoad, rates, st.none() | rates, levels)
-late = st.builds(LateRecords, rates, rates, st.none() | st.integers(60, 10**6))
+late = st.builds(LateRecords, st.floats(0, 1e18), st.floats(0, 1e18), st.none() | st.integers(60, 10**6))
 places = st.sampled_from([T0, T1, T2])
 
 
@@ -99,5 +99,6 @@ def test_no_load_becomes_less_and_none_is_invented(
         if before.level is LoadLevel.DEFAULT or key not in waiting:
             assert found[key] == before
             continue
-        assert found[key].bytes_per_second >= before.bytes_per_second
+        assert HIGHEST_RATE >= found[key].bytes_per_second >= before.bytes_per_second
+        assert HIGHEST_RATE >= (found[key].messages_per_second or 0.0) >= (before.messages_per_second or 0.0)
         assert (found[key].messages_per_second is None) == (before.messages_per_second is None)

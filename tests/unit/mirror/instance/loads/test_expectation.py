@@ -43,6 +43,19 @@ def expecting(*rates: float, imminent: int = 2, consent: int = 6) -> Expectation
     return Expectation(hours, imminent, consent)
 
 
+def test_only_what_is_planned_is_looked_at_and_it_comes_out_the_same() -> None:
+    recent: tuple[Loads, ...] = (loads(9.0), loads(11.0), loads(12.0))
+    ahead = expecting(13.0, 15.0, 14.0, 40.0)
+    whole, every = with_expected(report(10.0), recent, ahead, NOON)
+    part, some = with_expected(report(10.0), recent, ahead, NOON, PLACES[:2])
+    assert len(some) == len(every)
+    for place in PLACES[:2]:
+        assert part.loads[place] == whole.loads[place]
+        assert [one[place] for one in some] == [one[place] for one in every]
+    assert part.loads[PLACES[2]] == PartitionLoad(10.0)
+    assert part.notes == whole.notes
+
+
 def test_no_task_is_given_up_that_the_hours_ahead_need() -> None:
     before = (10.0, 10.0)
     assert len(planned(10, before, None, 4).tasks) == 1

@@ -17,7 +17,7 @@ from mirror.model.topics import EVERY_TOPIC, TopicSelection
 from monitor.burn.pieces import Piece
 from monitor.latency import Source, Subject
 from monitor.objectives.past import Place, TopicSums
-from monitor.records.delivered import DeliveryCounts, deliveries_of
+from monitor.records.deliveries import DeliveryCounts, deliveries_of
 from monitor.records.record import DeliveryCost, IncidentRecord
 from tests.fakes.clock import ManualClock
 

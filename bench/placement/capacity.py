@@ -1,0 +1,159 @@
+"""The learned capacity of a task against what a worker then sustains: four kinds of batches."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final
+
+import httpx
+
+from bench.coordination.rig.service import started
+from bench.mirror.rig.clusters import chosen
+from bench.mirror.rig.data import GrowingTopic, Shape
+from mirror.protocol.batches.compression import Codec
+from stack.wait import wait_until
+from tests.running import RunningInstance
+
+_PARTITIONS: Final = 16
+_STEP_SECONDS: Final = 0.1
+_LONGEST_SECONDS: Final = 150.0
+_SATURATED_SECONDS: Final = 5.0
+_MOST_BACKLOG: Final = 1_500_000_000
+_SETTINGS: Final = {
+    "HEADRACE_MIRROR__WORKER__METRICS_INTERVAL_SECONDS": "1",
+    "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "1",
+}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A shape of batches, and how many of them a second it is learned from: far below what a core copies."""
+
+    shape: Shape
+    batches_per_second: int
+
+
+WORKLOADS: Final = {
+    "none": Workload(Shape("none", Codec.NONE, 100, 0, _PARTITIONS), 600),
+    "zstd": Workload(Shape("zstd", Codec.ZSTD, 100, 0, _PARTITIONS), 2_000),
+    "ten": Workload(Shape("ten", Codec.NONE, 10, 0, _PARTITIONS), 4_000),
+    "one": Workload(Shape("one", Codec.NONE, 1, 0, _PARTITIONS), 12_000),
+}
+
+
+def main() -> None:
+    """Learn from a part of the load, then copy a backlog as fast as one worker can."""
+    for name in chosen(*WORKLOADS):
+        with ExitStack() as stack:
+            _measure(name, WORKLOADS[name], stack)
+
+
+def _measure(name: str, workload: Workload, stack: ExitStack) -> None:
+    site = started(stack, ("one",), _SETTINGS)
+    instance = site.instances["one"]
+    topic = stack.enter_context(GrowingTopic(site.pair.source, workload.shape))
+    instance.rest.post(
+        "/v1/datastreams",
+        {
+            "name": name,
+            "owner": "bench",
+            "source": {"cluster": "source", "topics": topic.name},
+            "destination": {"cluster": "destination"},
+        },
+    )
+    began, before = time.monotonic(), _spent(instance)
+    capacity = _learned(instance, name, topic, workload.batches_per_second)
+    seconds, after = time.monotonic() - began, _spent(instance)
+    busy = (after[1] - before[1]) / seconds
+    sustained, per_core = _sustained(instance, name, topic, capacity["learned_bytes_per_second"])
+    learned, low, high = (_mb(capacity[key]) for key in ("learned_bytes_per_second", "low", "high"))
+    print(
+        f"{name}: learned {learned} MB/s ({low} to {high}) a core from {capacity['observations']} intervals"
+        f" at {busy:.0%} of a core, {capacity['bytes_per_batch']:,.0f} bytes a batch; then sustained"
+        f" {_mb(sustained)} MB/s, {_mb(per_core)} MB/s a core:"
+        f" wrong by {capacity['learned_bytes_per_second'] / per_core - 1:+.0%}",
+        flush=True,
+    )
+
+
+def _mb(rate: float) -> str:
+    return f"{rate / 1e6:,.1f}"
+
+
+def _learned(
+    instance: RunningInstance, name: str, topic: GrowingTopic, batches_per_second: int
+) -> dict[str, Any]:
+    """What is learned of the datastream while the topic grows at an even pace."""
+    turns = max(round(batches_per_second * _STEP_SECONDS / _PARTITIONS), 1)
+    step = turns * _PARTITIONS / batches_per_second
+    began = asked = due = time.monotonic()
+    while time.monotonic() - began < _LONGEST_SECONDS:
+        topic.add(turns)
+        due = max(due + step, time.monotonic() - 1.0)
+        time.sleep(max(due - time.monotonic(), 0.0))
+        if time.monotonic() - asked >= 10:
+            asked = time.monotonic()
+            found = _capacity(instance, name)
+            if found is not None and found["origin"] == "learned":
+                return found
+    raise AssertionError(f"nothing was learned of {name}: {_capacity(instance, name)}")
+
+
+def _capacity(instance: RunningInstance, name: str) -> dict[str, Any] | None:
+    """Of another planning."""
+    instance.rest.post("/v1/rebalance", {"datastream": name})
+    groups = instance.rest.get("/v1/plan", tasks="false")["groups"]
+    return next((one["capacity"] for one in groups if one["datastream"] == name), None)
+
+
+def _sustained(
+    instance: RunningInstance, name: str, topic: GrowingTopic, capacity: int
+) -> tuple[float, float]:
+    """Bytes per second, and per second of CPU, while a backlog is copied."""
+    rest, path = instance.rest, f"/v1/datastreams/{name}"
+    rest.post(f"{path}/pause", {"reason": "a backlog is made"})
+    wait_until(lambda: rest.get(path)["status"] == "PAUSED", 60, "it is paused")
+    wanted = min(capacity * _SATURATED_SECONDS, _MOST_BACKLOG)
+    written = 0
+    while written < wanted:
+        written += topic.add(50)
+    before = _spent(instance)[0]
+    rest.post(f"{path}/resume", {})
+    samples = list(_samples(instance, before + 0.98 * written))
+    pairs = [
+        (later[0] - sooner[0], later[1] - sooner[1], later[2] - sooner[2])
+        for sooner, later in pairwise(samples)
+        if later[0] > sooner[0]
+    ]
+    full = pairs[1:-1] or pairs  # the first and the last interval are not full of copying
+    copied, cpu, seconds = (sum(values) for values in zip(*full, strict=True))
+    return copied / seconds, copied / cpu
+
+
+def _samples(instance: RunningInstance, until: float) -> Iterator[tuple[float, float, float]]:
+    """Bytes and CPU seconds up to now, each time that they have changed, and when."""
+    last = None
+    end = time.monotonic() + _LONGEST_SECONDS
+    while time.monotonic() < end:
+        copied, cpu = _spent(instance)
+        if copied != last:
+            last = copied
+            yield copied, cpu, time.monotonic()
+        if copied >= until:
+            return
+        time.sleep(0.05)
+    raise AssertionError("the backlog was not copied")
+
+
+def _spent(instance: RunningInstance) -> tuple[float, float]:
+    """Bytes copied and CPU seconds used since the instance began."""
+    sums = {"headrace_bytes_total": 0.0, "headrace_cpu_seconds_total": 0.0}
+    for line in httpx.get(f"http://{instance.address}/metrics", timeout=30.0).text.splitlines():
+        name = line.partition("{")[0]
+        if name in sums:
+            sums[name] += float(line.rpartition(" ")[2])
+    return sums["headrace_bytes_total"], sums["headrace_cpu_seconds_total"]

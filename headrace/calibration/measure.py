@@ -1,0 +1,191 @@
+"""One worker copies what waits in a topic, one shape of batches after the other; what CPU time that takes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from headrace.calibration.source import GrowingTopic, Shape
+from headrace.copy.run import CopyProgress, CopyRun, CopySetup
+from mirror.adapters.kafka.access import access_of
+from mirror.adapters.system_clock import SystemClock
+from mirror.errors import HeadraceError, Unreachable
+from mirror.jobs.copy_job import CopyJob
+from mirror.model.identifiers import ClusterRef
+from mirror.model.sizing.costs import CostSums
+from mirror.model.topics import TopicSelection
+from mirror.protocol.batches.compression import Codec
+from mirror.replication.context import EngineContext, EngineIdentity
+from mirror.replication.options import CopyingOptions
+from mirror.settings import KafkaCluster
+from mirror.worker.pool import PoolLimits, cpu_seconds
+from stack.kafka import KafkaCluster as Brokers
+from stack.kafka import NodePorts
+from stack.process.parallel import for_each
+from stack.server import Jvm
+
+SHAPES: Final = (
+    Shape("one", Codec.NONE, 1),
+    Shape("ten", Codec.NONE, 10),
+    Shape("hundred", Codec.NONE, 100),
+    Shape("hundred-lz4", Codec.LZ4, 100),
+    Shape("hundred-zstd", Codec.ZSTD, 100),
+)
+_SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
+_ROUNDS: Final = 3
+_PATIENCE_SECONDS: Final = 60.0
+_SIGMAS: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What one core copies of a shape, per second; `low`, `high`: twice the standard error around
+    `bytes_per_second`. `cpu_seconds`: of the worker, that were measured."""
+
+    shape: Shape
+    bytes_per_second: float
+    records_per_second: float
+    low: float
+    high: float
+    batch_bytes: float
+    cpu_seconds: float
+
+
+@contextmanager
+def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
+    """Two of one broker each, on this machine; they and their data end with the block. Raises what the stack
+    raises, such as when there is no Java."""
+    with tempfile.TemporaryDirectory(prefix="headrace-calibrate-") as folder:
+        jvm = Jvm(heap_mib=512, quick_start=True)
+        both = [
+            Brokers(name, Path(folder) / name, [NodePorts.free()], jvm=jvm)
+            for name in (_SOURCE, _DESTINATION)
+        ]
+        try:
+            for_each(both, Brokers.start)
+            yield {ClusterRef(one.name): KafkaCluster(bootstrap_servers=one.address) for one in both}
+        finally:
+            for_each(both, Brokers.kill)
+
+
+def calibrate(
+    clusters: Mapping[ClusterRef, KafkaCluster], seconds: float, report: Callable[[str], None]
+) -> list[Calibration]:
+    """Of every shape, in about `seconds` all together, half of which is writing. Raises HeadraceError."""
+    identity = EngineIdentity("calibration", "headrace-calibrate", replication_factor=1)
+    setup = CopySetup(clusters, CopyingOptions(), identity, PoolLimits(1.0, 20.0))
+    bench = EngineContext(lambda name: access_of(clusters[name]), setup.options, identity, SystemClock())
+    try:
+        topics = [GrowingTopic(bench, _SOURCE, shape) for shape in SHAPES]
+        for topic in topics:
+            topic.create(clusters[_SOURCE])
+        written = sum(topic.add(0.0) for topic in topics)  # so that the plan sees all of them
+        job = CopyJob("calibration", _SOURCE, _DESTINATION, TopicSelection("calibrate-.*"))
+        run = CopyRun(setup, job, 1)
+        with closing(run.run(run.plan().specs)) as steps:
+            copying = _Copying(run, steps, written)
+            return [copying.measure(topic, seconds / 2 / len(topics), report) for topic in topics]
+    finally:
+        bench.close()
+
+
+class _Copying:
+    """A copy by one worker that goes on from topic to topic. `written`: bytes that are there already."""
+
+    def __init__(self, run: CopyRun, steps: Generator[CopyProgress], written: int) -> None:
+        self._run = run
+        self._steps = steps
+        self._written = written
+        self._wait_until_copied()
+
+    def measure(self, topic: GrowingTopic, seconds: float, report: Callable[[str], None]) -> Calibration:
+        """Write to the topic for `seconds`, in rounds."""
+        report(f"batches of {topic.shape.records}, {topic.shape.codec.name.lower()}")
+        return _rate(topic.shape, [self._round(topic, seconds / _ROUNDS) for _ in range(_ROUNDS)])
+
+    def _round(self, topic: GrowingTopic, seconds: float) -> tuple[Sample, Sample]:
+        """The worker stands still while it is written, so that it then copies as fast as it can."""
+        self._signal(signal.SIGSTOP)
+        try:
+            self._written += topic.add(seconds)
+            before = self._sample()
+        finally:
+            self._signal(signal.SIGCONT)
+        self._wait_until_copied()
+        return before, self._sample()
+
+    def _wait_until_copied(self) -> None:
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while self._run.progress.bytes < self._written:
+            if next(self._steps, None) is None:
+                raise HeadraceError(f"the copy has ended: {', '.join(self._run.outcome.failures) or 'early'}")
+            if time.monotonic() > end:
+                reasons = self._run.progress.reasons
+                raise Unreachable(f"the copy stands still: {reasons or 'no reason is given'}")
+
+    def _signal(self, number: signal.Signals) -> None:
+        for process_id in self._run.process_ids:
+            os.kill(process_id, number)
+
+    def _sample(self) -> Sample:
+        used, progress = sum(map(used_seconds, self._run.process_ids)), self._run.progress
+        return Sample(time.monotonic(), used, progress.bytes, progress.records)
+
+
+def used_seconds(process_id: int) -> float:
+    """CPU time of the threads that a process has now, to the nanosecond where the kernel counts that
+    (Documentation/scheduler/sched-stats.rst: the first number), else to its tick. Raises HeadraceError where
+    the system does not say."""
+    try:
+        threads = list(Path(f"/proc/{process_id}/task").iterdir())
+        return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
+    except OSError:
+        by_tick = cpu_seconds(process_id)
+    if by_tick is None:
+        raise HeadraceError("this system does not say what CPU time a process has used (/proc is Linux's)")
+    return by_tick
+
+
+def _rate(shape: Shape, rounds: Sequence[tuple[Sample, Sample]]) -> Calibration:
+    found = sums_of(rounds, shape.records)
+    rate, margin = found.bytes_per_core_second, _SIGMAS * found.error
+    return Calibration(
+        shape=shape,
+        bytes_per_second=rate,
+        records_per_second=found.records / found.cpu_seconds,
+        low=max(rate - margin, 0.0),
+        high=rate + margin,
+        batch_bytes=found.bytes / max(found.batches, 1),
+        cpu_seconds=found.cpu_seconds,
+    )
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sums since the copy began, at a moment of the monotonic clock."""
+
+    at: float
+    cpu_seconds: float
+    bytes: int
+    records: int
+
+
+def sums_of(rounds: Sequence[tuple[Sample, Sample]], batch_records: int) -> CostSums:
+    """What copying cost from the first to the second sample of each round. Raises HeadraceError where nothing
+    was copied in them."""
+    found: CostSums | None = None
+    for sooner, later in rounds:
+        seconds, cpu = later.at - sooner.at, later.cpu_seconds - sooner.cpu_seconds
+        copied, records = later.bytes - sooner.bytes, later.records - sooner.records
+        one = CostSums.of(seconds, cpu, copied, records, records / batch_records, 0.0)
+        found = found.plus(one) if found else one
+    if found is None or not found.bytes or not found.cpu_seconds:
+        raise HeadraceError("too little was copied to say anything", advice="give it more --seconds")
+    return found

@@ -1,0 +1,86 @@
+"""Topics that grow by whole batches of a known shape."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.client.cluster import Cluster
+from mirror.client.log_writer import write_patiently
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicDescription, TopicPartition
+from mirror.protocol.batches.batch import seal
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.records import Record, write_batch
+from mirror.replication.context import EngineContext
+from mirror.settings import KafkaCluster
+
+_WORDS: Final = ("order", "payment", "created", "customer", "amount", "currency", "pending", "shipment")
+_RECORD_BYTES: Final = 1_000
+_PARTITIONS: Final = 32
+_START_MS: Final = 1_700_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Batches of `records` records of about 1 kB, half of which compress well."""
+
+    name: str
+    codec: Codec
+    records: int
+
+
+class GrowingTopic:
+    """A topic at a cluster, empty at first. `name`: of the topic."""
+
+    def __init__(self, bench: EngineContext, cluster: ClusterRef, shape: Shape) -> None:
+        self.shape = shape
+        self._bench = bench
+        self._cluster = cluster
+        self.name = f"calibrate-{shape.name}"
+        self._places = [TopicPartition(self.name, one) for one in range(_PARTITIONS)]
+        self._batch = write_batch(_records(shape.records), shape.codec)
+        seal(memoryview(self._batch))
+
+    def create(self, settings: KafkaCluster) -> None:
+        """Make the topic. Raises Unreachable, Refused."""
+        admin = KafkaAdmin(settings, 1)
+        try:
+            kept = {"retention.ms": "-1"}  # their timestamps are old
+            admin.create(TopicDescription(self._places[0].topic, len(self._places), settings=kept))
+        finally:
+            admin.close()
+
+    def add(self, seconds: float) -> int:
+        """Write to each partition for this long, one batch after the other. Returns the bytes of all. Raises
+        Unreachable."""
+        return self._bench.run(self._write(self._bench.cluster(self._cluster), time.monotonic() + seconds))
+
+    async def _write(self, cluster: Cluster, end: float) -> int:
+        await cluster.refresh([self._places[0].topic])
+        written = await self._bench.loop.together([self._fill(cluster, one, end) for one in self._places])
+        return sum(written)
+
+    async def _fill(self, cluster: Cluster, place: TopicPartition, end: float) -> int:
+        written = 0
+        while not written or time.monotonic() < end:
+            await write_patiently(cluster, place, bytearray(self._batch))
+            written += len(self._batch)
+        return written
+
+
+def _records(count: int) -> list[Record]:
+    numbers = random.Random(count)  # noqa: S311 - the same records every time
+    return [
+        Record(
+            place,
+            _START_MS + place,
+            b"key-%09d" % numbers.randrange(10**9),
+            " ".join(numbers.choices(_WORDS, k=60)).encode() + numbers.randbytes(_RECORD_BYTES // 2),
+            (),
+        )
+        for place in range(count)
+    ]

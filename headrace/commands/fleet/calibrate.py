@@ -1,0 +1,67 @@
+"""`headrace calibrate`: what one core of this host copies, and the setting that says so."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.commands.options import JsonOption
+from headrace.console.terminal import note, print_json, print_table, print_text
+from headrace.process.stop_signals import cleaning_up
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from headrace.calibration.measure import Calibration
+
+
+def calibrate(
+    seconds: Annotated[
+        float,
+        typer.Option(min=2, max=600, help="For all measurements together, without the start of the brokers."),
+    ] = 10.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure this host: one worker copies between two brokers that are started for it (that takes Java)."""
+    from headrace.calibration.measure import brokers
+    from headrace.calibration.measure import calibrate as measured
+
+    note("two brokers are started")
+    with cleaning_up(note), brokers() as clusters:
+        found = measured(clusters, seconds, note)
+    if as_json:
+        print_json({"shapes": [_document(one) for one in found], "setting": _setting(found)})
+        return
+    print_table("what one core copies", list(_row(found[0])), [_row(one) for one in found])
+    note("the service learns this from your own batches; until it has, the dearest of these is a safe start:")
+    print_text(f"[mirror.leader]\nunlearned_capacity_bytes_per_second = {_setting(found)}")
+
+
+def _setting(found: Sequence[Calibration]) -> int:
+    """The low end of the dearest shape, or half of it where the interval is wider, rounded down to two
+    digits."""
+    dearest = int(min(max(one.low, one.bytes_per_second / 2) for one in found))
+    unit = int(10 ** max(len(str(dearest)) - 2, 0))
+    return max(dearest // unit * unit, 1)
+
+
+def _document(one: Calibration) -> dict[str, Any]:
+    return (
+        asdict(one)
+        | {"shape": one.shape.name, "codec": one.shape.codec.name.lower()}
+        | {"batch_records": one.shape.records}
+    )
+
+
+def _row(one: Calibration) -> dict[str, object]:
+    return {
+        "records a batch": one.shape.records,
+        "codec": one.shape.codec.name.lower(),
+        "bytes a batch": f"{one.batch_bytes:,.0f}",
+        "MB/s": f"{one.bytes_per_second / 1e6:,.1f}",
+        "interval": f"{one.low / 1e6:,.1f} to {one.high / 1e6:,.1f}",
+        "records/s": f"{one.records_per_second:,.0f}",
+        "CPU ms": f"{one.cpu_seconds * 1e3:,.0f}",
+    }

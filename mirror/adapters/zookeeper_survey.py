@@ -1,0 +1,112 @@
+"""What each server of ZooKeeper says of itself, by its four-letter words `srvr` and `dirs`.
+
+They need no session and no identity. A server answers those that its `4lw.commands.whitelist` names, which is
+`srvr` alone unless it was set. Nothing that it can be asked says how much room its disk has left.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from kazoo.hosts import collect_hosts
+
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper_access import tls_connection, tls_context
+
+_MOST_BYTES: Final = 65_536
+_CHUNK: Final = 4_096
+
+Connect = Callable[[tuple[str, int], float], socket.socket]
+"""A connection to host and port within seconds. Raises OSError."""
+
+
+class ServerFacts(NamedTuple):
+    """One server. None and "": it does not say."""
+
+    address: str
+    problem: str = ""
+    """Why it could not be asked."""
+    is_serving: bool = True
+    """False: it runs and takes no sessions, because no majority of the ensemble is there."""
+    release: str = ""
+    mode: str = ""
+    """`leader`, `follower`, `observer` or `standalone`."""
+    nodes: int | None = None
+    snapshot_bytes: int | None = None
+    log_bytes: int | None = None
+    """Of transaction logs."""
+
+
+def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:
+    """Ask every server that the settings name, each within `seconds`.
+
+    Raises ConfigError when certificates cannot be used.
+    """
+    connect = _connector(settings)
+    servers, _ = collect_hosts(settings.servers)
+    return tuple(_asked(connect, host, int(port), seconds) for host, port in sorted(servers))
+
+
+def server_facts(address: str, srvr: str, dirs: str) -> ServerFacts:
+    """What the answers to both words say; texts of other programs and refusals say nothing."""
+    if "not currently serving requests" in srvr:
+        return ServerFacts(address, is_serving=False)
+    state, sizes = _fields(srvr), _fields(dirs)
+    return ServerFacts(
+        address,
+        release=state.get("zookeeper version", "").partition("-")[0].partition(",")[0],
+        mode=state.get("mode", ""),
+        nodes=_number(state, "node count"),
+        snapshot_bytes=_number(sizes, "datadir_size"),
+        log_bytes=_number(sizes, "logdir_size"),
+    )
+
+
+def _connector(settings: ZooKeeperSettings) -> Connect:
+    if not settings.security.tls:
+        return socket.create_connection
+    context = tls_context(settings.security)
+    return lambda address, timeout: tls_connection(context, address, address[0], timeout)
+
+
+def _asked(connect: Connect, host: str, port: int, seconds: float) -> ServerFacts:
+    address, until = f"{host}:{port}", time.monotonic() + seconds
+    try:
+        srvr, dirs = (_answer(connect, (host, port), word, until) for word in (b"srvr", b"dirs"))
+    except OSError as error:
+        return ServerFacts(address, problem=str(error))
+    return server_facts(address, srvr, dirs)
+
+
+def _answer(connect: Connect, address: tuple[str, int], word: bytes, until: float) -> str:
+    """What the server says before it ends the connection. Raises OSError."""
+    found = b""
+    with connect(address, _left(until)) as connection:
+        connection.sendall(word)
+        while len(found) < _MOST_BYTES:
+            connection.settimeout(_left(until))
+            if not (chunk := connection.recv(_CHUNK)):
+                break
+            found += chunk
+    return found.decode(errors="replace")
+
+
+def _left(until: float) -> float:
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError("timed out")
+    return left
+
+
+def _fields(text: str) -> Mapping[str, str]:
+    """Lines `Name: value`, by the name in small letters."""
+    pairs = (line.partition(":") for line in text.splitlines())
+    return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
+
+
+def _number(fields: Mapping[str, str], name: str) -> int | None:
+    value = fields.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() else None

@@ -1,0 +1,35 @@
+"""What is made of the samples of a calibration."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from headrace.calibration.measure import Sample, sums_of, used_seconds
+from mirror.errors import HeadraceError
+
+
+def test_a_round_is_what_lies_between_its_samples() -> None:
+    rounds = [
+        (Sample(0.0, 1.0, 0, 0), Sample(1.0, 1.5, 5_000, 50)),
+        (Sample(9.0, 7.0, 5_000, 50), Sample(11.0, 7.5, 10_000, 100)),
+    ]
+    found = sums_of(rounds, 10)
+    assert (found.observations, found.seconds, found.cpu_seconds) == (2, 3.0, 1.0)
+    assert (found.bytes_per_core_second, found.records, found.batches) == (10_000.0, 100, 10)
+    assert found.error == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("rounds", [[], [(Sample(0.0, 1.0, 5, 5), Sample(1.0, 2.0, 5, 5))]])
+def test_where_nothing_was_copied_nothing_is_said(rounds: list[tuple[Sample, Sample]]) -> None:
+    with pytest.raises(HeadraceError, match="too little"):
+        sums_of(rounds, 1)
+
+
+def test_the_time_of_a_process_is_what_it_has_computed() -> None:
+    before, by_itself = used_seconds(os.getpid()), time.process_time()
+    while time.process_time() - by_itself < 0.05:
+        pass
+    assert used_seconds(os.getpid()) - before == pytest.approx(time.process_time() - by_itself, abs=0.03)
