@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from mirror.model.sizing.advice import Advice
+
+_HOUR_SECONDS: Final = 3_600
 
 
 class AdviceCollector(Collector):
@@ -53,21 +56,21 @@ def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
             "instances that are here and have not been asked to go",
             found.instances if found else None,
         ),
-        "past_day_known_hours": (
-            "hours of the last day in which the load of every datastream is known",
-            day.hours if day else None,
+        "past_day_known_seconds": (
+            "seconds of the last day in which the load of every datastream is known",
+            day.hours * _HOUR_SECONDS if day else None,
         ),
-        "past_day_task_hours": (
-            "task-hours that the tasks in force now take in those hours",
-            day.task_hours if day else None,
+        "past_day_task_seconds": (
+            "task-seconds that the tasks in force now take in that time",
+            day.task_hours * _HOUR_SECONDS if day else None,
         ),
-        "past_day_peak_task_hours": (
-            "task-hours that the need of the busiest of those hours takes in all of them",
-            day.peak_task_hours if day else None,
+        "past_day_peak_task_seconds": (
+            "task-seconds that the need of its busiest hour takes in all of that time",
+            day.peak_task_hours * _HOUR_SECONDS if day else None,
         ),
-        "past_day_needed_task_hours": (
-            "task-hours that those hours needed, each by its mean load",
-            day.needed_task_hours if day else None,
+        "past_day_needed_task_seconds": (
+            "task-seconds that the hours of that time needed, each by its mean load",
+            day.needed_task_hours * _HOUR_SECONDS if day else None,
         ),
         "advice_timestamp_seconds": (
             "when the leader computed its advice",

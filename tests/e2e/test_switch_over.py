@@ -7,9 +7,10 @@ from typing import Final
 from uuid import uuid4
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from headrace.__main__ import app
+from mirror.errors import NotFound
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import commit_positions, group_positions, make_topic, produce, read_all
 from tests.mirrored import some_records
@@ -24,11 +25,22 @@ EACH: Final = 40
 """Records that are written on one side before it is left."""
 
 
-def run(instance: RunningInstance, *words: str) -> None:
-    """A command that has to succeed; `--at` is added where it asks the service."""
+def invoked(instance: RunningInstance, *words: str) -> Result:
+    """What a command says; `--at` is added where it asks the service."""
     at = [] if words[0] == "translate" else ["--at", instance.address]
-    result = CliRunner().invoke(app, [*words, *at], env=dict(instance.environment))
+    return CliRunner().invoke(app, [*words, *at], env=dict(instance.environment))
+
+
+def run(instance: RunningInstance, *words: str) -> None:
+    """A command that has to succeed."""
+    result = invoked(instance, *words)
     assert result.exit_code == 0, result.output
+
+
+def has_checkpoints(instance: RunningInstance, name: str) -> bool:
+    """Whether progress is stored: it is so some seconds after the first record was copied."""
+    result = invoked(instance, "audit", name)
+    return not isinstance(result.exception, NotFound)
 
 
 def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
@@ -49,6 +61,7 @@ def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
 
     def leave(name: str) -> None:
         run(instance, "datastream", "wait", name, "--for", "caught-up")
+        wait_until(partial(has_checkpoints, instance, name), "its progress is stored")
         run(instance, "audit", name)
         run(instance, "datastream", "delete", name, "--wait")
 
