@@ -37,6 +37,10 @@ ONLY_PARSED: Final = {
 """Beginnings of commands that are not run here, and why."""
 
 
+LOADS_CSV: Final = "topic,partition,bytes_per_second\norders,0,900000\n"
+"""What `loads.csv` has, of which pages speak."""
+
+
 class Documented(NamedTuple):
     """A command line of a page, as a shell takes it."""
 

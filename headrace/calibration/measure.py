@@ -15,6 +15,7 @@ from typing import Final
 from headrace.calibration.source import GrowingTopic, Shape
 from headrace.copy.run import CopyProgress, CopyRun, CopySetup
 from mirror.adapters.kafka.access import access_of
+from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError, Unreachable
 from mirror.jobs.copy_job import CopyJob
@@ -84,8 +85,9 @@ def calibrate(
     bench = EngineContext(lambda name: access_of(clusters[name]), setup.options, identity, SystemClock())
     try:
         topics = [GrowingTopic(bench, _SOURCE, shape) for shape in SHAPES]
-        for topic in topics:
-            topic.create(clusters[_SOURCE])
+        with closing(KafkaAdmin(clusters[_SOURCE], 1)) as admin:
+            for topic in topics:
+                topic.create(admin)
         written = sum(topic.add(0.0) for topic in topics)  # so that the plan sees all of them
         job = CopyJob("calibration", _SOURCE, _DESTINATION, TopicSelection("calibrate-.*"))
         run = CopyRun(setup, job, 1)

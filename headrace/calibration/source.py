@@ -16,7 +16,6 @@ from mirror.protocol.batches.batch import seal
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, write_batch
 from mirror.replication.context import EngineContext
-from mirror.settings import KafkaCluster
 
 _WORDS: Final = ("order", "payment", "created", "customer", "amount", "currency", "pending", "shipment")
 _RECORD_BYTES: Final = 1_000
@@ -45,14 +44,10 @@ class GrowingTopic:
         self._batch = write_batch(_records(shape.records), shape.codec)
         seal(memoryview(self._batch))
 
-    def create(self, settings: KafkaCluster) -> None:
+    def create(self, admin: KafkaAdmin) -> None:
         """Make the topic. Raises Unreachable, Refused."""
-        admin = KafkaAdmin(settings, 1)
-        try:
-            kept = {"retention.ms": "-1"}  # their timestamps are old
-            admin.create(TopicDescription(self._places[0].topic, len(self._places), settings=kept))
-        finally:
-            admin.close()
+        kept = {"retention.ms": "-1"}  # their timestamps are old
+        admin.create(TopicDescription(self.name, len(self._places), settings=kept))
 
     def add(self, seconds: float) -> int:
         """Write to each partition for this long, one batch after the other. Returns the bytes of all. Raises
@@ -60,7 +55,7 @@ class GrowingTopic:
         return self._bench.run(self._write(self._bench.cluster(self._cluster), time.monotonic() + seconds))
 
     async def _write(self, cluster: Cluster, end: float) -> int:
-        await cluster.refresh([self._places[0].topic])
+        await cluster.refresh([self.name])
         written = await self._bench.loop.together([self._fill(cluster, one, end) for one in self._places])
         return sum(written)
 

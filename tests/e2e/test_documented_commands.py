@@ -13,7 +13,7 @@ import pytest
 
 from headrace.__main__ import main
 from stack.zookeeper import ZooKeeperServer
-from tests.documented import Documented, documented_commands
+from tests.documented import LOADS_CSV, Documented, documented_commands
 from tests.kafka_data import commit_positions, make_topic, produce
 from tests.mirrored import some_records
 from tests.running import RunningInstance
@@ -139,7 +139,7 @@ def run_page(shell: Shell, commands: list[Documented]) -> Iterator[str]:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_documented_commands_do_what_their_pages_say(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "more").mkdir()
-    (tmp_path / "loads.csv").write_text("topic,partition,bytes_per_second\norders,0,900000\n")
+    (tmp_path / "loads.csv").write_text(LOADS_CSV)
     (tmp_path / "more/views.yaml").write_text(
         "name: views\nowner: team-c\nsource: {cluster: east, topics: views}\ndestination: {cluster: west}\n"
     )

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from headrace.__main__ import app
-from tests.documented import HOUSE, ONLY_PARSED, Documented, documented_commands
+from tests.documented import HOUSE, LOADS_CSV, ONLY_PARSED, Documented, documented_commands
 from tests.patience import PATIENCE_SECONDS
 
 COMMANDS: Final = documented_commands()
@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     document = re.search(r"```json\n(.*?)```", page, re.DOTALL)
     assert document
     (made / "loads.json").write_text(document[1])
-    (made / "loads.csv").write_text("topic,partition,bytes_per_second\norders,0,900000\n")
+    (made / "loads.csv").write_text(LOADS_CSV)
     hours = [f"{hour * 3_600_000},orders,0,{900_000 + hour},850" for hour in range(24)]
     columns = "hour_ms,topic,partition,bytes_per_second,messages_per_second"
     (made / "day.csv").write_text("\n".join([columns, *hours]))
