@@ -1,7 +1,12 @@
 """An incremental fetch session (KIP-227): the broker remembers what we read, we name only changes.
 
-Without it every request would list every partition: 20,000 idle ones make 800 KB a request. `put` and
-`remove` may be called at any time; `build` is called when a request can go, `answered` with its answer.
+Without it every request would list every partition: 20,000 idle ones make 800 KB a request. `put`, `remove`
+and `forget` may be called at any time; `build` is called when a request can go, `answered` with its answer.
+
+The broker answers nothing of a partition whose high watermark and log start it has said before. So a new
+reader of a partition that somebody else has just read would never hear of them, unless the broker forgets the
+partition first. It takes what a request forgets after what the request names (Kafka 4.1,
+`FetchSession.update`), which is why the partition is named in the request after that.
 """
 
 from __future__ import annotations
@@ -47,14 +52,24 @@ class FetchSession:
         self._known: dict[Place, FetchPosition] = {}
         self._changed: dict[Place, FetchPosition] = {}
         self._removed: set[Place] = set()
+        self._left: set[Place] = set()
+        """Of those that are removed: what the broker has said of them is not known any more."""
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to read."""
         return not self._changed and len(self._known) == len(self._removed)
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last request that was built does not name all that is to be read."""
+        return bool(self._changed)
+
     def put(self, place: Place, position: FetchPosition) -> None:
         """Read the partition from there."""
+        if place in self._left:
+            self._changed[place] = position
+            return
         self._removed.discard(place)
         if self._known.get(place) != position:
             self._changed[place] = position
@@ -67,6 +82,12 @@ class FetchSession:
         if place in self._known:
             self._removed.add(place)
 
+    def forget(self, place: Place) -> None:
+        """Read the partition no more; who puts it back knows nothing of what the broker has said of it."""
+        self.remove(place)
+        if place in self._removed:
+            self._left.add(place)
+
     def asked(self, place: Place) -> FetchPosition | None:
         """What the last request asks of the partition, by itself or by what the broker remembers."""
         return self._known.get(place)
@@ -77,6 +98,9 @@ class FetchSession:
             del self._known[place]
         removed, self._removed = self._removed, set()
         changed, self._changed = self._changed, {}
+        if self._id != _NO_SESSION:
+            self._changed = {place: changed.pop(place) for place in self._left if place in changed}
+        self._left.clear()
         for place in changed:
             self._known.pop(place, None)  # to the end: the broker serves in the order of naming
         self._known.update(changed)

@@ -31,7 +31,7 @@ from mirror.replication.options import CopyingOptions
 
 _log = logging.getLogger(__name__)
 
-_WAIT_WHILE_SOME_ARE_FULL_MS: Final = 10
+_WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
 _LEAST_SHARE: Final = 256 * 1024
@@ -167,7 +167,7 @@ class FetchChannel:
             lane.waits = False
             self._excluded -= 1
         if lane.place is not None and self._lanes.pop(lane.place, None) is not None:
-            self._session.remove(lane.place)
+            self._session.forget(lane.place)
             self._partitions.discard(lane.key.partition)
         lane.reader, lane.place = None, None
 
@@ -219,9 +219,9 @@ class FetchChannel:
     def _ask(self, connection: Connection) -> None:
         self._is_asking = True
         part = self._session.build()
-        wait_ms = (
-            min(self._rules.wait_ms, _WAIT_WHILE_SOME_ARE_FULL_MS) if self._excluded else self._rules.wait_ms
-        )
+        wait_ms = self._rules.wait_ms
+        if self._excluded or self._session.is_behind:
+            wait_ms = min(wait_ms, _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS)
         request = FetchRequest(
             wait_ms=wait_ms,
             min_bytes=1,

@@ -95,10 +95,10 @@ class SessionCache:
         if known.by_id != by_id:
             return Opened(TOPIC_IDS_CHANGED, None, {}, True)
         known.epoch = 1 if epoch == _LAST_EPOCH else epoch + 1
+        known.wanted.update(wanted)
         for place in forgotten:
             known.wanted.pop(place, None)
             known.shown.pop(place, None)
-        known.wanted.update(wanted)
         return Opened(0, known, dict(known.wanted), True)
 
     def served(self, session: Session, place: SessionPlace) -> None:

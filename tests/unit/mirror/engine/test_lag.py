@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mirror.model.datastreams.lanes import LanePaused, PauseCause
+from mirror.model.datastreams.lanes import LanePaused, LaneStopped, PauseCause
 from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, LanePosition, Retention
 from mirror.replication.reports.measurements import is_heard, lag_ms
@@ -66,6 +66,21 @@ def test_a_lane_that_has_delivered_nothing_is_as_old_as_its_first_record(fakes: 
     assert cause(fakes) is PauseCause.OTHER
     fakes.run(600)
     assert (age(fakes) or 0) >= HOUR_MS + 600_000, "it grows while the lane is paused"
+
+
+def test_a_lane_that_is_stopped_and_started_between_two_fetches_hears_of_its_source(
+    fakes: MirroredFakes,
+) -> None:
+    copying(fakes)
+    fakes.run(3)
+    key = fakes.lane("t").key
+    fakes.engine.stop_lanes([key])
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it stops")
+    fakes.start("t")
+    fakes.run(5)
+    metric, position = said(fakes)
+    assert (metric.lag_records, metric.lag_ms) == (0, 0)
+    assert position[:3] == (20, 20, 20)
 
 
 def test_positions_of_a_lane_in_time_are_withheld_until_one_is_different(fakes: MirroredFakes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror.protocol.codes import Code
 from mirror.protocol.fetch import FetchPosition
 from mirror.protocol.fetch_session import FetchSession, Place
@@ -53,6 +55,46 @@ def test_one_that_is_removed_and_comes_back_before_the_next_request_stays() -> N
     session.put(A, at(9))
     part = session.build()
     assert (part.forgotten, session.asked(A)) == ({}, at(9))
+
+
+def test_a_new_reader_is_named_after_the_broker_has_forgotten_the_one_before() -> None:
+    session = established()
+    session.forget(A)
+    session.put(A, at(5))
+    part = session.build()
+    assert (part.topics, part.forgotten, session.is_behind) == ({}, {b"a": [0]}, True)
+    assert session.asked(A) is None, "an answer to the reader before is not for the new one"
+    session.answered(0, 42)
+    assert told(session) == {A: 5}
+    assert not session.is_behind
+    assert session.asked(A) == at(5)
+
+
+def test_a_new_reader_of_a_partition_that_is_forgotten_already_is_named_at_once() -> None:
+    session = established()
+    session.remove(A)
+    assert session.build().forgotten == {b"a": [0]}
+    session.forget(A)
+    session.put(A, at(5))
+    assert told(session) == {A: 5}
+
+
+def test_a_new_reader_that_goes_before_it_was_named_is_not() -> None:
+    session = established()
+    session.forget(A)
+    session.put(A, at(5))
+    session.forget(A)
+    part = session.build()
+    assert (part.topics, part.forgotten, session.is_behind) == ({}, {b"a": [0]}, False)
+
+
+@pytest.mark.parametrize("error", [0, Code.FETCH_SESSION_ID_NOT_FOUND])
+def test_a_new_reader_is_named_at_once_where_everything_is(error: int) -> None:
+    session = established()
+    session.forget(A)
+    session.put(A, at(5))
+    session.answered(error, 0)  # the broker keeps no session
+    assert told(session) == {A: 5, B: 7}
 
 
 def test_after_a_lost_session_everything_is_named() -> None:
