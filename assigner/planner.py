@@ -22,6 +22,7 @@ from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 
 def plan(
@@ -123,7 +124,8 @@ class LoadPlanner:
         if not found.defaulted:
             return found
         assumed = (
-            f"the loads of {len(found.defaulted)} of {len(request.partitions)} partitions are not known; "
+            f"the loads of {len(found.defaulted)} of "
+            f"{counted(len(request.partitions), 'partition')} are not known; "
             f"{self._unknown.bytes_per_second:.0f} bytes/s are assumed of each"
         )
         return replace(found, reasons=(*found.reasons, assumed))

@@ -17,6 +17,7 @@ from headrace.console.durations import milliseconds
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, LoadUnavailable
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,7 +71,10 @@ def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
     if len(hours) == asked:
         return []
     begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(hours), max(hours) + HOUR_MS))
-    note = f"{len(hours)} of {asked} hours are known, from {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    note = (
+        f"{len(hours)} of {counted(asked, 'hour')} are known, from "
+        f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
+    )
     if min(hours) > first:
         note += "; what is older than the retention of partitionMetricsHourly is gone"
     return [note]

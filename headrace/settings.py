@@ -32,6 +32,7 @@ from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
 from mirror.model.clusters import bootstrap_servers, is_address, server_addresses
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
+from mirror.wording import counted
 from monitor.settings import MonitorSettings
 from pinot.settings import PinotSettings
 from pmp.settings import PmpSettings
@@ -232,7 +233,9 @@ def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
     lines = [str(error) for error in wrong]
     if len(lines) == 1:
         return ConfigError(lines[0], advice=advice)
-    return ConfigError("\n  ".join([f"{len(lines)} settings are wrong", *lines]), advice=advice)
+    return ConfigError(
+        "\n  ".join([f"{counted(len(lines), 'setting is', 'settings are')} wrong", *lines]), advice=advice
+    )
 
 
 def _sentence(problem: ErrorDetails) -> str:

@@ -24,6 +24,7 @@ from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import percentile_ms
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
+from mirror.wording import counted
 from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
 
@@ -169,7 +170,7 @@ def judge(
         sentence = f"nothing was measured{remark}; {wanted}"
         return Verdict(Standing.UNKNOWN, None, sentence, limit_ms=limit)
     if observation.unaged:
-        sentence = f"the lag of {observation.unaged} partitions is not known; {wanted}"
+        sentence = f"the lag of {counted(observation.unaged, 'partition')} is not known; {wanted}"
         return Verdict(Standing.UNKNOWN, quantile, sentence, limit_ms=limit)
     if quantile is None:
         sentence = f"nothing was late, nothing arrived; {wanted}"

@@ -17,6 +17,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 _UNKNOWN_LAG: Final = -1
 _MOST_GROUPS: Final = 20
@@ -118,7 +119,8 @@ def _consumer_offsets(
     asked = [one for one in mine if _lanes_of(one, services)] if name is None else [_named(name, mine)]
     if len({one.group for one in asked}) > _MOST_GROUPS:
         raise InvalidRequest(
-            f"{len(asked)} datastreams run here", advice="ask for one: /consumer_offsets?datastream=NAME"
+            f"{counted(len(asked), 'datastream runs here', 'datastreams run here')}",
+            advice="ask for one: /consumer_offsets?datastream=NAME",
         )
     return [_offsets_of(one, services) for one in asked]
 

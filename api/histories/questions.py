@@ -11,6 +11,7 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 from pinot.time_range import TimeRange
 
 HOUR_MS: Final = 3_600_000
@@ -61,7 +62,8 @@ def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> li
     none or not of the datastream, and where they have too many points together."""
     if len(names) * hours > MOST_LOAD_POINTS:
         raise InvalidRequest(
-            f"{len(names)} partitions have more than {MOST_LOAD_POINTS} points in {hours} hours",
+            f"{counted(len(names), 'partition has', 'partitions have')} more than "
+            f"{MOST_LOAD_POINTS} points in {counted(hours, 'hour')}",
             advice="ask for fewer partitions, or fewer hours",
         )
     return list(dict.fromkeys(_place(datastream, name) for name in names))

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from assigner.wording import counted
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours
+from mirror.wording import counted
 
 HOUR_MS: Final = 3_600_000
 

@@ -15,6 +15,7 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.problem.loads import LEVELS
 from mirror.errors import PlanRejected
 from mirror.model.load import LoadLevel, TaskCapacity, TaskLimits
+from mirror.wording import counted
 
 _ROUNDING: Final = 2e-3
 """Bytes a second by which a partition's size may be rounded up, with room for floating point."""
@@ -39,9 +40,9 @@ def _check_tasks(plan: PlacementAnswer, limits: TaskLimits) -> None:
     if tasks < 1:
         _reject("it has no task")
     if limits.max_tasks is not None and tasks > limits.max_tasks and not plan.moves_left:
-        _reject(f"it has {tasks} tasks, max_tasks is {limits.max_tasks}")
+        _reject(f"it has {counted(tasks, 'task')}, max_tasks is {limits.max_tasks}")
     if tasks < limits.min_tasks and not (plan.min_tasks_unmet and tasks >= partitions):
-        _reject(f"it has {tasks} tasks, min_tasks is {limits.min_tasks}")
+        _reject(f"it has {counted(tasks, 'task')}, min_tasks is {limits.min_tasks}")
 
 
 def _check_partitions(plan: PlacementAnswer, limits: TaskLimits) -> None:
@@ -52,7 +53,10 @@ def _check_partitions(plan: PlacementAnswer, limits: TaskLimits) -> None:
         _reject(f"partition {plan.demand.partitions[outside[0]]} is on a task that does not exist")
     missing = np.flatnonzero(plan.task_of < 0).tolist()
     if missing != sorted(plan.unplaced):
-        _reject(f"{len(missing)} partitions have no task but {len(plan.unplaced)} are reported")
+        _reject(
+            f"{counted(len(missing), 'partition has', 'partitions have')} no "
+            f"task but {len(plan.unplaced)} are reported"
+        )
     dead = np.flatnonzero((plan.task_of >= 0) & ~plan.alive[plan.task_of])
     if len(dead):
         _reject(f"partition {plan.demand.partitions[dead[0]]} is on a task that is removed")
@@ -61,7 +65,9 @@ def _check_partitions(plan: PlacementAnswer, limits: TaskLimits) -> None:
         _reject(f"partition {plan.demand.partitions[missing[0]]} has no task although there is room")
     counts = np.bincount(plan.task_of[plan.task_of >= 0], minlength=len(plan.alive))
     if cap is not None and counts.max(initial=0) > cap and not plan.moves_left:
-        _reject(f"task {int(counts.argmax())} has {int(counts.max())} partitions, {cap} are allowed")
+        _reject(
+            f"task {int(counts.argmax())} has {counted(int(counts.max()), 'partition')}, {cap} are allowed"
+        )
 
 
 def _check_loads(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:
@@ -103,7 +109,10 @@ def _check_lists(plan: PlacementAnswer, capacity: TaskCapacity) -> None:
     for level, listed in ((LoadLevel.TOPIC, plan.estimated), (LoadLevel.DEFAULT, plan.defaulted)):
         found = np.flatnonzero(plan.demand.levels == LEVELS.index(level)).tolist()
         if found != sorted(listed):
-            _reject(f"{len(found)} loads are of level {level} and {len(listed)} are reported")
+            _reject(
+                f"{counted(len(found), 'load is', 'loads are')} of level "
+                f"{level} and {len(listed)} are reported"
+            )
 
 
 def _check_bounds(plan: PlacementAnswer) -> None:
@@ -114,7 +123,10 @@ def _check_bounds(plan: PlacementAnswer) -> None:
     if not plan.unplaced and plan.max_load_lower_bound > highest + slack:
         _reject(f"the bound {plan.max_load_lower_bound:.0f} is above the maximum {highest:.0f}")
     if plan.task_lower_bound > plan.required_tasks:
-        _reject(f"the bound of {plan.task_lower_bound} tasks is above the required {plan.required_tasks}")
+        _reject(
+            f"the bound of {counted(plan.task_lower_bound, 'task')} is "
+            f"above the required {plan.required_tasks}"
+        )
     if not plan.moves_left and plan.moved_lower_bound > plan.moved_bytes_per_second + slack:
         _reject(f"the bound on moved bytes {plan.moved_lower_bound:.0f} is above what is moved")
 

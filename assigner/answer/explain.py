@@ -13,8 +13,8 @@ from assigner.answer.placement_answer import PlacementAnswer
 from assigner.problem.problem import UNITS, Mode, Policy, Problem, TaskOf
 from assigner.stages.hysteresis import carried
 from assigner.stages.outcome import Outcome
-from assigner.wording import counted
 from mirror.model.load import TaskCapacity
+from mirror.wording import counted
 
 
 class Cause(IntEnum):
@@ -106,7 +106,9 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
         sentences.append(f"{counted(own, 'offending partition')}, alone above the usable capacity of a task")
     needed, at_most = problem.per_task.bound(problem.count), problem.per_task.partitions
     if needed >= outcome.task_bound > 1:
-        sentences.append(f"{problem.count} partitions at {at_most} a task need {needed} tasks")
+        sentences.append(
+            f"{counted(problem.count, 'partition')} at {at_most} a task: {counted(needed, 'task')}"
+        )
     return sentences
 
 
@@ -123,12 +125,13 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Placement
     elif shared and plan.tasks < outcome.required:
         found.append(
             f"{counted(len(shared), 'overloaded task')}: more are added once the load has needed them in "
-            f"each of the last {policy.settling} observations"
+            f"each of the last {counted(policy.settling, 'observation')}"
         )
     elif shared:
         found.append(
             f"{counted(len(shared), 'overloaded task')} left alone: within the band of "
-            f"{100 * policy.overload_band:g} %, not so in each of the last {policy.settling} observations, "
+            f"{100 * policy.overload_band:g} %, not so in each of the last "
+            f"{counted(policy.settling, 'observation')}, "
             "or beyond the budget"
         )
     if plan.unplaced:
@@ -152,7 +155,10 @@ def _quality(outcome: Outcome) -> str:
     if outcome.required <= outcome.task_bound:
         fewest = counted(outcome.required, "task")
         return f"fewer than {fewest} cannot hold the load: the lower bound proves it"
-    return f"the best placement found needs {outcome.required} tasks, the bound is {outcome.task_bound}"
+    return (
+        f"the best placement found needs {counted(outcome.required, 'task')}, "
+        f"the bound is {outcome.task_bound}"
+    )
 
 
 def _limits(problem: Problem, policy: Policy, outcome: Outcome, tasks: int) -> list[str]:
@@ -162,7 +168,9 @@ def _limits(problem: Problem, policy: Policy, outcome: Outcome, tasks: int) -> l
     if tasks > outcome.required and tasks <= limits.min_tasks and policy.keep_reason:
         return [policy.keep_reason]
     if tasks > outcome.required and tasks <= limits.min_tasks:
-        return [f"no fewer than {limits.min_tasks} tasks may be planned, {outcome.required} required"]
+        return [
+            f"no fewer than {counted(limits.min_tasks, 'task')} may be planned, {outcome.required} required"
+        ]
     if limits.min_tasks > tasks:
         return [f"min_tasks {limits.min_tasks} is not met with {counted(problem.count, 'partition')}"]
     return []

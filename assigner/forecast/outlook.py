@@ -13,6 +13,7 @@ from assigner.problem.loads import scaled
 from mirror.errors import InvalidRequest
 from mirror.model.load import HIGHEST_RATE, PartitionLoad
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 HOUR_MS: Final = 3_600_000
 MOST_HOURS: Final = 5 * 8760
@@ -77,7 +78,8 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     if not np.isfinite(totals.high).all():
         number = int(np.argmin(np.isfinite(totals.high)))
         raise InvalidRequest(
-            f"nothing is known of the load {number + 1} hours ahead: the history lacks that hour of the day",
+            f"nothing is known of the load {counted(number + 1, 'hour')} "
+            "ahead: the history lacks that hour of the day",
             advice="give a longer history, or look fewer hours ahead",
         )
     newest: dict[TopicPartition, PartitionLoad] = {}

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mirror.errors import InvalidRequest
+from mirror.wording import counted
 
 Values = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
@@ -116,7 +117,7 @@ def _bases(series: Values, origins: Places, distance: int) -> Values:
 def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:
     if len(series) < FEWEST_HOURS:
         raise InvalidRequest(
-            f"{len(series)} hours are too few for a forecast",
+            f"{counted(len(series), 'hour is', 'hours are')} too few for a forecast",
             advice="two days are the least, two weeks better",
         )
     if not 1 <= ahead <= LONGEST_AHEAD:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mirror.errors import InvalidRequest
+from mirror.wording import counted
 
 Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -26,7 +27,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.partitions is not None and self.partitions < 1:
-            raise InvalidRequest(f"a task of at most {self.partitions} partitions holds nothing")
+            raise InvalidRequest(f"a task of at most {counted(self.partitions, 'partition')} holds nothing")
 
     @property
     def is_bounded(self) -> bool:

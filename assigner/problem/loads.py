@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mirror.errors import InvalidRequest
 from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 Rates = npt.NDArray[np.float64]
 Levels = npt.NDArray[np.int8]
@@ -40,9 +41,13 @@ class PartitionLoads:
     def __post_init__(self) -> None:
         count = len(self.partitions)
         if self.rates.shape != (count, 2) or self.levels.shape != (count,):
-            raise InvalidRequest(f"there are {count} partitions but {len(self.rates)} loads")
+            raise InvalidRequest(
+                f"there are {counted(count, 'partition')} but {counted(len(self.rates), 'load')}"
+            )
         if len(self.recent) and self.recent.shape[1:] != (count, 2):
-            raise InvalidRequest(f"there are {count} partitions but {self.recent.shape[1]} recent loads")
+            raise InvalidRequest(
+                f"there are {counted(count, 'partition')} but {self.recent.shape[1]} recent loads"
+            )
         refuse_impossible(self.partitions, self.rates)
         for observation in self.recent:
             refuse_impossible(self.partitions, observation)

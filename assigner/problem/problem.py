@@ -19,6 +19,7 @@ from assigner.problem.loads import LEVELS, PartitionLoads
 from mirror.errors import InvalidRequest
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 Ints = npt.NDArray[np.int64]
 Ranks = npt.NDArray[np.int64]
@@ -206,7 +207,9 @@ def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
 def _checked(current: TaskOf, count: int) -> TaskOf:
     home = np.asarray(current, dtype=np.int32)
     if home.shape != (count,):
-        raise InvalidRequest(f"there are {count} partitions but {home.size} current tasks")
+        raise InvalidRequest(
+            f"there are {counted(count, 'partition')} but {counted(home.size, 'current task')}"
+        )
     if home.min(initial=0) < -1:
         raise InvalidRequest(f"{int(home.min())} is no task number", advice="write -1 for a new partition")
     return home

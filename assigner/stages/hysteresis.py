@@ -18,7 +18,7 @@ import numpy.typing as npt
 from assigner.bounds.lower_bounds import task_bound
 from assigner.problem.limits import Limits
 from assigner.problem.problem import Ints, Policy, Problem
-from assigner.wording import counted
+from mirror.wording import counted
 
 ENOUGH_KNOWN: Final = 0.5
 """Share of the partitions whose load must be known, at least by topic, before tasks are removed."""
@@ -54,7 +54,7 @@ def task_count(problem: Problem, policy: Policy) -> TaskCount:
         return TaskCount(needed, keep, why)
     if needed > present:
         now = f"the load needs {counted(needed, 'task')} now"
-        why = f"{now}, but not yet in {policy.settling} observations in a row"
+        why = f"{now}, but not yet in {counted(policy.settling, 'observation')} in a row"
         return TaskCount(needed, present, why)
     why = f"{counted(present, 'task')} in force, the load needs {needed}"
     if needed < present:
@@ -69,7 +69,10 @@ def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> s
     headroom = f"with {round(100 * policy.scale_in_headroom)} % of each left free"
     if present_need == keep:
         return f"it needs {keep} {headroom}"
-    return f"one of the {observations} earlier observations of the last day needs {keep} {headroom}"
+    earlier = (
+        "the earlier observation" if observations == 1 else f"one of the {observations} earlier observations"
+    )
+    return f"{earlier} of the last day needs {keep} {headroom}"
 
 
 def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:

@@ -14,7 +14,7 @@ from assigner.stages.eviction import Mask
 from assigner.stages.full import Packing, PackingInput, fewest_tasks, goal_at, level, settle
 from assigner.stages.incremental import keep_and_repair
 from assigner.stages.relabel import relabel
-from assigner.wording import counted
+from mirror.wording import counted
 
 _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 

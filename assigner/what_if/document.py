@@ -30,6 +30,7 @@ from mirror.model.load import (
     TaskLimits,
 )
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 Label = int | str
 """What a document calls a task."""
@@ -157,7 +158,7 @@ def read_csv(lines: Iterable[str]) -> dict[str, Any]:
     partitions = []
     for row in reader:
         if None in row or None in row.values():
-            raise InvalidRequest(f"line {reader.line_num} does not have {len(header)} fields")
+            raise InvalidRequest(f"line {reader.line_num} does not have {counted(len(header), 'field')}")
         fields: dict[str, Any] = {name: value.strip() for name, value in row.items() if value.strip()}
         if fields.get("task", "").lstrip("-").isdecimal():
             fields["task"] = int(fields["task"])

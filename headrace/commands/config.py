@@ -8,6 +8,7 @@ import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
 from headrace.console.terminal import console, note, print_json, print_table, print_text
+from mirror.wording import counted
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -56,7 +57,7 @@ def show(
     if as_json:
         print_json(shown)
     else:
-        print_table(f"{len(shown)} of {len(found)} settings", ["key", "value", "origin"], shown)
+        print_table(f"{len(shown)} of {counted(len(found), 'setting')}", ["key", "value", "origin"], shown)
 
 
 @app.command()

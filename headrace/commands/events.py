@@ -10,6 +10,7 @@ import typer
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, note, print_json
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.console.event_stream import Told
@@ -156,7 +157,7 @@ def _late_of(incident: Mapping[str, Any]) -> list[str]:
     if incident["deliveries"] is None:
         return ["an unknown number of late records"]
     return [
-        f"{one['late']:.0f} of {one['records']} records later than {one['objective']}"
+        f"{one['late']:.0f} of {counted(one['records'], 'record')} later than {one['objective']}"
         for one in incident["deliveries"]
     ]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from mirror.jobs.translate_job import PositionMove
@@ -51,7 +52,7 @@ def translate(
     _show_moves(job.target_group, moves)
     verb = "would be committed" if dry_run else "committed"
     count = sum(not move.skipped for move in moves) if dry_run else done
-    console().print(f"{count} of {len(moves)} positions {verb}")
+    console().print(f"{count} of {counted(len(moves), 'position')} {verb}")
 
 
 def _show_moves(group: str, moves: list[PositionMove]) -> None:
@@ -117,4 +118,4 @@ def progress(
         offset_class for one in documents for offset_class, count in one["offsets"].items() if count
     )
     columns = ["partition", "offsets", *offset_classes, "map_runs", "paused", "gaps"]
-    print_table(f"{len(rows)} partitions of {state}", columns, rows[:_MOST_ROWS])
+    print_table(f"{counted(len(rows), 'partition')} of {state}", columns, rows[:_MOST_ROWS])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption, choice
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from mirror.jobs.verify_job import PartitionVerdict
@@ -60,7 +61,12 @@ def verify(
 
     def show(compared: int, partitions: int, offsets: int) -> None:
         if line.is_due(time.monotonic()):
-            line.show([f"{compared} of {partitions} partitions compared", f"{offsets:,} offsets read"])
+            line.show(
+                [
+                    f"{compared} of {counted(partitions, 'partition')} compared",
+                    f"{counted(offsets, 'offset', form=',')} read",
+                ]
+            )
 
     with one_off(config, "headrace-verify", source=source, destination=destination) as bench:
         verdicts = bench.run(verify_copy(bench, job, show))
@@ -86,9 +92,15 @@ def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
     records = sum(verdict.comparison.records for verdict in verdicts)
     left_out = sum(verdict.left_out or 0 for verdict in verdicts)
     if left_out:
-        console().print(f"left out: {left_out:,} records that were filtered or dead-lettered")
+        console().print(
+            f"left out: {counted(left_out, 'record that was', 'records that were', form=',')} "
+            "filtered or dead-lettered"
+        )
     if not unequal:
-        console().print(f"{len(verdicts)} partitions are equal, {records:,} records compared")
+        console().print(
+            f"{counted(len(verdicts), 'partition is', 'partitions are')} equal, "
+            f"{counted(records, 'record', form=',')} compared"
+        )
         return
     rows = [
         {
@@ -101,7 +113,7 @@ def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
         for verdict in unequal
     ]
     columns = ["partition", "equal records", "missing", "surplus", "first difference"]
-    print_table(f"{len(unequal)} of {len(verdicts)} partitions differ", columns, rows[:_MOST_ROWS])
+    print_table(f"{len(unequal)} of {counted(len(verdicts), 'partition')} differ", columns, rows[:_MOST_ROWS])
     if not knows_left_out:
         console().print(
             "what was filtered or dead-lettered counts as a difference: only a --state knows of it"

@@ -9,6 +9,7 @@ from headrace.console.terminal import StatusLine, note, print_json, print_table
 from headrace.copy.run import CopyOutcome, CopyProgress
 from mirror.jobs.copy_job import CopyJob, CopyPlan
 from mirror.replication.reports.measurements import cpu_weight
+from mirror.wording import counted
 
 _MOST_ROWS: Final = 40
 
@@ -35,13 +36,16 @@ class ProgressLine:
         speed = (progress.bytes - size) / seconds / 1e6 if seconds else 0.0
         if self._before is None or seconds >= 1.0:
             self._before = (now, progress.records, progress.bytes)
-        parts = [f"{progress.records:,} records copied", f"lag {progress.lag:,}"]
+        parts = [f"{counted(progress.records, 'record', form=',')} copied", f"lag {progress.lag:,}"]
         if progress.paused:
             parts.append(f"{len(progress.paused)} paused")
         if rate > 0 and progress.lag:
             parts.append(f"{progress.lag / rate:.0f} s to go")
         parts.append(f"{speed:,.1f} MB/s ({rate:,.0f} records/s)")
-        parts += [f"{progress.remaining} partitions left", f"{progress.bytes / 1e6:,.1f} MB in all"]
+        parts += [
+            f"{counted(progress.remaining, 'partition')} left",
+            f"{progress.bytes / 1e6:,.1f} MB in all",
+        ]
         self._line.show(parts)
 
     def end(self) -> None:
@@ -53,7 +57,7 @@ def tell_plan(plan: CopyPlan) -> None:
     """What was done at the destination, and where its settings differ."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
         if names:
-            note(f"{len(names)} topics {word} at the destination: {_some(names)}")
+            note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
     for sentence in plan.changes.drift[:10]:
         note(f"note: {sentence}")
 
@@ -132,7 +136,8 @@ def _classes(rows: list[dict[str, Any]]) -> list[str]:
 def _title(document: dict[str, Any]) -> str:
     rate = document["bytes"] / 1e6 / document["seconds"] if document["seconds"] else 0.0
     return (
-        f"{document['records']:,} records, {document['bytes'] / 1e6:,.1f} MB in {document['seconds']:.1f} s"
+        f"{counted(document['records'], 'record', form=',')}, {document['bytes'] / 1e6:,.1f} "
+        f"MB in {document['seconds']:.1f} s"
         f" ({rate:,.1f} MB/s), {document['cpu_seconds']:.1f} CPU seconds"
         f"{'' if document['complete'] else ', not complete'}"
     )

@@ -22,6 +22,7 @@ from mirror.replication.connector import RecordSink, RecordSource, is_connector,
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
 from mirror.replication.context import EngineContext
 from mirror.replication.transforms import load_transforms
+from mirror.wording import counted
 
 _TICK_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 30.0
@@ -195,7 +196,8 @@ def tell_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
         for lane in document["partitions"]
     ]
     title = (
-        f"{document['records']:,} records, {document['bytes'] / 1e6:,.1f} MB in {document['seconds']:.1f} s"
+        f"{counted(document['records'], 'record', form=',')}, {document['bytes'] / 1e6:,.1f} "
+        f"MB in {document['seconds']:.1f} s"
         f"{'' if document['complete'] else ', not complete'}"
     )
     shown = [row for row in rows if row["state"] != "committed"] or rows

@@ -23,6 +23,7 @@ from headrace.demo.scenario import (
 )
 from headrace.demo.watch import Watch, moves_of, plan_of, task_loads
 from mirror.errors import HeadraceError
+from mirror.wording import counted
 from stack.traffic.arrivals import Arrivals
 from stack.wait import wait_until
 
@@ -66,7 +67,7 @@ class Story:
         )
         plan = self._until("the datastream is planned", self._planned)
         self._arrivals.start()
-        self._mark(f"datastream created: {len(plan['tasks'])} tasks, placed by count")
+        self._mark(f"datastream created: {counted(len(plan['tasks']), 'task')}, placed by count")
 
     def _let_the_monitor_act(self, is_on: bool, reason: str) -> None:
         body = {"acting": is_on, "reason": reason, "requested_by": "demo"}
@@ -91,7 +92,7 @@ class Story:
         before = plan_of(self._client)["epoch"]
         self._client.post("/v1/rebalance", body)
         plan = self._until("the new plan is in force", lambda: self._newer_plan(before))
-        self._mark(f"rebalanced by load: {len(plan['tasks'])} tasks")
+        self._mark(f"rebalanced by load: {counted(len(plan['tasks']), 'task')}")
         loads = self._recent_loads()
         found = task_loads("after: placed by load", plan, loads)
         self._findings.task_loads.append(found)
@@ -107,7 +108,8 @@ class Story:
             "The number of tasks is what the capacity asks for",
             plan_tasks_fit(found.loads) and needed <= len(plan["tasks"]) <= needed + 1,
             f"{sum(loads.values()):,.0f} B/s over {USABLE:,} usable B/s a task need {needed}; "
-            f"{len(plan['tasks'])} tasks, the fullest carries {max(found.loads.values()):,.0f} B/s",
+            f"{counted(len(plan['tasks']), 'task')}, the fullest carries "
+            f"{max(found.loads.values()):,.0f} B/s",
         )
 
     def settled(self) -> None:
@@ -121,7 +123,7 @@ class Story:
         self._findings.claim(
             "Before the shift the latency objective is met",
             0 < phase.p99_ms <= OBJECTIVE_MS,
-            f"p50 {phase.p50_ms:.0f} ms, p99 {phase.p99_ms:.0f} ms over {phase.records} records",
+            f"p50 {phase.p50_ms:.0f} ms, p99 {phase.p99_ms:.0f} ms over {counted(phase.records, 'record')}",
         )
 
     def shift(self) -> None:
@@ -132,7 +134,7 @@ class Story:
         self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} wake up")
         plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before))
         answered = self._watch.now_ms()
-        self._mark(f"rebalanced after the breach: {len(plan['tasks'])} tasks")
+        self._mark(f"rebalanced after the breach: {counted(len(plan['tasks']), 'task')}")
         during = self._watch.latency("during the breach", since, answered)
         self._findings.latency.append(during)
         self._findings.moves = moves_of(self._client, plan["epoch"])
@@ -144,7 +146,7 @@ class Story:
         self._findings.claim(
             "The rebalance moved partitions, each for a stated reason",
             bool(self._findings.moves) and all(move["why"] for move in self._findings.moves),
-            f"{len(self._findings.moves)} partitions moved",
+            f"{counted(len(self._findings.moves), 'partition')} moved",
         )
         for move in self._findings.moves:
             self._say(f"  {move['partition']}: {move['from']} -> {move['to']}: {move['why']}")
@@ -159,7 +161,7 @@ class Story:
         self._arrivals.mark()
         self._processes.kill_instance(victim)
         killed = self._arrivals.mark()
-        self._mark(f"{victim} killed with {len(partitions)} partitions")
+        self._mark(f"{victim} killed with {counted(len(partitions), 'partition')}")
         self._until(
             "all its partitions flow again",
             lambda: all(self._arrivals.last_arrival(key) > killed + 0.5 for key in busy),
@@ -170,13 +172,13 @@ class Story:
         self._findings.claim(
             "After an instance is killed its partitions flow again within 15 s",
             bool(busy) and longest < 15,
-            f"{len(busy)} busy partitions of {victim} were silent for at most {longest:.1f} s",
+            f"{counted(len(busy), 'busy partition')} of {victim} were silent for at most {longest:.1f} s",
         )
 
     def audit(self) -> None:
         """Everything that was written is at the destination."""
         written = self._processes.stop_traffic()
-        self._mark(f"traffic stopped after {written:,} records")
+        self._mark(f"traffic stopped after {counted(written, 'record', form=',')}")
         self._until("every record is accounted for", lambda: self._accounted_for() >= written)
         rows = json.loads(
             self._processes.run_command(

@@ -8,6 +8,7 @@ from typing import Final
 
 from headrace.doctor.diagnosis import Diagnosis, Grade
 from mirror.adapters.zookeeper_survey import ServerFacts
+from mirror.wording import counted
 
 _SUBJECT: Final = "ZooKeeper"
 _OLDEST: Final = (3, 5)
@@ -54,7 +55,7 @@ def _release(one: ServerFacts) -> Iterator[Diagnosis]:
             _SUBJECT, Grade.WARNING, f"server {one.address} has version {one.release}", "3.5 or newer"
         )
     else:
-        nodes = "" if one.nodes is None else f", {one.nodes} nodes"
+        nodes = "" if one.nodes is None else f", {counted(one.nodes, 'node')}"
         yield Diagnosis(
             _SUBJECT, Grade.OK, f"server {one.address} has version {one.release} ({one.mode}{nodes})"
         )

@@ -24,6 +24,7 @@ from mirror.adapters.zookeeper_survey import look_at_servers
 from mirror.errors import HeadraceError, NotAuthorized, NotFound, Unreachable
 from mirror.model.topics import TopicNaming, TopicSelection
 from mirror.protocol.control.rights import AclOperation
+from mirror.wording import counted
 from monitor.settings import MeasurementPlace
 
 _CLIENT_ID: Final = "headrace-doctor"
@@ -127,7 +128,9 @@ class Examination:
         for trouble in troubles:
             yield Diagnosis("service", Grade.PROBLEM, trouble, "docs/operations.md has the parts of health")
         if not troubles:
-            yield Diagnosis("service", Grade.OK, f"{len(instances)} instances are well")
+            yield Diagnosis(
+                "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} well"
+            )
         yield from examined_clocks(instances)
 
     def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[Diagnosis]:

@@ -11,6 +11,7 @@ from headrace.doctor.diagnosis import Diagnosis, Grade
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
 from headrace.settings import HeadraceSettings
+from mirror.wording import counted
 
 _FEW_FILES = 4_096
 """A connection is a file: each worker has a few to every broker, and REST one for each caller."""
@@ -34,7 +35,9 @@ def this_host() -> HostFacts:
 def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
     """Of the machine."""
     if facts.is_compiled:
-        yield Diagnosis("this machine", Grade.OK, f"the data plane is compiled; {facts.cores} cores")
+        yield Diagnosis(
+            "this machine", Grade.OK, f"the data plane is compiled; {counted(facts.cores, 'core')}"
+        )
     else:
         yield Diagnosis(
             "this machine",

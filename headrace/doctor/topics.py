@@ -10,6 +10,7 @@ from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
 from mirror.adapters.kafka.survey import TopicFacts
 from mirror.protocol.codes import Code
 from mirror.protocol.control.rights import AclOperation
+from mirror.wording import counted
 
 _SOURCE_NEEDS: Final = (AclOperation.READ,)
 _SOURCE_WANTS: Final = (AclOperation.DESCRIBE_CONFIGS,)
@@ -58,7 +59,9 @@ def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis
     for remark, names in topics.items():
         yield Diagnosis(subject, remark.grade, f"{remark.sentence}: {some_of(names)}", remark.advice)
     if not topics:
-        yield Diagnosis(subject, Grade.OK, f"rights and settings of {len(pairs)} topics and their copies fit")
+        yield Diagnosis(
+            subject, Grade.OK, f"rights and settings of {counted(len(pairs), 'topic')} and their copies fit"
+        )
 
 
 def examined_own_topic(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mirror.errors import ConfigError
 from mirror.ports import LoadProvider, Planner
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -97,7 +98,7 @@ def _found(kind: PlugInKind, name: str) -> EntryPoint:
         raise ConfigError(f"there is no {kind.what} {name!r} ({kind.setting})", advice=f"there are {known}")
     if len(mine) > 1:
         raise ConfigError(
-            f"{len(mine)} packages bring a {kind.what} {name!r}: {', '.join(sorted(mine))}",
+            f"{counted(len(mine), 'package')} bring a {kind.what} {name!r}: {', '.join(sorted(mine))}",
             advice="remove all but one",
         )
     return mine.popitem()[1]

@@ -26,6 +26,7 @@ from mirror.protocol.control.topics import (
     describe_settings,
 )
 from mirror.replication.reports.retention import retention_of
+from mirror.wording import counted
 
 _T = TypeVar("_T")
 _DEADLINE_SECONDS: Final = 30.0
@@ -60,7 +61,7 @@ class KafkaAdmin:
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """Partition counts and the settings that were made on the topics themselves."""
-        return self._ask(f"describing {len(topics)} topics", partial(_describe, topics))
+        return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
         """Those for which the broker answers TOPIC_AUTHORIZATION_FAILED: a question by name creates none, and
@@ -201,7 +202,7 @@ async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
         return
     await cluster.refresh(())
     outcome = await cluster.ask_controller(create_partitions(topic, partitions))
-    _check(outcome, f"growing topic {topic} to {partitions} partitions")
+    _check(outcome, f"growing topic {topic} to {counted(partitions, 'partition')}")
 
 
 def _check(outcome: Outcome, doing: str) -> None:

@@ -25,6 +25,7 @@ from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
+from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
 """Bytes of an expression of a new datastream: some hundred topics by name. What is stored may be longer."""
@@ -132,7 +133,9 @@ class Admission:
             for key in ("min_tasks", "max_tasks"):
                 if (getattr(new.limits, key) or 0) > self.most_tasks:
                     found.refuse(
-                        f"/limits/{key}", f"a datastream has {self.most_tasks} tasks at most", _MOST_TASKS
+                        f"/limits/{key}",
+                        f"a datastream has {counted(self.most_tasks, 'task')} at most",
+                        _MOST_TASKS,
                     )
         found.check(InvalidRequest)
 

@@ -17,6 +17,7 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.metadata import OWNER
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.wording import counted
 
 EVERY_OTHER: Final = "*"
 """The quota of owners that none is named for."""
@@ -43,7 +44,10 @@ def check_quota(
     mine = [one for one in others if _owner(one) == owner and one.name != new.name]
     comes = former is None or _owner(former) != owner
     if comes and 0 < quota.datastreams <= len(mine):
-        _refuse("/owner", f"{shown(owner)} has {len(mine)} datastreams, and may have {quota.datastreams}")
+        _refuse(
+            "/owner",
+            f"{shown(owner)} has {counted(len(mine), 'datastream')}, and may have {quota.datastreams}",
+        )
     if quota.bytes_per_second and (former is None or comes or _takes_more(former, new)):
         _check_rate(quota.bytes_per_second, new, mine, owner)
 
@@ -80,7 +84,8 @@ def check_partitions(
         theirs = sum(_wanted(others).values())
         _refuse(
             "/source/topics",
-            f"the datastreams of {shown(owner)} may copy {most} partitions together, of which {theirs} are"
+            f"the datastreams of {shown(owner)} may copy {counted(most, 'partition')} "
+            f"together, of which {theirs} are"
             f" taken: the {after - theirs} that it would add are not possible",
         )
 
@@ -121,9 +126,12 @@ def _waiting(
             found[key] = more
         else:
             left -= more
-    together = f"the datastreams of {shown(owner)} may copy {most} partitions together"
+    together = f"the datastreams of {shown(owner)} may copy {counted(most, 'partition')} together"
     told = f"{together}, of which {most - left} are taken"
-    return {key: Waiting(copied[key], f"{more} partitions wait, as {told}") for key, more in found.items()}
+    return {
+        key: Waiting(copied[key], f"{counted(more, 'partition waits', 'partitions wait')}, as {told}")
+        for key, more in found.items()
+    }
 
 
 def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:

@@ -10,6 +10,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.policy import ADOPT_EXISTING, GROW_EXISTING
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
+from mirror.wording import counted
 
 CARRIED_SETTINGS: Final = frozenset(
     {
@@ -126,12 +127,14 @@ def shortfalls(
             continue
         if partitions > most_partitions:
             reason = (
-                f"it has {partitions} partitions, {name} at the destination {present}, and no topic is made "
+                f"it has {counted(partitions, 'partition')}, {name} at the "
+                f"destination {present}, and no topic is made "
                 f"larger than mirror.leader.max_partitions_per_topic = {most_partitions}"
             )
         elif present and name not in made and not datastream.grows_existing:
             reason = (
-                f"it has {partitions} partitions, {name} at the destination {present}, and that was not made "
+                f"it has {counted(partitions, 'partition')}, {name} at the "
+                f"destination {present}, and that was not made "
                 f"for this datastream: add partitions there, or create it with {GROW_EXISTING} = true"
             )
         else:

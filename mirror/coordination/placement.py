@@ -14,6 +14,7 @@ from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import PartitionLoad
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 
 class SimplePlanner:
@@ -53,7 +54,7 @@ class SimplePlanner:
             tasks={name: frozenset(held) for name, held in tasks.items()},
             loads_bytes_per_second=loads,
             required_tasks=required,
-            reasons=(f"{required} tasks for {len(request.partitions)} partitions",),
+            reasons=(f"{counted(required, 'task')} for {counted(len(request.partitions), 'partition')}",),
         )
 
     def required_tasks(self, request: PlanningRequest) -> int:

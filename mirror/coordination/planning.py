@@ -39,6 +39,7 @@ from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.sizing.knobs import joint_headroom
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
+from mirror.wording import counted
 
 _NO_RULES: Final = TaskPlacementRules()
 _NAMES_SHOWN: Final = 5
@@ -293,7 +294,7 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
     behind = len(report.at_least & wanted)
     if not behind:
         return report.notes
-    note = f"{behind} of {len(wanted)} partitions are behind: what they carry is a lower bound"
+    note = f"{behind} of {counted(len(wanted), 'partition')} are behind: what they carry is a lower bound"
     return (*report.notes, note)
 
 
@@ -403,8 +404,8 @@ def _nameless(world: World) -> list[GroupName]:
 def _sentence_unchanged(world: World) -> str:
     partitions = sum(len(placement.partitions) for placement in world.plan.tasks)
     return (
-        f"nothing to do: epoch {world.plan.epoch} holds {partitions} partitions of "
-        f"{len(world.groups)} datastream groups on {len(world.live)} instances"
+        f"nothing to do: epoch {world.plan.epoch} holds {counted(partitions, 'partition')} of "
+        f"{counted(len(world.groups), 'datastream group')} on {counted(len(world.live), 'instance')}"
     )
 
 
@@ -428,17 +429,20 @@ def _sentence_changed(
     answered = [one for one in world.requests if one.identity not in impossible]
     causes.extend(cause_of(one) for one in answered[:_NAMES_SHOWN])
     if len(answered) > _NAMES_SHOWN:
-        causes.append(f"{len(answered) - _NAMES_SHOWN} further requests")
+        causes.append(counted(len(answered) - _NAMES_SHOWN, "further request"))
     added = sum(move.from_task is None for move in moves)
     removed = sum(move.to_task is None for move in moves)
     if added or removed:
-        causes.append(f"{added} partitions came and {removed} went")
+        causes.append(f"{counted(added, 'partition')} came and {removed} went")
     if not causes and is_exclusion_new:
         causes.append("a datastream may not copy topics that it shares with others, or may again")
     if not causes:
         causes.append("loads changed" if world.due else "instances changed")
     moved = len(moves) - added - removed
-    what = f"{len(tasks)} tasks on {len(world.live)} instances, {moved} partitions move"
+    what = (
+        f"{counted(len(tasks), 'task')} on {counted(len(world.live), 'instance')}, "
+        f"{counted(moved, 'partition moves', 'partitions move')}"
+    )
     named = [*replanned[:_NAMES_SHOWN], "…"] if len(replanned) > _NAMES_SHOWN else replanned
     about = f" for {', '.join(named)}" if replanned else ""
     return f"{what}{about}: {'; '.join(causes)}"

@@ -30,6 +30,7 @@ from mirror.model.identifiers import Epoch, GroupName, InstanceName
 from mirror.model.metrics import Drops
 from mirror.model.nodes import SessionState
 from mirror.ports import Clock
+from mirror.wording import counted
 from mirror.worker.reader import WorkerGone, WorkerSaid
 
 _log = structlog.get_logger(__name__)
@@ -328,10 +329,11 @@ class Follower:
             self._health.report(
                 "follower",
                 not (down or silent),
-                f"epoch {self.epoch}: {len(lanes)} lanes in {self._supervisor.workers_running} "
-                f"workers, {paused} paused, {self._plan_executor.waiting} waiting for their former owner"
-                + (f"; {down} workers ended and start again" if down else "")
-                + (f"; {silent} workers do not answer" if silent else ""),
+                f"epoch {self.epoch}: {counted(len(lanes), 'lane')} in "
+                f"{counted(self._supervisor.workers_running, 'worker')}, "
+                f"{paused} paused, {self._plan_executor.waiting} waiting for their former owner"
+                + (f"; {counted(down, 'worker')} ended, to start again" if down else "")
+                + (f"; {counted(silent, 'worker does', 'workers do')} not answer" if silent else ""),
             )
         self._report_troubles(self._plan_executor.troubles if self._me is not None else {})
         self._report_drops()

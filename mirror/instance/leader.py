@@ -64,6 +64,7 @@ from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
 from mirror.ports import Clock
+from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
@@ -403,7 +404,12 @@ class Leader:
         if topic_discovery.selects_nothing(datastream):
             self._board.remark(nothing_matches(datastream), datastream.name)
         differing = topic_discovery.drift(datastream)
-        told = f"; {len(differing)} settings differ at the destination: {differing[0]}" if differing else ""
+        told = (
+            f"; {counted(len(differing), 'setting differs', 'settings differ')} "
+            f"at the destination: {differing[0]}"
+            if differing
+            else ""
+        )
         return f"{datastream.status}{told}"
 
     def _publish(self, decision: Decision, me: LiveInstance) -> None:

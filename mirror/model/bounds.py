@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from mirror.errors import InvalidRequest
+from mirror.wording import counted
 
 LONGEST_NAME: Final = 200
 """Characters of names that go into znode paths, consumer groups and transactional ids."""
@@ -36,7 +37,11 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 def shown(value: object) -> str:
     """A value for a message: in quotes, with escapes, cut where it is long."""
     if isinstance(value, str):
-        return repr(value) if len(value) <= _SHOWN else f"{value[:_SHOWN]!r}… ({len(value)} characters)"
+        return (
+            repr(value)
+            if len(value) <= _SHOWN
+            else f"{value[:_SHOWN]!r}… ({counted(len(value), 'character')})"
+        )
     if value is None or isinstance(value, bool | float):
         return repr(value)
     if isinstance(value, int) and -(10**_MOST_DIGITS) < value < 10**_MOST_DIGITS:
@@ -50,7 +55,8 @@ def text(what: str, value: object, longest: int, *, shortest: int = 0) -> str:
         raise InvalidRequest(f"{what} must be text, not {shown(value)}")
     if not shortest <= len(value) <= longest:
         raise InvalidRequest(
-            f"{what} has {len(value)} characters", advice=f"{shortest} to {longest} characters are possible"
+            f"{what} has {counted(len(value), 'character')}",
+            advice=f"{shortest} to {counted(longest, 'character')} are possible",
         )
     try:
         value.encode()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mirror.errors import InvalidRequest
+from mirror.wording import counted
 
 LARGEST: Final = 900_000
 """Bytes of a document, in a request and as it is stored: a znode holds 1 MiB."""
@@ -41,12 +42,12 @@ def check_shape(value: object, deepest: int, most_keys: int) -> None:
     for _ in range(deepest):
         if any(isinstance(one, dict) and len(one) > most_keys for one in level):
             raise InvalidRequest(
-                "an object of the JSON is too large", advice=f"{most_keys} keys are possible"
+                "an object of the JSON is too large", advice=f"{counted(most_keys, 'key')} are possible"
             )
         level = _below(level)
         if not level:
             return
-    raise InvalidRequest("the JSON is nested too deeply", advice=f"{deepest} levels are possible")
+    raise InvalidRequest("the JSON is nested too deeply", advice=f"{counted(deepest, 'level')} are possible")
 
 
 def _below(level: Sequence[Any]) -> list[Any]:

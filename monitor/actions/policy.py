@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.identifiers import DatastreamName
 from mirror.model.sizing.freeze import FreezeWindow, frozen_by
+from mirror.wording import counted
 from monitor.actions.worth import Worth
 
 DAY_MS: Final = 24 * 3_600_000
@@ -85,9 +86,15 @@ def reason_against(policy: ActingPolicy, record: Record, name: DatastreamName, n
         return f"the rebalance of {record.waiting} that a monitor has asked for is not in force yet"
     of_day = Counter(one.datastream for one in record.acts if now_ms - one.time_ms < DAY_MS)
     if of_day.total() >= policy.most_a_day:
-        return f"{policy.most_a_day} rebalances a day are reached (monitor.most_a_day)"
+        return (
+            f"{counted(policy.most_a_day, 'rebalance a day is', 'rebalances a day are')} "
+            "reached (monitor.most_a_day)"
+        )
     if of_day[name] >= policy.most_a_day_of_each:
-        return f"{policy.most_a_day_of_each} rebalances of it a day are reached (monitor.most_a_day_of_each)"
+        return (
+            f"{counted(policy.most_a_day_of_each, 'rebalance of it a day is', 'rebalances of it a day are')} "
+            "reached (monitor.most_a_day_of_each)"
+        )
     return ""
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mirror.model.identifiers import DatastreamName
+from mirror.wording import counted
 from monitor.alerts.alert import Alert, AlertKind, rfc3339
 from monitor.alerts.catalogue import (
     DESTINATION_AWAY,
@@ -60,7 +61,7 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
     for count in one.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None:
-            summary = f"{name}: {_number(count.partitions)} {_SAYS[count.state]}"
+            summary = f"{name}: {counted(count.partitions, 'partition')} {_SAYS[count.state]}"
             yield Alert(
                 kind,
                 summary,
@@ -82,7 +83,7 @@ def loss_alert(name: DatastreamName, one: Moving, within_seconds: float) -> Aler
     summary = f"data of {name} are lost {when}"
     said = f"the source deletes records of {loss.worst} {when}, {_catching_up(loss)}"
     if loss.partitions > 1:
-        said += f"; {loss.partitions} partitions will lose records"
+        said += f"; {counted(loss.partitions, 'partition')} will lose records"
     return Alert(
         LOSS_AHEAD, summary, said, 0, name, one.cluster, partitions=loss.partitions, worst=loss.worst
     )
@@ -91,7 +92,9 @@ def loss_alert(name: DatastreamName, one: Moving, within_seconds: float) -> Aler
 def partitions_text(movement: Movement) -> str:
     """What partitions do, for the description of another alert; empty where none of them is the matter."""
     counts = [count for count in movement.states if count.state in _KINDS]
-    return "; ".join(f"{_number(one.partitions)} {_SAYS[one.state]} ({one.worst})" for one in counts)
+    return "; ".join(
+        f"{counted(one.partitions, 'partition')} {_SAYS[one.state]} ({one.worst})" for one in counts
+    )
 
 
 def _said(count: StateCount) -> str:
@@ -104,10 +107,6 @@ def _catching_up(loss: LossAhead) -> str:
     if loss.eta_seconds is None:
         return "and it does not catch up"
     return f"and catching up takes {_length(loss.eta_seconds)}"
-
-
-def _number(partitions: int) -> str:
-    return "1 partition" if partitions == 1 else f"{partitions} partitions"
 
 
 def _length(seconds: float) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.wording import counted
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import LaneEvidence, Phases
 
@@ -92,7 +93,7 @@ def sentence_of(cause: Cause, found: Findings) -> str:
     """`destination-bound: produce takes 900 of 950 ms (of 3 of 4 late partitions)`."""
     detail = "; ".join(filter(None, _details(cause, found)))
     explained = len(found.lanes)
-    of = f" ({explained} of {found.late} late partitions)" if 0 < explained < found.late else ""
+    of = f" ({explained} of {counted(found.late, 'late partition')})" if 0 < explained < found.late else ""
     return f"{cause}: {detail}{of}"
 
 
@@ -110,7 +111,7 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
         case Cause.BACKLOG:
             return (_backlog(found.lanes),)
         case Cause.START_UP:
-            return (f"{len(found.lanes)} partitions do not copy yet",)
+            return (f"{counted(len(found.lanes), 'partition does', 'partitions do')} not copy yet",)
         case Cause.UNKNOWN:
             return ("what is measured does not say why", _slowest(found.phases), _silent(found.silent))
 
@@ -129,9 +130,9 @@ def _carried(cause: Cause, found: Findings) -> str:
         return f"{found.hot.partition} carries {part} of the {rate} of task {task}{alone}"
     if cause is Cause.OVERLOADED_TASK:
         copied = "copies" if found.task_rate is None else f"copies {rate} of"
-        return f"{task} {copied} {len(found.mates)} partitions"
+        return f"{task} {copied} {counted(len(found.mates), 'partition')}"
     tasks = len({one.task for one in found.lanes})
-    return f"{found.lanes[0].instance}, with {tasks} late task{'s' if tasks > 1 else ''}"
+    return f"{found.lanes[0].instance}, with {counted(tasks, 'late task')}"
 
 
 def _size(bytes_per_second: float) -> str:
@@ -190,10 +191,10 @@ def _away(lanes: Sequence[LaneEvidence]) -> str:
 
 def _backlog(lanes: Sequence[LaneEvidence]) -> str:
     known = [one.lag_records for one in lanes if one.lag_records is not None]
-    waiting = f"{sum(known)} records" if known else "records"
+    waiting = counted(sum(known), "record") if known else "records"
     eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
     until = f", for about {eta:.0f} s more" if eta is not None else ""
-    return f"{waiting} of {len(lanes)} partitions wait{until}, and become fewer"
+    return f"{waiting} of {counted(len(lanes), 'partition')} wait{until}, and become fewer"
 
 
 def _silent(instances: Sequence[str]) -> str:

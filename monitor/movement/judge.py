@@ -40,6 +40,7 @@ from typing import Final
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
 from mirror.model.movement.loss import seconds_to_loss
+from mirror.wording import counted
 from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
@@ -110,7 +111,9 @@ def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: Movem
         return Judgement(_S.SOURCE_AWAY, "the source has not said where it ends", facts.since)
     silent = now - newest.at
     if newest.waiting > 0 and silent > rules.silence_seconds:
-        reason = f"it has reported nothing for {silent:.0f} s, and {newest.waiting} records waited then"
+        reason = (
+            f"it has reported nothing for {silent:.0f} s, and {counted(newest.waiting, 'record')} waited then"
+        )
         return Judgement(_S.STOP, reason, newest.at)
     return None
 
@@ -130,7 +133,9 @@ def _by_end(
         return Judgement(_S.SOURCE_AWAY, "the source does not say whether more is there", unheard)
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint
-        reason = f"an open transaction at the source hides {hidden} records from {newest.checkpoint} on"
+        reason = (
+            f"an open transaction at the source hides {counted(hidden, 'record')} from {newest.checkpoint} on"
+        )
         if newest.hidden_ms is not None:
             reason += f"; the first was {newest.hidden_ms / 1000:.0f} s old at the last report"
         return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
@@ -144,11 +149,13 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     if stuck is not None and now - stuck > rules.stall_seconds:
         if facts.throttled:
             return Judgement(_S.THROTTLED, facts.throttled, stuck)
-        reason = f"{waiting} records can be read, and its position stays at {window[-1].checkpoint}"
+        reason = (
+            f"{counted(waiting, 'record')} can be read, and its position stays at {window[-1].checkpoint}"
+        )
         return Judgement(_S.STALL, reason, stuck)
     eta = eta_seconds(window, now)
     if eta is not None:
-        reason = f"{waiting} records wait"
+        reason = f"{counted(waiting, 'record waits', 'records wait')}"
         if facts.throttled:
             reason += f"; {facts.throttled}"
         return Judgement(_S.CATCHING_UP, reason, late, eta)
@@ -157,5 +164,10 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     found = approach(window)
     is_new = late is not None and now - late <= rules.patience_seconds
     if is_new and found is not None and found.per_second > 0:
-        return Judgement(_S.CATCHING_UP, f"{waiting} records wait", late)
-    return Judgement(_S.WARN, f"{waiting} records wait, and they do not become fewer", late)
+        return Judgement(_S.CATCHING_UP, f"{counted(waiting, 'record waits', 'records wait')}", late)
+    return Judgement(
+        _S.WARN,
+        f"{counted(waiting, 'record waits', 'records wait')}, and "
+        f"{'it stays' if waiting == 1 else 'they do not become fewer'}",
+        late,
+    )

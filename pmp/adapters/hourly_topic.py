@@ -14,6 +14,7 @@ from librdkafka.settings import producer_settings
 from mirror.errors import Unreachable
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
+from mirror.wording import counted
 from pinot.schemas import avro_schema
 from pinot.tables import PARTITION_METRICS_HOURLY, UNKNOWN, PartitionMetricHourly
 
@@ -46,7 +47,10 @@ class HourlyTopic:
         if self._error is not None:
             raise translate(self._error, f"writing to {self._topic}")
         if left:
-            raise Unreachable(f"{left} rollups were not acknowledged by {self._cluster.bootstrap_servers}")
+            raise Unreachable(
+                f"{counted(left, 'rollup was', 'rollups were')} not acknowledged "
+                f"by {self._cluster.bootstrap_servers}"
+            )
 
     def close(self) -> None:
         """Release the connection; what is not acknowledged is given up."""

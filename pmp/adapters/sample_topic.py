@@ -13,6 +13,7 @@ from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
+from mirror.wording import counted
 from pmp.samples.sample import Sample, encode
 
 _FLUSH_SECONDS: Final = 15.0
@@ -44,7 +45,10 @@ class SampleTopic:
         if self._error is not None:
             raise translate(self._error, f"writing to {self._description.name}")
         if left:
-            raise Unreachable(f"{left} samples were not acknowledged by {self._cluster.bootstrap_servers}")
+            raise Unreachable(
+                f"{counted(left, 'sample was', 'samples were')} not acknowledged "
+                f"by {self._cluster.bootstrap_servers}"
+            )
 
     def close(self) -> None:
         """Release the connection; what is not acknowledged is given up."""

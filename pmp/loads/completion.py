@@ -8,6 +8,7 @@ from typing import Final
 
 from mirror.model.load import LoadLevel, PartitionLoad, RateSource, age_text
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 from pinot.partitions.loads import TopicRates
 
 MISMATCH_SHARE: Final = 0.5
@@ -81,7 +82,8 @@ def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]
     if not of_topic and not by_default:
         return []
     return [
-        f"{len(answers) - of_topic - by_default} of {len(answers)} partitions have loads of their own; "
+        f"{len(answers) - of_topic - by_default} of {counted(len(answers), 'partition')} "
+        "have loads of their own; "
         f"{of_topic} are given the mean of their topic, {by_default} the configured default"
     ]
 
@@ -97,13 +99,15 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
     if ages:
         oldest = max(ages, key=lambda key: (ages[key], key))
         notes.append(
-            f"held: {len(ages)} of {len(answers)} partitions have no new samples and keep the load of "
+            f"held: {len(ages)} of {counted(len(answers), 'partition')} "
+            "have no new samples and keep the load of "
             f"before, {oldest} since {age_text(ages[oldest])}"
         )
     partial = sum(load.rate_source is RateSource.PARTIAL for load in answers.values())
     if partial:
         notes.append(
-            f"partial: the load of {partial} of {len(answers)} partitions rests on a part of the window or "
+            f"partial: the load of {partial} of {counted(len(answers), 'partition')} "
+            "rests on a part of the window or "
             "of their topic"
         )
     return notes
@@ -119,8 +123,9 @@ def mismatch_notes(
     if not wanted or not sampled or len(missing) <= (1 - MISMATCH_SHARE) * len(wanted):
         return []
     note = (
-        f"key mismatch: {len(missing)} of {len(wanted)} topics of cluster {cluster} are not among its "
-        f"{len(sampled)} sampled topics, such as {missing[0]}"
+        f"key mismatch: {len(missing)} of {counted(len(wanted), 'topic')} "
+        f"of cluster {cluster} are not among its "
+        f"{counted(len(sampled), 'sampled topic')}, such as {missing[0]}"
     )
     alike = {_plain(topic): topic for topic in sampled}
     twin = next((alike[_plain(topic)] for topic in missing if _plain(topic) in alike), None)

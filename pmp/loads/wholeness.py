@@ -13,6 +13,7 @@ from typing import Final
 from mirror.errors import HeadraceError
 from mirror.model.load import LoadReport
 from mirror.ports import Clock
+from mirror.wording import counted
 
 _RETRY_SECONDS: Final = 60.0
 
@@ -33,7 +34,7 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
     )
     if not back:
         return ""
-    count = f"{len(back)} of {len(before.loads)} partitions"
+    count = f"{len(back)} of {counted(len(before.loads), 'partition')}"
     return f"{count} lack samples that were there before, such as {back[0]}"
 
 
@@ -80,4 +81,8 @@ class CatchingUp:
         behind = {number: end - read.get(number, 0) for number, end in self._goal.items()}
         left = sum(max(0, records) for records in behind.values())
         self._done = left == 0
-        return f"{left} records of its topic are still to be read" if left else ""
+        return (
+            f"{counted(left, 'record of its topic is', 'records of its topic are')} still to be read"
+            if left
+            else ""
+        )

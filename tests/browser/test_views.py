@@ -343,7 +343,8 @@ def test_what_is_not_advised_is_unknown_and_nothing_is_saved(page: Page) -> None
     [
         ((100, 60, 24, None), "would save 40 task-hours of 100 (40 %)."),
         ((100, 100, 24, 24), "all 100 task-hours are needed; all 24 instance-hours are needed."),
-        ((100, 120, 24, 25), "20 task-hours are missing (120 of them are needed, 100 are there)"),
+        ((100, 120, 24, 25), "20 task-hours are missing (120 needed, 100 there)"),
+        ((1, 2, 1, 1), "1 task-hour is missing (2 needed, 1 there); the one instance-hour is needed."),
     ],
 )
 def test_what_would_be_saved_or_is_missing_is_said_in_hours(
@@ -422,3 +423,21 @@ def test_a_history_begins_with_what_was_measured_first(page: Page) -> None:
     assert call(page, "views/datastream", "measuredOf", late)["times_ms"] == [3, 4]
     nothing = history | {"records": [None] * 4}
     assert call(page, "views/datastream", "measuredOf", nothing) == nothing
+
+
+def test_one_is_one(page: Page) -> None:
+    assert call(page, "lib/format", "many", 1, "task") == "1 task"
+    assert call(page, "lib/format", "many", 2, "entry", "entries") == "2 entries"
+    assert call(page, "lib/format", "many", None, "entry", "entries") == "entries unknown"
+    history = {"p99_ms": [80.0], "records": [1]}
+    assert "over 1 record;" in call(page, "views/datastream", "lateText", history)
+    day = {"hours": 1, "needed_task_hours": 1, "task_hours": 1, "peak_task_hours": 1}
+    assert "(1 hour of it is known) needed 1 task-hour at" in call(
+        page, "views/advice", "pastDayOf", an_advice(past_day=day)
+    )
+
+
+def test_the_newest_place_of_a_chart_has_a_value_of_any_line(page: Page) -> None:
+    assert call(page, "lib/chart", "newestOf", [[1, None, None], [2, 3, None]]) == 1
+    assert call(page, "lib/chart", "newestOf", [[None], [None]]) == -1
+    assert call(page, "lib/chart", "newestOf", []) == -1

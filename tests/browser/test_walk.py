@@ -62,6 +62,9 @@ def test_a_longer_past_is_one_click_or_key_away(shop: Shop, serve: Serve, open_p
     page = open_page(f"{serve(shop.app)}/ui/#/datastreams/shop")
     expect(page.locator(".chart canvas")).to_have_count(3)
     expect(page.get_by_text("p99 between").first).to_be_visible()
+    newest = page.locator(".chart").first.locator(".u-value")
+    expect(newest.nth(0)).to_have_text(re.compile(r"\d{2}:\d{2}"))
+    expect(newest.nth(1)).to_have_text(re.compile(r"\d (ms|s)$"))
     week = page.get_by_role("button", name="a week")
     week.focus()
     with page.expect_request(re.compile(r"latency/history\?hours=168")):

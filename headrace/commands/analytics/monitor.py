@@ -13,6 +13,7 @@ from headrace.commands.analytics.metrics_page import serve_metrics
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import StatusLine, console, print_json, print_table
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +93,10 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
     if found["why"]:
         console().print(f"not known: {found['why']}")
     if found["lower_since_ms"] is not None:
-        console().print(f"{found['lower_tasks']} tasks have been enough for a while; that is watched")
+        console().print(
+            f"{counted(found['lower_tasks'], 'task has', 'tasks have')} "
+            "been enough for a while; that is watched"
+        )
     if (sums := found["sums"]) is not None:
         console().print(_sums(sums))
     console().print(_past_day(found["past_day"]))
@@ -149,7 +153,7 @@ def audit(
 
     def show(topic: str, records: int) -> None:
         if line.is_due(time.monotonic()):
-            line.show([f"{topic}: {records:,} records read at both ends"])
+            line.show([f"{topic}: {counted(records, 'record', form=',')} read at both ends"])
 
     results = audit_datastream(load_settings(config), definition, show)
     line.end()
@@ -162,11 +166,12 @@ def audit(
         print_table(f"audit of {datastream}, up to its checkpoints", columns, rows)
         behind = sum(result.unjudged for result in results)
         if behind:
-            console().print(f"not judged: {behind} source offsets behind the checkpoints")
+            console().print(f"not judged: {counted(behind, 'source offset')} behind the checkpoints")
         left_out = sum(result.left_out for result in results)
         if left_out:
             console().print(
-                f"left out: {left_out} records that were filtered or dead-lettered, by the checkpoints"
+                f"left out: {counted(left_out, 'record that was', 'records that were')} "
+                "filtered or dead-lettered, by the checkpoints"
             )
         if any(result.missing for result in results):
             console().print(

@@ -10,6 +10,7 @@ import typer
 from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,4 +55,4 @@ def _show(found: Mapping[str, Any]) -> None:
     console().print(f"judges: {found['holder'] or 'no monitor'}")
     if waiting:
         console().print(f"the rebalance of {waiting} waits for its plan")
-    console().print(f"{len(found['acts'])} rebalances asked for in 24 hours")
+    console().print(f"{counted(len(found['acts']), 'rebalance')} asked for in 24 hours")

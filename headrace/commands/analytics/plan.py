@@ -14,6 +14,7 @@ import typer
 from headrace.commands.options import AtOption, ConfigOption
 from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
@@ -192,12 +193,13 @@ def _fallback(settings: HeadraceSettings) -> Fallback:
 
 def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
     columns = ["task", "partitions", "bytes_per_second", "messages_per_second", "percent_of_usable"]
-    print_table(f"{document['tasks']} tasks", columns, tasks[:_TASKS_SHOWN])
+    print_table(f"{counted(document['tasks'], 'task')}", columns, tasks[:_TASKS_SHOWN])
     if len(tasks) > _TASKS_SHOWN:
         console().print(f"… and {len(tasks) - _TASKS_SHOWN} more")
     for host in document.get("hosts", []):
         console().print(
-            f"host {host['name']}: {len(host['tasks'])} tasks, {host['load_bytes_per_second']:.0f} B/s"
+            f"host {host['name']}: {counted(len(host['tasks']), 'task')}, "
+            f"{host['load_bytes_per_second']:.0f} B/s"
         )
     for reason in document["reasons"]:
         console().print(f"- {reason}")
@@ -207,7 +209,8 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
     console().print(
         f"fullest task {document['max_load_bytes_per_second']:.0f} B/s, "
         f"no plan is below {document['max_load_lower_bound_bytes_per_second']:.0f}; "
-        f"{len(document['moves'])} partitions with {document['moved_bytes_per_second']:.0f} B/s move, "
+        f"{counted(len(document['moves']), 'partition')} with "
+        f"{document['moved_bytes_per_second']:.0f} B/s move, "
         f"at least {document['moved_lower_bound_bytes_per_second']:.0f} must"
     )
     if document["moves"]:

@@ -11,6 +11,7 @@ from headrace.commands.datastreams.connection import ReasonOption, WhoOption, co
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import complain, console, print_json, print_yaml
 from headrace.errors import EXIT_FAILED
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
@@ -102,7 +103,7 @@ def _import_one(
     version = client.version(path)
     if not client.patch(path, patch, version, dry_run=True)["changes"]:
         return "as they are to be"
-    count = f"{len(objectives)} objective{'s' if len(objectives) > 1 else ''}"
+    count = counted(len(objectives), "objective")
     if dry_run:
         return f"would have {count}"
     client.patch(path, patch, version, **cause)

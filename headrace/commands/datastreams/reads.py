@@ -10,6 +10,7 @@ from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import Condition, path_of
 from headrace.console.terminal import console, print_json, print_table
+from mirror.wording import counted
 
 
 def lag(
@@ -29,9 +30,9 @@ def lag(
     print_table(f"{found['name']}, {found['status']}", columns, rows)
     records = found["lag_records"]
     if records is None:
-        console().print(f"the lag of {found['unknown']} of {len(rows)} partitions is not known")
+        console().print(f"the lag of {found['unknown']} of {counted(len(rows), 'partition')} is not known")
     else:
-        console().print(f"{records} records behind, the oldest for {found['lag_ms']} ms")
+        console().print(f"{counted(records, 'record')} behind, the oldest for {found['lag_ms']} ms")
     if found["silent_instances"]:
         console().print(f"not heard: {', '.join(found['silent_instances'])}")
     if not found["is_complete"]:
@@ -61,7 +62,8 @@ def gaps(
     columns = ["partition", "up_to", "filtered", "compacted", "lost", "dead_lettered", "why"]
     print_table(f"gaps of {found['name']}", columns, [_gap_row(one) for one in found["partitions"]])
     console().print(
-        f"{len(found['partitions'])} of {found['looked_at']} partitions with stored progress have gaps"
+        f"{len(found['partitions'])} of {counted(found['looked_at'], 'partition')} "
+        "with stored progress have gaps"
     )
     if found["unknown"]:
         console().print(

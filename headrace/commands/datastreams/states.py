@@ -18,6 +18,7 @@ from headrace.commands.datastreams.wait_options import TimeoutOption, WaitOption
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import path_of, path_of_group
 from headrace.console.terminal import console, print_json
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
@@ -208,7 +209,8 @@ def move(
         print_move_plan(answer)
     else:
         console().print(
-            f"{name}: {len(partitions)} partitions will move to {instance}; headrace events shows it"
+            f"{name}: {counted(len(partitions), 'partition')} will move "
+            f"to {instance}; headrace events shows it"
         )
 
 

@@ -13,6 +13,7 @@ import typer
 from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.doctor.diagnosis import Diagnosis
@@ -49,7 +50,7 @@ def doctor(
     if as_json:
         print_json([asdict(one) for one in findings])
     else:
-        console().print(f"{problems} problems, {warnings} warnings")
+        console().print(f"{counted(problems, 'problem')}, {counted(warnings, 'warning')}")
     if problems:
         raise typer.Exit(1)
 

@@ -9,6 +9,7 @@ from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import print_json, print_table
+from mirror.wording import counted
 
 
 def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
@@ -18,7 +19,7 @@ def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOptio
         print_json(found)
         return
     columns = ["name", "state", "address", "leads", "epoch", "weight", "data_plane", "not_well"]
-    print_table(f"{len(found)} instances", columns, [_row(one) for one in found])
+    print_table(counted(len(found), "instance"), columns, [_row(one) for one in found])
 
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.fleet.lanes import state_of
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
+from mirror.wording import counted
 
 
 def lag(
@@ -42,7 +43,7 @@ def lag(
         print_json({"datastreams": rows, "silent_instances": silent})
         return
     columns = ["datastream", "partitions", "lag_records", "lag_ms", "worst", "unknown", "movement"]
-    print_table(f"lag of {len(rows)} datastreams", columns, [_row(one) for one in rows])
+    print_table(f"lag of {counted(len(rows), 'datastream')}", columns, [_row(one) for one in rows])
     if silent:
         console().print(f"not heard, and not in the sums: {', '.join(silent)}")
 

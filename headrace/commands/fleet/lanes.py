@@ -10,6 +10,7 @@ import typer
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.terminal import console, print_json, print_table
+from mirror.wording import counted
 
 _FINE: Final = "OK"
 
@@ -45,7 +46,9 @@ def lanes(
         return
     columns = ["partition", "datastream", "instance", "worker", "phase", "movement", "lag_records", "lag_ms"]
     columns += ["bytes_per_second", "reason"]
-    print_table(f"{len(kept)} of {len(found['lanes'])} lanes", columns, [_row(one) for one in kept[:limit]])
+    print_table(
+        f"{len(kept)} of {counted(len(found['lanes']), 'lane')}", columns, [_row(one) for one in kept[:limit]]
+    )
     if len(kept) > limit:
         console().print(f"{len(kept) - limit} more: --limit, or --json for all")
     for one in found["instances"]:

@@ -10,6 +10,7 @@ from headrace.commands.datastreams.connection import connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import console, print_json, print_table
+from mirror.wording import counted
 
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
@@ -78,7 +79,7 @@ def _show_datastreams(found: Mapping[str, Any]) -> None:
     rows = [_row(one, judged, late) for one in datastreams]
     rows.sort(key=lambda row: (not row["matter"], row["name"]))
     console().print()
-    print_table(f"{len(rows)} datastreams", ["name", "status", "owner", "objective", "matter"], rows)
+    print_table(counted(len(rows), "datastream"), ["name", "status", "owner", "objective", "matter"], rows)
     if movement is not None and not movement["is_complete"]:
         console().print("not all instances were heard: what is missing may be the worst")
 
@@ -117,7 +118,10 @@ def _matters(
         over = "" if again is None else f", within the objective again since {moment_text(again)}"
         yield f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
     if movement and (loss := movement["loss"]):
-        yield f"loses records of {loss['partitions']} partitions in {loss['seconds']:.0f} s: {loss['worst']}"
+        yield (
+            f"loses records of {counted(loss['partitions'], 'partition')} in "
+            f"{loss['seconds']:.0f} s: {loss['worst']}"
+        )
     for state in movement["states"] if movement else ():
         yield f"{state['partitions']} {state['state']}, for longest {state['worst']}: {state['reason']}"
 
@@ -133,7 +137,7 @@ def _show_monitor(found: Mapping[str, Any]) -> None:
     acting = "may act" if monitor["acting"]["is_on"] else "may not act"
     console().print(
         f"monitor: {monitor['holder'] or 'none runs, nothing is judged'}; {acting};"
-        f" {len(monitor['acts'])} rebalances asked for in 24 hours"
+        f" {counted(len(monitor['acts']), 'rebalance')} asked for in 24 hours"
     )
 
 

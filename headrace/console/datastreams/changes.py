@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from headrace.console.terminal import console, print_table
 from mirror.model.datastreams.pauses import moment_text
+from mirror.wording import counted
 
 _LANES: Final = (
     ("starts", "would start"),
@@ -58,7 +59,7 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
         if lanes:
             columns = ["partition", "from_task", "to_task", "from_instance", "to_instance"]
             columns += ["bytes_per_second", *_BACKLOG.get(field, ()), "reason"]
-            print_table(f"{len(lanes)} partitions {what}", columns, lanes)
+            print_table(f"{counted(len(lanes), 'partition')} {what}", columns, lanes)
     if not any(answer[field] for field, _ in _LANES):
         console().print("no partition would start, stop or move")
     for fields, key, what in _COSTS:
@@ -67,8 +68,9 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
             console().print(f"{'an unknown rate' if rate is None else f'{rate:.0f} bytes/s'} {what}")
     if answer["starts"]:
         waiting = answer.get("started_backlog_records")
-        many = "an unknown number of" if waiting is None else waiting
-        console().print(f"{many} records wait for what starts")
+        wait = "record waits", "records wait"
+        many = f"an unknown number of {wait[1]}" if waiting is None else counted(waiting, *wait)
+        console().print(f"{many} for what starts")
     for why in answer["reasons"]:
         console().print(f"- {why}")
 
@@ -94,6 +96,6 @@ def _print_moves(answer: Mapping[str, Any]) -> None:
         console().print("no partition would change its task or instance")
         return
     columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
-    print_table(f"{len(answer['moves'])} partitions would move", columns, answer["moves"])
+    print_table(f"{counted(len(answer['moves']), 'partition')} would move", columns, answer["moves"])
     moved = answer["moved"]
     console().print(f"{'an unknown rate' if moved is None else f'{moved:.0f} bytes/s'} would move")

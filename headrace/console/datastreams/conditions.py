@@ -10,6 +10,7 @@ from headrace.console.client import RestClient
 from headrace.console.patience import what_still_lacks
 from headrace.console.resources import Condition, path_of
 from mirror.errors import HeadraceError, NotFound, TimedOut
+from mirror.wording import counted
 
 _SHOWN: Final = 3
 _COPYING: Final = "copying"
@@ -88,7 +89,7 @@ def _what_lags(found: Mapping[str, Any], most_lag: int | None) -> str:
 def _lag(one: Mapping[str, Any]) -> str:
     if one["lag_records"] is None:
         return "its lag is not known"
-    return f"{one['lag_records']} records behind"
+    return f"{counted(one['lag_records'], 'record')} behind"
 
 
 def _named(rows: Iterable[Mapping[str, Any]], what: Callable[[Mapping[str, Any]], str]) -> str:

@@ -22,6 +22,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import NO_EPOCH, Epoch
 from mirror.model.plan import Plan
+from mirror.wording import counted
 
 OPERATION_ID: Final = re.compile(r"r-[0-9]{10}|[ds]-[0-9a-f]{32}")
 """A request as the queue has named it; else a digest of what is deleted or stopped."""
@@ -90,7 +91,9 @@ def answered(
     if failure is None and isinstance(request, MoveRequest):
         asked, missing = len(request.partitions), request.partitions - plan.planned.get(request.group, set())
         if missing:
-            sentence = f"{len(missing)} of {asked} partitions have no task and are left out; {sentence}"
+            sentence = (
+                f"{len(missing)} of {counted(asked, 'partition')} have no task and are left out; {sentence}"
+            )
         if len(missing) == asked:
             failure = InvalidRequest(f"no task of {request.group} has any of these partitions")
     if failure is not None:

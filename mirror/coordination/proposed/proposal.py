@@ -20,6 +20,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import GroupPlan, Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 LASTS_MS: Final = 3_600_000
 _LONGEST: Final = 1_000
@@ -171,5 +172,5 @@ def _name(what: str, value: object) -> str:
 def _four(value: object) -> list[Any]:
     found = bounds.sequence("a task", value, 4)
     if len(found) < 4:
-        raise InvalidRequest(f"a task has {len(found)} values")
+        raise InvalidRequest(f"a task has {counted(len(found), 'value')}")
     return found

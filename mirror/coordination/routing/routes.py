@@ -28,6 +28,7 @@ from mirror.coordination.routing.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
+from mirror.wording import counted
 
 _NAMES_SHOWN: Final = 3
 
@@ -338,4 +339,4 @@ def in_words(reasons: Reasons) -> str:
     shown = sorted(reasons)[:_NAMES_SHOWN]
     more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
     told = "; ".join(f"{topic}: {reasons[topic]}" for topic in shown)
-    return f"{len(reasons)} {'topic is' if len(reasons) == 1 else 'topics are'} left out ({told}{more})"
+    return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({told}{more})"

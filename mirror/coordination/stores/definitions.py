@@ -20,6 +20,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
 from mirror.model.nodes import NewNode, NextNode, Node, NodeChange, NodeDeletion, NodeWrite
 from mirror.ports import NodeStore, Watch
+from mirror.wording import counted
 
 _LONGEST_PATH: Final = 4_000
 _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff/]+")
@@ -179,7 +180,7 @@ class DefinitionStore:
         size = sum(len(one.path.encode()) + len(one.data) for one in writes)
         if size > znodes.CHUNK_BYTES:
             raise InvalidRequest(
-                f"{len(writes)} definitions are {size} bytes: too much to be changed as one",
+                f"{counted(len(writes), 'definition')} of {size} bytes: too much to be changed as one",
                 advice="change them one by one",
             )
         self._nodes.change_together(writes)

@@ -19,6 +19,7 @@ from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
 from mirror.model.plan import GroupPlan, Move, Plan
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Watch
+from mirror.wording import counted
 
 KEPT: Final = 200
 """Publications (a plan with its moves is one) that are kept."""
@@ -194,7 +195,9 @@ def loads_event(
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
     """The plan in force cannot be read; the leader goes on from this one."""
-    sentence = legible(f"{reason}; the leader goes on from epoch {plan.epoch} with {len(plan.tasks)} tasks")
+    sentence = legible(
+        f"{reason}; the leader goes on from epoch {plan.epoch} with {counted(len(plan.tasks), 'task')}"
+    )
     key = f"recovery/{plan.epoch}"
     return _event(now_ms, plan.epoch, key, ChangeKind.PROBLEM, leader, "", sentence)
 

@@ -38,6 +38,7 @@ from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Departure, Plan, TaskPlacement
 from mirror.ports import NodeStore, Watch
+from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
@@ -423,7 +424,8 @@ def _marker(plan: Plan, documents: Mapping[Part, str]) -> bytes:
     )
     if len(chunks) > 1:
         raise PlanRejected(
-            f"a plan of {len(by_group)} groups in {len(documents)} parts is too large for one znode",
+            f"a plan of {counted(len(by_group), 'group')} in {counted(len(documents), 'part')} "
+            "is too large for one znode",
             advice="let datastreams share tasks (system.taskPrefix), or run fewer, larger instances",
         )
     return chunks[0]

@@ -15,6 +15,7 @@ from mirror.model.identifiers import GroupName
 from mirror.model.nodes import NextNode, NodeDeletion
 from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
+from mirror.wording import counted
 
 MOST_PENDING: Final = 1_000
 """Requests that may wait; further ones are refused until the leader has answered some."""
@@ -64,13 +65,14 @@ class MoveRequest:
         bounds.line("the instance", self.host, _LONGEST_HOST)
         if len(self.partitions) > _MOST_MOVED:
             raise InvalidRequest(
-                f"{len(self.partitions)} partitions in one request", advice=f"{_MOST_MOVED} are possible"
+                f"{counted(len(self.partitions), 'partition')} in one request",
+                advice=f"{_MOST_MOVED} are possible",
             )
 
     @property
     def reason(self) -> str:
         """For the events."""
-        return f"{len(self.partitions)} partitions to {self.host}"
+        return f"{counted(len(self.partitions), 'partition')} to {self.host}"
 
 
 @dataclass(frozen=True, slots=True)

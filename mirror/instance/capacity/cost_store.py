@@ -17,6 +17,7 @@ from mirror.model.datastreams.policy import LARGEST_RATE
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.sizing.costs import HOUR_MS, KEPT_HOURS, CostSums, merged_hours
 from mirror.ports import NodeStore
+from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _FORMAT: Final = 1
@@ -44,7 +45,9 @@ class CostStore:
         document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
         data, *further = znodes.encode_chunks(document)
         if further:
-            raise InvalidRequest(f"the costs of {len(dearest)} datastreams do not fit into a znode")
+            raise InvalidRequest(
+                f"the costs of {counted(len(dearest), 'datastream')} do not fit into a znode"
+            )
         try:
             znodes.put(self._nodes, path, data)
         except AlreadyExists as error:
@@ -106,7 +109,7 @@ def _legible(path: str, data: bytes) -> GroupCosts | None:
 def _hours(value: object) -> dict[int, CostSums]:
     rows = bounds.mapping("hours", value)
     if len(rows) > 2 * KEPT_HOURS:
-        raise InvalidRequest(f"{len(rows)} hours", advice=f"{2 * KEPT_HOURS} are possible")
+        raise InvalidRequest(counted(len(rows), "hour"), advice=f"{2 * KEPT_HOURS} are possible")
     return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
 
 
@@ -116,7 +119,7 @@ def _sums(row: Any) -> CostSums:
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
     if len(numbers) < len(names):
-        raise InvalidRequest(f"costs of {len(numbers)} numbers")
+        raise InvalidRequest(f"costs of {counted(len(numbers), 'number')}")
     count, *rest = numbers
     observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
     values = {

@@ -14,6 +14,7 @@ from mirror.model import bounds
 from mirror.model.documents import LARGEST
 from mirror.model.sizing.advice import Advice
 from mirror.ports import NodeStore
+from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _ADVICE: Final = TypeAdapter(Advice)
@@ -41,7 +42,10 @@ class AdviceStore:
             found = _ADVICE.validate_python(document.get("advice"))
             _check_values(_ADVICE.dump_python(found))
         except ValidationError as error:
-            _log.warning("the advice is left out", reason=f"{error.error_count()} fields are wrong")
+            _log.warning(
+                "the advice is left out",
+                reason=f"{counted(error.error_count(), 'field is', 'fields are')} wrong",
+            )
         except InvalidRequest as error:
             _log.warning("the advice is left out", reason=error.message)
         else:

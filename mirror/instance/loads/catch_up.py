@@ -10,6 +10,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadReport, PartitionLoad
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
+from mirror.wording import counted
 
 AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
 """What is late of a source cluster. Raises Unreachable."""
@@ -47,8 +48,10 @@ def with_backlog(
             late += 1
     if not late:
         return report
-    are = "partition is" if late == 1 else "partitions are"
-    note = f"{late} {are} late: {added:.0f} bytes/s are counted beside what arrives, to catch up"
+    note = (
+        f"{counted(late, 'partition is', 'partitions are')} late: {added:.0f} "
+        "bytes/s are counted beside what arrives, to catch up"
+    )
     return replace(report, loads=loads, notes=(*report.notes, note))
 
 

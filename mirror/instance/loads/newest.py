@@ -10,6 +10,7 @@ from typing import Final
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource, age_text
 from mirror.model.topics import TopicPartition
+from mirror.wording import counted
 
 DAY_MS: Final = 86_400_000
 """Loads that were measured earlier are not used any more."""
@@ -97,7 +98,7 @@ class NewestLoads:
         newest_ms = max(map(_measured_ms, held.values()))
         note = (
             f"planned by the last known loads, {age_text(now_ms - newest_ms)} old, "
-            f"of {len(held)} of {len(partitions)} partitions: {reason}"
+            f"of {len(held)} of {counted(len(partitions), 'partition')}: {reason}"
         )
         return LoadReport(held, "last known", newest_ms, (note,))
 

@@ -20,6 +20,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
+from mirror.wording import counted
 
 FORMAT: Final = 1
 MOST_CHUNKS: Final = 8
@@ -91,7 +92,8 @@ class ObservationStore:
         chunks = znodes.encode_chunks(_encoded(observation))
         if len(chunks) > MOST_CHUNKS:
             raise InvalidRequest(
-                f"an observation of {len(observation.loads)} partitions takes {len(chunks)} znodes",
+                f"an observation of {counted(len(observation.loads), 'partition')} "
+                f"takes {counted(len(chunks), 'znode')}",
                 advice=f"{MOST_CHUNKS} are possible; the next leader begins to observe afresh",
             )
         name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"

@@ -27,6 +27,7 @@ from mirror.model.metrics import age_ms
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
+from mirror.wording import counted
 
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
@@ -199,7 +200,10 @@ class UncopiedWatch:
             names = [f"{one.name} ({_cause(one.status, one.halt)})" for one in whole]
             names += [f"{one.name} ({_topics(one)})" for one in some]
             count = sum(each.state is UncopiedState.PAUSED for each in found)
-            sentence = f"{count} partitions are paused by people and not copied: {_shown(names)}"
+            sentence = (
+                f"{counted(count, 'partition is', 'partitions are')} paused "
+                f"by people and not copied: {_shown(names)}"
+            )
             self._health.report(_PAUSED, True, sentence)
         else:
             self._health.forget(_PAUSED)
@@ -224,8 +228,9 @@ def _uncopied(
 
 def _sentence(missing: list[UncopiedPartition]) -> str:
     names = _shown([str(each.partition) for each in missing])
-    are = "partition has" if len(missing) == 1 else "partitions have"
-    return f"{len(missing)} {are} no task and are not copied: {names}: {missing[0].reason}"
+    have = counted(len(missing), "partition has", "partitions have")
+    are = "is" if len(missing) == 1 else "are"
+    return f"{have} no task and {are} not copied: {names}: {missing[0].reason}"
 
 
 def _topics(one: Datastream) -> str:

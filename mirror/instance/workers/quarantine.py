@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.model.identifiers import GroupName
+from mirror.wording import counted
 
 CELLS: Final = 2
 """Worker processes for suspects; they run only while there are some."""
@@ -176,4 +177,4 @@ def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
 def _suspicion(trial: _Trial) -> str:
     if len(trial.groups) == 1:
         return f"copied apart: its worker process keeps dying, {trial.deaths} times while it was alone"
-    return f"copied apart: one of {len(trial.groups)} datastreams makes its worker process die"
+    return f"copied apart: one of {counted(len(trial.groups), 'datastream')} makes its worker process die"

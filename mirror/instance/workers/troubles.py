@@ -8,6 +8,7 @@ from mirror.coordination.stores.problems import reason_of
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import GroupName
+from mirror.wording import counted
 
 
 def troubles_of(
@@ -34,6 +35,6 @@ def _sentences(reasons: Mapping[LaneKey, str], what: str) -> dict[GroupName, str
         by_group.setdefault(key.group, []).append(key)
     found = {}
     for group, keys in by_group.items():
-        further = f" (and {len(keys) - 1} further partitions)" if len(keys) > 1 else ""
+        further = f" (and {counted(len(keys) - 1, 'further partition')})" if len(keys) > 1 else ""
         found[group] = f"{keys[0].partition} {what}{further}: {reasons[keys[0]]}"
     return found

@@ -28,6 +28,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
+from mirror.wording import counted
 
 _MOST_PAUSED_TOPICS: Final = 10_000
 LATEST_START_MS: Final = 253_402_300_799_999
@@ -197,7 +198,10 @@ class Datastream:
             check_name(self.metadata[TASK_PREFIX], f"the group of metadata {TASK_PREFIX}")
         policy_from(self.metadata)
         if len(self.pauses) > _MOST_PAUSED_TOPICS:
-            raise InvalidRequest(f"{len(self.pauses)} topics are paused one by one", advice="pause it whole")
+            raise InvalidRequest(
+                f"{counted(len(self.pauses), 'topic is', 'topics are')} paused one by one",
+                advice="pause it whole",
+            )
         for topic in self.pauses:
             checked_topic("a paused topic", topic)
 

@@ -16,6 +16,7 @@ from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
 from mirror.model.sizing.knobs import PLACEMENT, read_knobs
+from mirror.wording import counted
 
 OWNER: Final = "owner"
 TASK_PREFIX: Final = "system.taskPrefix"
@@ -61,7 +62,9 @@ def checked_metadata(value: object) -> Mapping[str, str]:
     """Metadata that can be stored, shown and used. Raises InvalidRequest that names the key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
-        raise InvalidRequest(f"metadata has {len(metadata)} keys", advice=f"{_MOST_KEYS} are possible")
+        raise InvalidRequest(
+            f"metadata has {counted(len(metadata), 'key')}", advice=f"{_MOST_KEYS} are possible"
+        )
     size = 0
     for key, one in metadata.items():
         bounds.line("a key of metadata", key)

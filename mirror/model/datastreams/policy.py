@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.wording import counted
 
 PREFIX: Final = "headrace."
 """Keys of a datastream's metadata that begin so are choices of its policy."""
@@ -156,5 +157,7 @@ def lines_of(value: str) -> tuple[str, ...]:
 def _transforms(what: str, value: str) -> tuple[str, ...]:
     names = lines_of(value)
     if len(names) > _MOST_TRANSFORMS:
-        raise InvalidRequest(f"{what} has {len(names)} lines", advice=f"{_MOST_TRANSFORMS} are possible")
+        raise InvalidRequest(
+            f"{what} has {counted(len(names), 'line')}", advice=f"{_MOST_TRANSFORMS} are possible"
+        )
     return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)

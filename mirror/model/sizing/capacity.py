@@ -8,6 +8,7 @@ from typing import Final
 
 from mirror.model.load import TaskCapacity
 from mirror.model.sizing.costs import Learned
+from mirror.wording import counted
 
 LARGEST_CAPACITY: Final = 10**12
 LEAST_CAPACITY: Final = 1_024
@@ -116,7 +117,7 @@ def _bounded(found: Learned, terms: CapacityTerms) -> int:
 
 def _how(found: Learned, used: int) -> str:
     hours = "an hour" if found.hours == 1 else f"the dearest of {found.hours} hours"
-    text = f"what one core copies by {hours}: {found.observations} intervals of workers"
+    text = f"what one core copies by {hours}: {counted(found.observations, 'interval')} of workers"
     if found.bytes_per_second > used * _BAND:
         text += "; four times what one worker was seen to carry, which is less than the CPU allows"
     return text

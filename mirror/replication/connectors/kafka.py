@@ -40,6 +40,7 @@ from mirror.replication.connector import Bounds, CommitRule, Position
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import identity_name
 from mirror.replication.progress_log import batches_of
+from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
 _STEP_BYTES: Final = 1024 * 1024
@@ -209,7 +210,7 @@ class KafkaSink:
                 raise Unreachable(f"topic {name} of {self._cluster.name} has no leaders yet")
             if len(known.leaders) < partitions:
                 raise Refused(
-                    f"topic {name} of {self._cluster.name} has {len(known.leaders)} partitions and"
+                    f"topic {name} of {self._cluster.name} has {counted(len(known.leaders), 'partition')} and"
                     f" needs {partitions}",
                     advice="add partitions to it",
                 )

@@ -16,6 +16,7 @@ from mirror.replication.handlers.rejections import REFUSED, Rejections
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.quotas.read_pacer import ReadPacer
+from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
 _FIRST_RETRY_SECONDS: Final = 0.01
@@ -221,7 +222,7 @@ class AckHandler:
             return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(
-                f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions",
+                f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}",
                 advice="it needs as many as at the source",
             )
         identity = cluster.topic_id(name)

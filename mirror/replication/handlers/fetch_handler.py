@@ -30,6 +30,7 @@ from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.quotas.read_pacer import ReadPacer
+from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
@@ -256,7 +257,9 @@ class FetchHandler:
         if topic.error and topic.error not in TRANSIENT:
             return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
         if not topic.error and number >= len(topic.leaders):
-            return TopicMissing(f"topic {name} on {cluster.name} has only {len(topic.leaders)} partitions")
+            return TopicMissing(
+                f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}"
+            )
         identity = cluster.topic_id(name)
         if lane.source.topic_id and identity and identity != lane.source.topic_id:
             before, now = lane.source.cluster_id, cluster.cluster_id

@@ -224,7 +224,7 @@ def test_old_samples_and_foreign_names_are_flagged(metrics_world: MetricsWorld) 
     provider = PinotLoadProvider(metrics_world.client, settings(stale_after_seconds=60), StoppedClock())
     report = provider.loads(cluster, [TopicPartition("ORDERS", 0)])
     assert report.notes[0] == "stale: the newest sample is 5 min old"
-    assert report.notes[1].startswith("key mismatch: 1 of 1 topics of cluster")
+    assert report.notes[1].startswith("key mismatch: 1 of 1 topic of cluster")
     assert report.notes[1].endswith("the samples call it orders")
 
 

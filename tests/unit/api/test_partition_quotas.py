@@ -99,7 +99,7 @@ def test_what_grows_beyond_the_quota_waits_and_says_so_and_the_rest_goes_on(site
     site.source.topics["w"] = TopicDescription("w", 1)
     site.tick(3)
     assert copied(site) == {"t": 5}
-    assert "w: 1 partitions wait" in problem(site, "one")
+    assert "w: 1 partition waits" in problem(site, "one")
     assert "one.w" not in site.destination.topics
     uncopied = {one.what.partition for one in site.leader.leader.uncopied}
     assert uncopied == {TopicPartition("w", 0), TopicPartition("t", 5), TopicPartition("t", 6)}

@@ -39,7 +39,7 @@ WRONG: dict[str, tuple[Callable[[PlacementAnswer], PlacementAnswer], str]] = {
     "too many tasks": (changed(alive=np.ones(4, bool)), "max_tasks is 3"),
     "a partition without a word": (placed([0, 1, 1, 1]), "one entry per partition"),
     "a task that does not exist": (placed([0, 1, 1, 7, 0]), "t-3 is on a task that does not exist"),
-    "homeless and not reported": (placed([0, 1, 1, -1, 0]), "1 partitions have no task but 0"),
+    "homeless and not reported": (placed([0, 1, 1, -1, 0]), "1 partition has no task but 0"),
     "homeless although there is room": (
         lambda found: replace(found, task_of=tasks_of([0, 1, 1, -1, 0]), unplaced=(3,)),
         "t-3 has no task although there is room",

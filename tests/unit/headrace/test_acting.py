@@ -32,5 +32,5 @@ def test_what_waits_is_shown(site: Site, headrace: Headrace) -> None:
     assert lines[1:] == [
         "judges: me",
         "the rebalance of orders waits for its plan",
-        "1 rebalances asked for in 24 hours",
+        "1 rebalance asked for in 24 hours",
     ]

@@ -102,7 +102,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     for text in (
         "[a-z]",
         "tasks: 1 now, 2 then",
-        "1 partitions would start",
+        "1 partition would start",
         "u-0",
         "- 2 tasks for",
         "1234 bytes/s would be",

@@ -101,7 +101,7 @@ def test_gaps_are_shown_with_their_reasons(site: Site, headrace: Headrace) -> No
     lost = LaneProgress(ledger, OffsetMap(), gaps=["offsets 0 to 6 are gone"], target_topic="t")
     site.progress = {a_key("t-0"): lost}
     shown = headrace("datastream", "gaps", "orders").out
-    for text in ("t-0", "offsets 0 to 6 are gone", "1 of 1 partitions", "nothing is stored yet of 1: t-1"):
+    for text in ("t-0", "offsets 0 to 6 are gone", "1 of 1 partition", "nothing is stored yet of 1: t-1"):
         assert text in shown
     assert json.loads(headrace("datastream", "gaps", "orders", "--json").out)["looked_at"] == 1
 

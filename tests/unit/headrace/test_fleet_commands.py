@@ -145,7 +145,7 @@ def test_what_is_not_known_is_in_no_sum() -> None:
 def test_lag_is_of_all_datastreams_or_of_one(site: Site, headrace: Headrace) -> None:
     site.create()
     every = headrace("lag")
-    assert every.out.splitlines()[0] == "lag of 1 datastreams"
+    assert every.out.splitlines()[0] == "lag of 1 datastream"
     assert every.out.splitlines()[2].split()[:4] == ["orders", "2", "?", "?"]
     assert "t-0" in headrace("lag", "orders").out
     assert json.loads(headrace("lag", "--json").out)["silent_instances"] == []

@@ -438,7 +438,7 @@ def test_a_service_that_knows_of_no_leases_has_the_limits_of_what_was_done_here(
     rig.note(None)
     assert "rebalance r-1 asked for" in rig.turn(BAD)
     rig.note(None)
-    assert "1 rebalances a day are reached" in rig.turn(BAD, 60.0)
+    assert "1 rebalance a day is reached" in rig.turn(BAD, 60.0)
     assert "rebalance r-1 asked for" in rig.turn(BAD, 86_400.0)
 
 

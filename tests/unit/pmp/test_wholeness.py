@@ -54,7 +54,7 @@ def test_pinot_has_caught_up_when_it_has_read_what_was_there_at_first() -> None:
     catching_up = CatchingUp(topic.progress(), ManualClock())
     assert catching_up.problem() == "12 records of its topic are still to be read"
     topic.ends, topic.read = {0: 1000, 1: 1000}, {0: 11, 1: 4}
-    assert catching_up.problem().startswith("1 records")
+    assert catching_up.problem().startswith("1 record")
     topic.read = {0: 11, 1: 5}
     assert catching_up.problem() == ""
     asked, topic.read = topic.asked, {}

@@ -1,6 +1,6 @@
 // Lines over time, by uPlot. The library is loaded when the first chart is drawn.
 
-import { moment } from "./format.js";
+import { UNKNOWN, isKnown, moment } from "./format.js";
 import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
 
 let loading = null;
@@ -30,16 +30,26 @@ const TICKS = [
 ];
 const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
 
+/** The last place at which a line has a value, or -1. `lines`: [[value]]. */
+export const newestOf = (lines) => Math.max(-1, ...lines.map((values) => values.findLastIndex(isKnown)));
+
+/** What the legend says at a place, and of the newest values where nothing is pointed at. */
+function atPlace(plot, line, at, say) {
+  const place = at ?? newestOf(plot.data.slice(1));
+  const value = plot.data[line][place];
+  return place < 0 ? "" : isKnown(value) ? say(value) : UNKNOWN;
+}
+
 function options(series, format, width, label) {
   const axis = { stroke: ink("--quiet"), grid: { stroke: ink("--line"), width: 1 }, ticks: { stroke: ink("--line") } };
   return {
     width, height: 220, cursor: { y: false }, scales: { y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
     axes: [{ ...axis, values: TICKS }, { ...axis, size: 74, values: (_, ticks) => ticks.map(format) }],
     series: [
-      { label, value: (_, seconds) => (seconds === null ? "" : moment(seconds * 1000)) },
+      { label, value: (plot, _, line, at) => atPlace(plot, line, at, (seconds) => moment(seconds * 1000)) },
       ...series.map((one, at) => ({
         label: one.name, stroke: ink(one.ink), width: one.width || 1.6, dash: DASHES[at % DASHES.length],
-        value: (_, value, __, at) => (at === null ? "" : value === null || value === undefined ? "unknown" : format(value)),
+        value: (plot, _, line, at) => atPlace(plot, line, at, format),
         spanGaps: false,
       })),
     ],
@@ -69,7 +79,10 @@ export function Lines({ times, series, format, text }) {
       chart.current = null;
     };
   }, [names]);
-  useEffect(() => chart.current?.setData([times, ...series.map((one) => one.values)]), [times, series]);
+  useEffect(() => {
+    chart.current?.setData([times, ...series.map((one) => one.values)]);
+    chart.current?.setLegend({ idx: chart.current.cursor.idx });
+  }, [times, series]);
   if (isAway) return html`<p class="quiet">This browser cannot draw the chart. ${text}</p>`;
   return html`<div class="chart" ref=${place} role="img" aria-label=${text}></div>`;
 }

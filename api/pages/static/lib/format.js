@@ -56,10 +56,10 @@ export function moment(ms) {
   });
 }
 
-/** "1 task", "2 tasks", "unknown". */
-export function many(value, word) {
-  if (!isKnown(value)) return `${word}s ${UNKNOWN}`;
-  return `${count(value)} ${word}${value === 1 ? "" : "s"}`;
+/** "1 task", "2 tasks", "tasks unknown". `words`: of any other number than one, where they do not take an s alone. */
+export function many(value, word, words = `${word}s`) {
+  if (!isKnown(value)) return `${words} ${UNKNOWN}`;
+  return `${count(value)} ${value === 1 ? word : words}`;
 }
 
 export { UNKNOWN, isKnown };

@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
 import { Lines } from "../lib/chart.js";
-import { duration, percent, rate } from "../lib/format.js";
+import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
 import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
@@ -120,7 +120,7 @@ function Placement({ name, loads, usable }) {
     <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
     <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: more than one task may carry</span>
       ${found.usableAt !== null && html`<span class="limit">dashed line: usable capacity</span>`}</p>
-    ${found.isPart && html`<p class="small quiet">The heaviest ${loads.partitions.length} partitions are drawn; ${found.leftOut} more are left out.</p>`}
+    ${found.isPart && html`<p class="small quiet">Drawn: the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}, without ${found.leftOut}.</p>`}
     ${found.idle.length > 0 && html`<p class="small">Of no task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
     <p class="small"><a href=${to("offending", { datastream: name })}>All partitions by load</a></p>
   <//>`;
@@ -180,7 +180,7 @@ export function Incidents({ of, withName = false }) {
       ${one.spent.map((text) => html`<p key=${text} class="small">It cost ${text}.</p>`)}
       ${one.evidence.length > 0 && html`<p class="small quiet">${one.evidence.join(" · ")}</p>`}
       <ol class="line">${one.timeline.map((entry) => html`<li key=${entry.key}><span class="when"><${Ago} ms=${entry.ms} /></span><span class="strong">${entry.phase}</span> ${entry.text}</li>`)}</ol>
-      ${one.leftOut > 0 && html`<p class="small quiet">${one.leftOut} entries in between are not kept.</p>`}
+      ${one.leftOut > 0 && html`<p class="small quiet">${many(one.leftOut, "entry in between is", "entries in between are")} not kept.</p>`}
     </details>`)}
   <//>`;
 }

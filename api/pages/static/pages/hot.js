@@ -2,6 +2,7 @@
 
 import { html } from "../vendor/htm/standalone.module.js";
 import { part } from "../lib/api.js";
+import { many } from "../lib/format.js";
 import { Ago, Card, Sign, Troubles, Value, to, useAnswers, usePage } from "../lib/parts.js";
 import { firstToLookAt, heightsOf, heightsText, hotNames, rowsOf, sentenceOf, sinceOf } from "../views/hot.js";
 
@@ -62,6 +63,6 @@ const Row = ({ row, since }) => html`<tr>
   <td data-label="In its topic"><span><${Value} text=${row.skew} /><span class="sub">${row.topicShare}</span></span></td>
   <td data-label="Task"><span>${row.task}<span class="sub">${row.instance}</span></span></td>
   <td data-label="What helps"><span>${row.advice}
-    ${row.history.length > 0 && html`<details><summary>${row.history.length} ${row.history.length === 1 ? "move" : "moves"}</summary>
+    ${row.history.length > 0 && html`<details><summary>${many(row.history.length, "move")}</summary>
       <ol class="line">${row.history.map((one) => html`<li key=${one.key}><span class="when"><${Ago} ms=${one.ms} /></span>${one.text} ${one.load && `(${one.load})`}</li>`)}</ol></details>`}</span></td>
 </tr>`;

@@ -1,6 +1,7 @@
 // Who is here, and how each is.
 
 import { html } from "../vendor/htm/standalone.module.js";
+import { many } from "../lib/format.js";
 import { Card, Sign, Troubles, Value, useAnswers } from "../lib/parts.js";
 import { rowsOf, sentenceOf } from "../views/instances.js";
 
@@ -22,5 +23,5 @@ const One = ({ row, id }) => html`<${Card} id=${id} title=${row.name} note=${`${
     ${row.weight !== 1 && html`<span class="small quiet"> · weight ${row.weight}</span>`}</p>
   ${row.reason && html`<p>${row.reason}</p>`}
   ${row.unwell.map((part) => html`<p key=${part.name}><span class="strong">▲ ${part.name}:</span> ${part.sentence}</p>`)}
-  ${row.well.length > 0 && html`<details><summary>${row.well.length} parts are well</summary><ul>${row.well.map((part) => html`<li key=${part.name}><span class="strong">${part.name}</span> ${part.sentence}</li>`)}</ul></details>`}
+  ${row.well.length > 0 && html`<details><summary>${many(row.well.length, "part is", "parts are")} well</summary><ul>${row.well.map((part) => html`<li key=${part.name}><span class="strong">${part.name}</span> ${part.sentence}</li>`)}</ul></details>`}
 <//>`;

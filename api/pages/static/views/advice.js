@@ -25,7 +25,7 @@ export function factsOf(advice) {
   return [
     { name: "Tasks needed", text: count(advice.required_tasks), note: isKnown(advice.tasks) ? `${count(advice.tasks)} now` : "" },
     { name: "Instances needed", text: count(advice.required_instances), note: isKnown(advice.instances) ? `${count(advice.instances)} now` : "" },
-    { name: "At the peak", text: peak ? `${intervalOf(peak)} tasks` : "unknown", note: bearing },
+    { name: "At the peak", text: peak ? `${intervalOf(peak)} ${intervalOf(peak) === "1" ? "task" : "tasks"}` : "unknown", note: bearing },
     { name: "Would do", text: isKnown(advice.lower_tasks) ? many(advice.lower_tasks, "task") : "nothing less" },
   ];
 }
@@ -52,14 +52,14 @@ export function savingsOf(advice) {
 export function pastDayOf(advice) {
   const day = advice.past_day;
   if (!day) return "What the last day needed is not known.";
-  const known = day.hours < 24 ? ` (${day.hours} hours of it are known)` : "";
+  const known = day.hours < 24 ? ` (${many(day.hours, "hour of it is", "hours of it are")} known)` : "";
   return `The last day${known} needed ${many(day.needed_task_hours, "task-hour")} at the least; what is there now takes ${count(day.task_hours)}, the number of its busiest hour ${count(day.peak_task_hours)}.`;
 }
 
 function differenceOf(there, needed, word) {
-  if (needed > there) return `${many(needed - there, word)} are missing (${count(needed)} of them are needed, ${count(there)} are there)`;
+  if (needed > there) return `${many(needed - there, `${word} is`, `${word}s are`)} missing (${count(needed)} needed, ${count(there)} there)`;
   const saved = there - needed;
-  return saved ? `growing and shrinking would save ${many(saved, word)} of ${count(there)} (${percent(saved / there)})` : `all ${many(there, word)} are needed`;
+  return saved ? `growing and shrinking would save ${many(saved, word)} of ${count(there)} (${percent(saved / there)})` : there === 1 ? `the one ${word} is needed` : `all ${many(there, word)} are needed`;
 }
 
 /** Of each group of datastreams, that which lacks most first. */

@@ -35,7 +35,7 @@ export function lateText(history) {
   const known = history.p99_ms.filter(isKnown);
   if (!known.length) return "Nothing was copied in that time.";
   const records = history.records.filter(isKnown).reduce((sum, one) => sum + one, 0);
-  return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${count(records)} records; in the newest step with records ${duration(known.at(-1))}.`;
+  return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${many(records, "record")}; in the newest step with records ${duration(known.at(-1))}.`;
 }
 
 /** Tasks with their partitions as shares of usable capacity, the fullest first.
@@ -100,7 +100,7 @@ export const incidentsOf = (incidents) =>
     worst: isKnown(one.worst_ms) ? `worst ${duration(one.worst_ms)}` : "",
     lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),
     spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`)
-      .concat((one.deliveries ?? []).map((cost) => `${count(Math.round(cost.late))} of ${count(cost.records)} records later than ${cost.objective}`)),
+      .concat((one.deliveries ?? []).map((cost) => `${count(Math.round(cost.late))} of ${many(cost.records, "record")} later than ${cost.objective}`)),
     evidence: Object.entries(one.evidence).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "number" ? count(value) : value}`),
     timeline: one.timeline.map((entry, at) => ({ key: at, ms: entry.time_ms, phase: entry.phase, text: entry.text })),
     leftOut: one.left_out,

@@ -84,7 +84,7 @@ def test_a_partition_that_a_person_paused_is_a_lane_that_falls_behind(site: Site
     assert said is not None
     assert said["is_well"]
     assert said["sentence"] == (
-        "1 partitions are paused by people and not copied: orders (t:0 by alice: ticket 7)"
+        "1 partition is paused by people and not copied: orders (t:0 by alice: ticket 7)"
     )
     assert metrics(site, "headrace_paused_partitions") == {'{by="person",datastream="orders"}': 1.0}
     assert metrics(site, "headrace_uncopied_lag_records") == {'{datastream="orders"}': 30.0}
@@ -313,7 +313,7 @@ def test_a_partition_without_a_task_is_a_problem_with_a_state_of_its_own(site: S
     assert said is not None
     assert not said["is_well"]
     assert site.client.get("/v1/health").status_code == 503
-    assert said["sentence"].startswith("1 partition has no task and are not copied: t-1")
+    assert said["sentence"].startswith("1 partition has no task and is not copied: t-1")
     assert "set aside: 1 partition has no task" in events(site, "problem")[0]
 
 

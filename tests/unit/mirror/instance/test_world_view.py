@@ -174,7 +174,7 @@ def test_a_provider_that_is_away_is_told_with_the_plan_and_nothing_is_planned_in
     rig, _, _, _ = a_rig(Away(), planner)
     rig.leader.tick()
     assert [event.sentence for event in rig.told if event.datastream and not event.topic] == [
-        "1 tasks for 2 partitions; planned by count: nobody knows"
+        "1 task for 2 partitions; planned by count: nobody knows"
     ]
     for _ in range(4):
         rig.clock.advance(600)

@@ -41,7 +41,7 @@ def acts(*moments: tuple[DatastreamName, int]) -> Record:
         (
             ActingPolicy(most_a_day_of_each=1),
             acts((ORDERS, 5)),
-            "1 rebalances of it a day are reached (monitor.most_a_day_of_each)",
+            "1 rebalance of it a day is reached (monitor.most_a_day_of_each)",
         ),
         (ActingPolicy(most_a_day=0), Record(), "0 rebalances a day are reached (monitor.most_a_day)"),
     ],

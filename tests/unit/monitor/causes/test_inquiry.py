@@ -113,7 +113,7 @@ def test_what_is_caught_up_behind_another_cause_is_no_overload(look: Look, lanes
         found = look(now).diagnosis
         assert found is not None
         assert (found.cause, found.placement_can_help) == (Cause.BACKLOG, False)
-        assert f"{waiting} records of 1 partitions wait, for about {waiting // 30} s more" in found.sentence
+        assert f"{waiting} records of 1 partition wait, for about {waiting // 30} s more" in found.sentence
     found = look(30.0).diagnosis
     assert found is not None
     assert found.cause is Cause.OVERLOADED_TASK, "not less waits"

@@ -1,0 +1,79 @@
+"""A number stands with words that agree with it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from mirror.wording import counted
+
+HOUSE: Final = Path(__file__).parents[2]
+WINGS: Final = ("mirror", "pinot", "pmp", "assigner", "monitor", "api", "headrace")
+NOUNS: Final = (
+    "partition|datastream|task|observation|record|rebalance|setting|instance|lane|position|warning|problem|topic|core|"
+    "rollup|sample|worker|request|definition|group|hour|package|interval|znode|host|offset"
+)
+PLURAL: Final = re.compile(rf" (?:\w+ )?(?:{NOUNS})s\b")
+PARTS: Final = ("mirror/protocol", "mirror/lane")
+"""What is corrupt or too large there is never one of a thing."""
+
+EXEMPT: Final = {
+    "action",
+    "command.action",
+    "count",
+    "counted(found.observations, 'interval')",
+    "'pause' if command.pause else 'resume'",
+    "datastream.group",
+    "found.hours",
+    "kind",
+    "new.group",
+    "observations",
+    "of",
+    "rate",
+    "self._name",
+    "self.name",
+    "self.topic",
+    "share",
+    "shown(answer.measured)",
+}
+"""Values that are no count, or that the line before has found to be more than one."""
+
+
+def test_one_is_one() -> None:
+    assert counted(1, "task") == "1 task"
+    assert counted(0, "task") == "0 tasks"
+    assert counted(2, "search", "searches") == "2 searches"
+    assert counted(1, "part is well", "parts are well") == "1 part is well"
+    assert counted(12_345, "record", form=",") == "12,345 records"
+
+
+def _files() -> Iterator[Path]:
+    for wing in WINGS:
+        for file in sorted((HOUSE / wing).rglob("*.py")):
+            if not str(file.relative_to(HOUSE)).startswith(PARTS):
+                yield file
+
+
+def _is_constant(value: ast.expr) -> bool:
+    name = ast.unparse(value).rpartition(".")[2]
+    return name.isupper()
+
+
+def _counts(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        for value, text in zip(node.values, node.values[1:], strict=False):
+            if not isinstance(value, ast.FormattedValue) or not isinstance(text, ast.Constant):
+                continue
+            found = ast.unparse(value.value)
+            if PLURAL.match(str(text.value)) and found not in EXEMPT and not _is_constant(value.value):
+                yield f"{file.relative_to(HOUSE)}:{value.lineno}: {{{found}}}{text.value!r}"
+
+
+def test_every_count_agrees_with_its_noun() -> None:
+    """Numbers before a noun are written by `counted`."""
+    assert [one for file in _files() for one in _counts(file)] == []
