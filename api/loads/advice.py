@@ -45,11 +45,11 @@ class HoursAnswer(BaseModel):
     needed_instance_hours: int | None
 
 
-class PastDayAnswer(BaseModel):
-    """Task-hours of those `hours` of the last 24 whole ones in which every load is known. `task_hours`: what
-    is in force now takes, if it stands in all of them; `peak_task_hours`: the number that the busiest of them
-    needed, in all of them; `needed_task_hours`: what each needed by its mean load. What is needed below the
-    others is the most that sizing hour by hour can save; it is computed also where limits forbid it."""
+class PastNeedAnswer(BaseModel):
+    """Task-hours of those `hours` of a past time in which every load is known. `task_hours`: what is in force
+    now takes, if it stands in all of them; `peak_task_hours`: the number that the busiest of them needed, in
+    all of them; `needed_task_hours`: what each needed by its mean load. What is needed below the others is
+    the most that sizing hour by hour can save; it is computed also where limits forbid it."""
 
     hours: int
     task_hours: int
@@ -61,8 +61,8 @@ class AdviceAnswer(BaseModel):
     """`required_tasks`, `required_instances`: now and very soon; they rise at once and fall late. Null is
     not known, and `why` says what is missing. `rises`: the first hour that needs more; `peak`: the hour that
     needs most, and the instances it takes. `lower_since_ms`: since when fewer tasks would do, `lower_tasks`:
-    how many. `past_day` is null where no hour of it is known. `computed_ms` is null where the leader has not
-    computed it yet."""
+    how many. `past_day`, `past_week`: of the last 24 and 168 whole hours, null where no hour of them is
+    known. `computed_ms` is null where the leader has not computed it yet."""
 
     computed_ms: int | None
     tasks: int | None
@@ -77,7 +77,8 @@ class AdviceAnswer(BaseModel):
     peak: HourNeedAnswer | None = None
     peak_instances: int | None = None
     sums: HoursAnswer | None = None
-    past_day: PastDayAnswer | None = None
+    past_day: PastNeedAnswer | None = None
+    past_week: PastNeedAnswer | None = None
     groups: list[GroupNeedAnswer] = []
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from mirror.model.sizing.advice import Advice
+from mirror.model.sizing.advice import Advice, PastNeed
 
 _HOUR_SECONDS: Final = 3_600
 
@@ -37,7 +37,6 @@ class AdviceCollector(Collector):
 def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
     """By name, what it means and what it is now."""
     peak = found.peak if found is not None else None
-    day = found.past_day if found is not None else None
     return {
         "required_tasks": ("tasks that the service needs now", found.required_tasks if found else None),
         "required_instances": (
@@ -56,24 +55,32 @@ def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
             "instances that are here and have not been asked to go",
             found.instances if found else None,
         ),
-        "past_day_known_seconds": (
-            "seconds of the last day in which the load of every datastream is known",
-            day.hours * _HOUR_SECONDS if day else None,
-        ),
-        "past_day_task_seconds": (
-            "task-seconds that the tasks in force now take in that time",
-            day.task_hours * _HOUR_SECONDS if day else None,
-        ),
-        "past_day_peak_task_seconds": (
-            "task-seconds that the need of its busiest hour takes in all of that time",
-            day.peak_task_hours * _HOUR_SECONDS if day else None,
-        ),
-        "past_day_needed_task_seconds": (
-            "task-seconds that the hours of that time needed, each by its mean load",
-            day.needed_task_hours * _HOUR_SECONDS if day else None,
-        ),
+        **_past("day", found.past_day if found else None),
+        **_past("week", found.past_week if found else None),
         "advice_timestamp_seconds": (
             "when the leader computed its advice",
             found.computed_ms / 1000 if found else None,
+        ),
+    }
+
+
+def _past(span: str, need: PastNeed | None) -> dict[str, tuple[str, float | None]]:
+    """What was needed in a past time, named `span`."""
+    return {
+        f"past_{span}_known_seconds": (
+            f"seconds of the last {span} in which the load of every datastream is known",
+            need.hours * _HOUR_SECONDS if need else None,
+        ),
+        f"past_{span}_task_seconds": (
+            "task-seconds that the tasks in force now take in that time",
+            need.task_hours * _HOUR_SECONDS if need else None,
+        ),
+        f"past_{span}_peak_task_seconds": (
+            "task-seconds that the need of its busiest hour takes in all of that time",
+            need.peak_task_hours * _HOUR_SECONDS if need else None,
+        ),
+        f"past_{span}_needed_task_seconds": (
+            "task-seconds that the hours of that time needed, each by its mean load",
+            need.needed_task_hours * _HOUR_SECONDS if need else None,
         ),
     }

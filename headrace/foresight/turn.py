@@ -11,9 +11,10 @@ import structlog
 
 from api.services import Services
 from assigner.advice.decide import Fleet, Terms, advise
-from assigner.advice.past import past_day
+from assigner.advice.past import past_need
 from assigner.advice.settings import AdviceSettings
-from headrace.foresight.history import HOUR_MS, Hours, PastHours
+from headrace.foresight.history import DAY, HOUR_MS, Hours, PastHours
+from headrace.foresight.needs import WEEK, PastNeeds, Sizing
 from mirror.coordination.planning import groups_of
 from mirror.errors import HeadraceError, InvalidRequest
 from mirror.instance.loads.advice_store import AdviceStore
@@ -23,7 +24,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import PartitionLoad, TaskLimits, joint_limits
 from mirror.model.plan import Plan
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
 from mirror.model.sizing.quiet_window import QuietTerms, QuietWindow, quiet_window
 from mirror.model.topics import TopicPartition
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
 
 _log = structlog.get_logger(__name__)
-_DAY_MS = 24 * HOUR_MS
+_DAY_MS = DAY * HOUR_MS
 NO_PAST = "no history of loads is kept: that takes Pinot (mirror.leader.load_provider)"
 
 
@@ -54,6 +55,7 @@ class ForesightTurn:
 
     def __init__(self, means: Means) -> None:
         self._means = means
+        self._needs = PastNeeds()
 
     def run(self) -> Advice:
         """Forecast, hand what is expected to the planning, and keep the advice. Raises HeadraceError when the
@@ -63,29 +65,38 @@ class ForesightTurn:
         assessments = services.assessments()
         pasts = {source: self._past(source, now_ms) for source in {one[0].source for one in groups.values()}}
         needs: list[GroupNeed] = []
+        behind: list[Mapping[int, int]] = []
+        quiet: dict[GroupName, QuietWindow] = {}
         ahead: dict[ClusterRef, list[tuple[Outlook | None, str]]] = {source: [] for source in pasts}
         for group, members in groups.items():
-            source = members[0].source
+            source, planned = members[0].source, plan.planned.get(group, frozenset())
+            hours, why = pasts[source]
+            past = {hour: _only(loads, planned) for hour, loads in hours.items()}
+            sizing = self._sizing(members, planned) if planned and past else None
             need = _present_need(group, plan, assessments.get(group), now_ms)
-            outlook, need = self._coming(need, members, plan, *pasts[source])
+            outlook, need = self._coming(need, sizing, past, why)
             needs.append(need)
             ahead[source].append((self._trusted(outlook), need.why or _distrust(need)))
+            if planned:
+                behind.append(self._needs.of(group, sizing, past, now_ms) if sizing else {})
+            if (window := self._quiet(past)) is not None:
+                quiet[group] = window
+        self._needs.keep(groups)
         self._expect(ahead)
-        quiet = {group: self._quiet(group, plan, pasts[one[0].source][0]) for group, one in groups.items()}
-        self._means.expected.put_quiet({group: one for group, one in quiet.items() if one is not None})
+        self._means.expected.put_quiet(quiet)
         settings = self._means.settings
         fleet = Fleet(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
         terms = Terms(settings.imminent_hours, settings.shrink_after_hours)
         advice = advise(needs, fleet, terms, self._means.store.read(), now_ms)
-        planned = [one for group, one in groups.items() if plan.planned.get(group)]
-        behind = [self._behind(one, plan, pasts[one[0].source][0], now_ms) for one in planned]
-        advice = replace(advice, past_day=past_day(behind, advice.tasks))
+        day, week = (_past_need(behind, advice.tasks, now_ms, hours) for hours in (DAY, WEEK))
+        advice = replace(advice, past_day=day, past_week=week)
         self._means.store.put(advice)
         return advice
 
     def forget(self) -> None:
         """Another instance leads."""
         self._means.expected.forget()
+        self._needs = PastNeeds()
         if self._means.past is not None:
             self._means.past.forget()
 
@@ -100,22 +111,21 @@ class ForesightTurn:
             return {}, f"Pinot does not say what was: {error.message}"
 
     def _coming(
-        self, need: GroupNeed, members: Sequence[Datastream], plan: Plan, past: Hours, why: str
+        self, need: GroupNeed, sizing: Sizing | None, past: Hours, why: str
     ) -> tuple[Outlook | None, GroupNeed]:
-        """What is forecast of the group, or why nothing is."""
-        planned = plan.planned.get(need.group, frozenset())
+        """What is forecast of the group, or why nothing is. `past`: loads of the group alone. `sizing`: None
+        where nothing of it is planned or known."""
         if not why and not past:
             why = "Pinot knows no hour of the past"
-        if why or not planned:
+        if why or sizing is None:
             return None, replace(need, why=need.why or why or "nothing of it is planned")
         from assigner.forecast.outlook import outlook
         from assigner.what_if.ahead import coming_hours
 
         settings = self._means.settings
-        history = {hour: _only(loads, planned) for hour, loads in past.items()}
         try:
-            found = outlook(history, settings.hours_ahead, settings.certainty)
-            hours = coming_hours(found, 1.0, _capacity_limits(members), self._means.how(members))
+            found = outlook(past, settings.hours_ahead, settings.certainty)
+            hours = coming_hours(found, 1.0, sizing.limits, sizing.how)
         except InvalidRequest as error:
             return None, replace(need, why=need.why or error.message)
         grade = found.grade
@@ -127,28 +137,16 @@ class ForesightTurn:
             error=grade.error if math.isfinite(grade.error) else None,
         )
 
-    def _behind(self, members: Sequence[Datastream], plan: Plan, past: Hours, now_ms: int) -> dict[int, int]:
-        """Tasks that what is planned of the group needed, by hour of the last day; without the hours in which
-        nothing of it is known."""
-        end = now_ms // HOUR_MS * HOUR_MS
-        planned = plan.planned.get(members[0].group, frozenset())
-        last_day = [hour for hour in range(end - _DAY_MS, end, HOUR_MS) if hour in past]
-        known = {hour: _only(past[hour], planned) for hour in last_day}
-        known = {hour: loads for hour, loads in known.items() if loads}
-        if not known:
-            return {}
-        from assigner.what_if.ahead import needed_tasks
+    def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
+        """Without the limits on the number of tasks: what is needed is asked, not what is allowed."""
+        limits = joint_limits(one.limits for one in members)
+        free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
+        return Sizing(planned, free, self._means.how(members))
 
-        limits, how = _capacity_limits(members), self._means.how(members)
-        return {hour: needed_tasks(planned, loads, limits, how) for hour, loads in known.items()}
-
-    def _quiet(self, group: GroupName, plan: Plan, past: Hours) -> QuietWindow | None:
-        """Learned from what is planned of the group, as it was."""
-        planned, settings = plan.planned.get(group, frozenset()), self._means.settings
-        totals = {
-            hour: sum(load.bytes_per_second for load in _only(loads, planned).values())
-            for hour, loads in past.items()
-        }
+    def _quiet(self, past: Hours) -> QuietWindow | None:
+        """Learned from what is planned of a group, as it was."""
+        settings = self._means.settings
+        totals = {hour: sum(load.bytes_per_second for load in loads.values()) for hour, loads in past.items()}
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
@@ -185,10 +183,9 @@ def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms
     return GroupNeed(group, tasks, found.required_tasks)
 
 
-def _capacity_limits(members: Sequence[Datastream]) -> TaskLimits:
-    """Without those on the number of tasks: what is needed is asked, not what is allowed."""
-    limits = joint_limits(one.limits for one in members)
-    return TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
+def _past_need(behind: Sequence[Mapping[int, int]], held: int, now_ms: int, hours: int) -> PastNeed | None:
+    """Of the last `hours` whole ones."""
+    return past_need(behind, held, now_ms // HOUR_MS * HOUR_MS - hours * HOUR_MS)
 
 
 def _distrust(need: GroupNeed) -> str:

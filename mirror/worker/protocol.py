@@ -321,7 +321,7 @@ def _message(body: bytes) -> Message:
 def _to_plain(value: Any) -> Any:
     """Values as lists of their fields, in order."""
     kind: Any = type(value)
-    if kind in _PLAIN:
+    if kind in _PLAIN or _is_plain(kind):
         return value
     if isinstance(value, tuple):
         return [_to_plain(one) for one in value]
@@ -329,6 +329,29 @@ def _to_plain(value: Any) -> Any:
         plain = [_to_plain(getattr(value, name)) for name in _names(kind)]
         return [kind.__name__, *plain] if kind.__name__ in _TAGGED else plain
     return value
+
+
+def _is_flat(hint: Any) -> bool:
+    """Whether values of that type come out of JSON as they are."""
+    hint = getattr(hint, "__supertype__", hint)
+    return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(one) for one in get_args(hint)))
+
+
+@cache
+def _is_plain(hint: Any) -> bool:
+    """Whether JSON takes values of that type as they are: also tuples with names, of such values alone."""
+    if _is_flat(hint) or hint is Ellipsis:
+        return True
+    if _is_named(hint):
+        return all(_is_plain(one) for one in get_type_hints(hint).values())
+    return (get_origin(hint) is tuple or isinstance(hint, UnionType)) and all(
+        _is_plain(one) for one in get_args(hint)
+    )
+
+
+def _is_named(hint: Any) -> bool:
+    """Whether it is a `NamedTuple`."""
+    return isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
 
 
 @cache
@@ -348,12 +371,12 @@ def _reader_of(hint: Any) -> Callable[[Any], Any]:
         return lambda plain: None if plain is None else inner(plain)
     if get_origin(hint) is tuple:
         element = _reader_of(arguments[0])
-        return lambda plain: tuple(element(one) for one in plain)
+        return lambda plain: tuple([element(one) for one in plain]) if plain else ()
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
     if hint is Retention:  # of nearly every lane the same
         return lambda plain: UNKNOWN_RETENTION if plain == _UNKNOWN else Retention(*plain)
-    if is_dataclass(hint) or hasattr(hint, "_fields"):
+    if is_dataclass(hint) or _is_named(hint):
         return _fields_reader(hint)
     return lambda plain: plain
 
@@ -361,6 +384,19 @@ def _reader_of(hint: Any) -> Callable[[Any], Any]:
 @cache
 def _fields_reader(kind: Any) -> Callable[[Any], Any]:
     hints = get_type_hints(kind)
-    names = kind._fields if hasattr(kind, "_fields") else [field.name for field in fields(kind)]
-    readers = [_reader_of(hints[name]) for name in names]
-    return lambda plain: kind(*(read(one) for read, one in zip(readers, plain, strict=True)))
+    names = kind._fields if _is_named(kind) else [field.name for field in fields(kind)]
+    # Nearly every field is as JSON has it; the others are put in their places.
+    readers = [(at, _reader_of(hints[name])) for at, name in enumerate(names) if not _is_flat(hints[name])]
+    count, make = len(names), kind._make if _is_named(kind) else lambda values: kind(*values)
+
+    def read(plain: Any) -> Any:
+        if len(plain) != count:
+            raise ValueError(f"{len(plain)} fields of {kind.__name__}, which has {count}")
+        if not readers:
+            return make(plain)
+        values = list(plain)
+        for at, reader in readers:
+            values[at] = reader(values[at])
+        return make(values)
+
+    return read

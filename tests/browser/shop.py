@@ -10,7 +10,7 @@ from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastDay
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.topics import TopicDescription, TopicPartition
 from pinot.history.points import HOUR_MS, LatencyHistory, LatencyStep, LoadHour, begun, step_for
 from tests.builders import SOURCE
@@ -81,6 +81,7 @@ def an_advice(now_ms: int) -> Advice:
         peak=coming[2],
         peak_instances=2,
         sums=Hours(8, 16, 19, 8, 11),
-        past_day=PastDay(24, 48, 96, 61),
+        past_day=PastNeed(24, 48, 96, 61),
+        past_week=PastNeed(150, 300, 600, 210),
         groups=(GroupNeed(GroupName("shop"), 2, 3, coming, "", 40, 0.95, 0.08),),
     )

@@ -334,7 +334,9 @@ def test_what_is_not_advised_is_unknown_and_nothing_is_saved(page: Page) -> None
     facts = {one["name"]: one["text"] for one in call(page, "views/advice", "factsOf", unknown)}
     assert facts["Tasks needed"] == facts["Instances needed"] == facts["At the peak"] == "unknown"
     assert call(page, "views/advice", "savingsOf", unknown) == ""
-    assert "not known" in call(page, "views/advice", "pastDayOf", unknown)
+    day, week = call(page, "views/advice", "pastOf", unknown)
+    assert day == "What the last day needed is not known."
+    assert week == "What the last week needed is not known."
     assert call(page, "views/advice", "forecastOf", unknown)["times"] == []
 
 

@@ -84,6 +84,10 @@ def test_the_advice_says_how_many_why_and_what_it_would_save(
     expect(page.get_by_text("4 to 5 tasks")).to_be_visible()
     expect(page.get_by_text("3 task-hours are missing")).to_be_visible()
     expect(page.get_by_text("The last day needed 61 task-hours at the least")).to_be_visible()
+    expect(
+        page.get_by_text("The last week (150 hours of 168 are known) needed 210 task-hours")
+    ).to_be_visible()
+    expect(page.get_by_text("sizing by the hour would save 90 (30 %)")).to_be_visible()
     expect(page.get_by_text("95 % of 40 forecasts covered what came")).to_be_visible()
     expect(page.locator(".chart canvas")).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]  # type: ignore[index]

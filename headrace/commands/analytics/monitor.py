@@ -99,7 +99,8 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         )
     if (sums := found["sums"]) is not None:
         console().print(_sums(sums))
-    console().print(_past_day(found["past_day"]))
+    for span in ("day", "week"):
+        console().print(_past(span, found[f"past_{span}"]))
     rows = [
         {
             "datastream": one["group"],
@@ -124,14 +125,15 @@ def _sums(sums: Mapping[str, Any]) -> str:
     return said
 
 
-def _past_day(day: Mapping[str, Any] | None) -> str:
-    if day is None:
-        return "what the last day needed is not known"
-    said = f"the last day ({day['hours']} h of it are known): "
-    said += (
-        f"{day['needed_task_hours']} task-hours were needed; what is in force now takes {day['task_hours']}, "
-    )
-    return said + f"the busiest hour's number {day['peak_task_hours']}"
+def _past(span: str, need: Mapping[str, Any] | None) -> str:
+    if need is None:
+        return f"what the last {span} needed is not known"
+    needed, there = need["needed_task_hours"], need["task_hours"]
+    said = f"the last {span} ({need['hours']} h of it are known): {needed} task-hours were needed; "
+    said += f"what is in force now takes {there}, the busiest hour's number {need['peak_task_hours']}"
+    if needed < there:
+        said += f"; sizing by the hour would save {there - needed} ({(there - needed) / there:.0%})"
+    return said
 
 
 def audit(

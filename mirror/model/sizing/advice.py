@@ -50,8 +50,8 @@ class Hours:
 
 
 @dataclass(frozen=True, slots=True)
-class PastDay:
-    """Task-hours of those hours of the last 24 whole ones in which the load of every group is known.
+class PastNeed:
+    """Task-hours of those hours of a past time in which the load of every group is known.
 
     `task_hours`: what is in force now takes, if it stands in all of them. `peak_task_hours`: the number that
     the busiest of them needed, in all of them. `needed_task_hours`: what each needed by its mean load, which
@@ -73,7 +73,8 @@ class Advice:
     that was known. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that time; None
     while not. `rises`: the first hour that needs more than is required now. `peak`: the hour that needs most,
     `peak_instances`: how many that takes. `sums`: None without a forecast.
-    `past_day`: None where no hour of it is known of every group.
+    `past_day`, `past_week`: of the last 24 and 168 whole hours; None where no hour of it is known of every
+    group.
     """
 
     computed_ms: int
@@ -90,5 +91,6 @@ class Advice:
     peak: HourNeed | None = None
     peak_instances: int | None = None
     sums: Hours | None = None
-    past_day: PastDay | None = None
+    past_day: PastNeed | None = None
+    past_week: PastNeed | None = None
     groups: tuple[GroupNeed, ...] = ()

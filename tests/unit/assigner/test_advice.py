@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assigner.advice.decide import HOUR_MS, Fleet, Terms, advise
-from assigner.advice.past import past_day
+from assigner.advice.past import past_need
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastDay
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
 
 MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
 TERMS = Terms(imminent_hours=2, shrink_after_hours=6)
@@ -122,20 +122,20 @@ def test_an_unknown_need_does_not_shrink_what_comes_after() -> None:
 
 
 def test_an_hour_that_one_group_does_not_know_counts_for_none() -> None:
-    found = past_day([{1: 4, 2: 2, 3: 3}, {2: 1, 3: 5, 4: 9}], 10)
-    assert found == PastDay(hours=2, task_hours=20, peak_task_hours=16, needed_task_hours=11)
+    found = past_need([{1: 4, 2: 2, 3: 3}, {2: 1, 3: 5, 4: 9}], 10, 0)
+    assert found == PastNeed(hours=2, task_hours=20, peak_task_hours=16, needed_task_hours=11)
 
 
-@pytest.mark.parametrize("needs", [[], [{}], [{1: 4}, {}], [{1: 4}, {2: 4}]])
-def test_a_day_of_which_no_hour_is_known_is_no_number(needs: list[dict[int, int]]) -> None:
-    assert past_day(needs, 3) is None
+@pytest.mark.parametrize("needs", [[], [{}], [{1: 4}, {}], [{1: 4}, {2: 4}], [{-1: 4}]])
+def test_a_time_of_which_no_hour_is_known_is_no_number(needs: list[dict[int, int]]) -> None:
+    assert past_need(needs, 3, 0) is None
 
 
 @given(st.lists(st.dictionaries(st.integers(0, 5), st.integers(0, 9)), max_size=4), st.integers(0, 30))
 def test_the_busiest_hour_needs_no_less_than_each(needs: list[dict[int, int]], held: int) -> None:
-    found = past_day(needs, held)
+    found = past_need(needs, held, 2)
     if found is not None:
-        assert 0 < found.hours <= 24
+        assert found.hours == len([hour for hour in range(2, 6) if all(hour in one for one in needs)]) > 0
         assert found.needed_task_hours <= found.peak_task_hours
         assert found.task_hours == held * found.hours
 

@@ -11,9 +11,11 @@ import pytest
 
 from headrace.commands.fleet.lag import lags_of
 from headrace.console.resources import instance_state, instance_troubles
+from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import Retention
+from mirror.model.sizing.advice import Advice, PastNeed
 from monitor.records.record import IncidentRecord, Phase, TimelineEntry
 from tests.builders import a_key
 from tests.fakes.in_process import InProcess
@@ -162,3 +164,12 @@ def test_the_version_says_how_the_data_plane_runs(headrace: Headrace) -> None:
     shown = headrace("--version")
     assert shown.out.startswith("headrace ")
     assert "data plane " in shown.out
+
+
+def test_the_advice_says_what_the_last_day_and_week_needed(site: Site, headrace: Headrace) -> None:
+    advice = Advice(1_700_000_000_000, 2, 1, 2, 1, "", "it fits")
+    AdviceStore(site.session).put(replace(advice, past_week=PastNeed(150, 300, 450, 210)))
+    said = " ".join(headrace("monitor", "advise").out.split())
+    assert "what the last day needed is not known" in said
+    assert "the last week (150 h of it are known): 210 task-hours were needed" in said
+    assert "now takes 300, the busiest hour's number 450; sizing by the hour would save 90 (30%)" in said

@@ -99,6 +99,20 @@ def test_what_the_last_day_needed_is_shown_beside_what_is_in_force(site: Site) -
     assert site.client.get("/v1/advice").json()["past_day"] == day
 
 
+def test_the_last_week_is_shown_likewise(site: Site) -> None:
+    advice = ForesightTurn(means_of(site, busy_at_noon)).run()
+    assert advice.past_week is not None
+    week = {"hours": 168, "task_hours": 168, "peak_task_hours": 2 * 168, "needed_task_hours": 7 * 35}
+    assert asdict(advice.past_week) == week
+    assert site.client.get("/v1/advice").json()["past_week"] == week
+
+
+def test_a_history_that_is_shorter_than_a_week_says_how_many_hours_are_known(site: Site) -> None:
+    advice = ForesightTurn(means_of(site, busy_at_noon, history_days=3)).run()
+    assert advice.past_week is not None
+    assert advice.past_week.hours == 3 * DAY
+
+
 def test_hours_that_pinot_does_not_know_are_in_no_sum(site: Site) -> None:
     def holey(cluster: ClusterRef, hour_ms: int) -> Hour:
         return {} if NOW - 7 * HOUR_MS <= hour_ms < NOW - 2 * HOUR_MS else busy_at_noon(cluster, hour_ms)
@@ -106,6 +120,8 @@ def test_hours_that_pinot_does_not_know_are_in_no_sum(site: Site) -> None:
     advice = ForesightTurn(means_of(site, holey)).run()
     assert advice.past_day is not None
     assert (advice.past_day.hours, advice.past_day.task_hours) == (19, 19)
+    assert advice.past_week is not None
+    assert (advice.past_week.hours, advice.past_week.task_hours) == (163, 163)
 
 
 def test_a_partition_without_a_load_counts_as_planning_has_it(site: Site) -> None:
@@ -118,10 +134,11 @@ def test_a_partition_without_a_load_counts_as_planning_has_it(site: Site) -> Non
 
 
 @pytest.mark.parametrize("ask", [None, away, lambda *_: {}, lambda *_: {TopicPartition("other", 0): LOAD}])
-def test_a_last_day_that_nobody_knows_is_null(ask: AskHour | None, site: Site) -> None:
+def test_a_past_that_nobody_knows_is_null(ask: AskHour | None, site: Site) -> None:
     advice = ForesightTurn(means_of(site, ask)).run()
-    assert advice.past_day is None
-    assert site.client.get("/v1/advice").json()["past_day"] is None
+    assert (advice.past_day, advice.past_week) == (None, None)
+    answer = site.client.get("/v1/advice").json()
+    assert (answer["past_day"], answer["past_week"]) == (None, None)
 
 
 def test_pinot_away_leaves_the_present_need_and_the_reason(site: Site) -> None:

@@ -4,7 +4,7 @@ import { html, useMemo } from "../vendor/htm/standalone.module.js";
 import { Lines } from "../lib/chart.js";
 import { count } from "../lib/format.js";
 import { Ago, Card, Facts, Sign, Troubles, Value, useAnswers, usePage } from "../lib/parts.js";
-import { factsOf, forecastOf, groupsOf, momentsOf, pastDayOf, savingsOf, standingOf } from "../views/advice.js";
+import { factsOf, forecastOf, groupsOf, momentsOf, pastOf, savingsOf, standingOf } from "../views/advice.js";
 
 export const title = () => "Advice";
 
@@ -27,7 +27,7 @@ function Whole({ advice }) {
       <ul class="moments">${momentsOf(advice).map((one) => html`<li key=${one.name}>${one.name} <${Ago} ms=${one.ms} /></li>`)}</ul></section>
     <${Card} id="saving" title="What it would save" note="computed also where the service may not act">
       <p>${savings || "Nothing is forecast yet, so that what the next hours would save is not known."}</p>
-      <p>${pastDayOf(advice)}</p>
+      ${pastOf(advice).map((said) => html`<p key=${said}>${said}</p>`)}
       <p class="small quiet">The service does not start or stop instances itself: whoever scales it follows the metrics${" "}
         <code>headrace_required_tasks</code> and <code>headrace_required_instances</code>.</p><//>`;
 }

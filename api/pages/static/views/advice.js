@@ -48,12 +48,15 @@ export function savingsOf(advice) {
   return `In the next ${many(sums.hours, "hour")}, against what is there now: ${parts.join("; ")}.`;
 }
 
-/** What the last day needed, hour by hour, beside what is there and what its busiest hour needed. */
-export function pastDayOf(advice) {
-  const day = advice.past_day;
-  if (!day) return "What the last day needed is not known.";
-  const known = day.hours < 24 ? ` (${many(day.hours, "hour of it is", "hours of it are")} known)` : "";
-  return `The last day${known} needed ${many(day.needed_task_hours, "task-hour")} at the least; what is there now takes ${count(day.task_hours)}, the number of its busiest hour ${count(day.peak_task_hours)}.`;
+/** What the last day and the last week needed, beside what is there and what their busiest hour needed. */
+export const pastOf = (advice) => [pastNeedOf(advice.past_day, "day", 24), pastNeedOf(advice.past_week, "week", 168)];
+
+function pastNeedOf(past, span, hours) {
+  if (!past) return `What the last ${span} needed is not known.`;
+  const known = past.hours < hours ? ` (${past.hours} of ${many(hours, "hour")} known)` : "";
+  const { task_hours: there, needed_task_hours: needed } = past;
+  const saved = needed < there ? `; sizing by the hour would save ${count(there - needed)} (${percent((there - needed) / there)})` : "";
+  return `The last ${span}${known} needed ${many(needed, "task-hour")} at the least; what is there now takes ${count(there)}, the number of its busiest hour ${count(past.peak_task_hours)}${saved}.`;
 }
 
 function differenceOf(there, needed, word) {

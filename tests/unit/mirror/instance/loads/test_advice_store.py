@@ -9,7 +9,7 @@ import pytest
 from mirror.coordination.stores import znodes
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastDay
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from tests.fakes.node_store import FakeZooKeeper
 
 ADVICE = Advice(
@@ -25,7 +25,8 @@ ADVICE = Advice(
     rises=HourNeed(7, 3, 4),
     peak=HourNeed(7, 3, 4),
     sums=Hours(1, 2, 4, 1, None),
-    past_day=PastDay(1, 2, 3, 3),
+    past_day=PastNeed(1, 2, 3, 3),
+    past_week=PastNeed(7, 14, 21, 9),
     groups=(GroupNeed(GroupName("orders/é"), 2, 3, (HourNeed(7, 3, 4),), "", 9, 0.5, None),),
 )
 
@@ -53,6 +54,10 @@ def test_what_one_leader_advised_the_next_finds() -> None:
         {"format": 1, "advice": {**asdict(ADVICE), "lower_since_ms": 10**300}},
         {"format": 1, "advice": {**asdict(ADVICE), "sentence": "\x1b[2J"}},
         {"format": 1, "advice": {**asdict(ADVICE), "past_day": {"hours": 24}}},
+        {
+            "format": 1,
+            "advice": {**asdict(ADVICE), "past_week": {**asdict(PastNeed(1, 2, 3, 3)), "hours": -1}},
+        },
         {"format": 1, "advice": {**asdict(ADVICE), "peak": {"hour_ms": -1, "tasks": 1, "most_tasks": 1}}},
         {"format": 1, "advice": {**asdict(ADVICE), "groups": [{"group": "g", "tasks": -2, "now": 1}]}},
         {
@@ -69,11 +74,11 @@ def test_what_cannot_be_read_is_no_advice(document: dict[str, object]) -> None:
     assert AdviceStore(session).read() == ADVICE
 
 
-def test_what_an_earlier_version_advised_has_no_past_day() -> None:
+def test_what_an_earlier_version_advised_has_no_past() -> None:
     session = FakeZooKeeper().session()
-    before = {name: one for name, one in asdict(ADVICE).items() if name != "past_day"}
+    before = {name: one for name, one in asdict(ADVICE).items() if not name.startswith("past")}
     session.create(znodes.ADVICE, znodes.encode_chunks({"format": 1, "advice": before})[0])
-    assert AdviceStore(session).read() == replace(ADVICE, past_day=None)
+    assert AdviceStore(session).read() == replace(ADVICE, past_day=None, past_week=None)
 
 
 def test_bytes_that_are_no_document_are_no_advice() -> None:
