@@ -53,7 +53,7 @@ export const pastOf = (advice) => [pastNeedOf(advice.past_day, "day", 24), pastN
 
 function pastNeedOf(past, span, hours) {
   if (!past) return `What the last ${span} needed is not known.`;
-  const known = past.hours < hours ? ` (${past.hours} of ${many(hours, "hour")} known)` : "";
+  const known = past.hours < hours ? ` (${many(past.hours, `hour of ${hours} is`, `hours of ${hours} are`)} known)` : "";
   const { task_hours: there, needed_task_hours: needed } = past;
   const saved = needed < there ? `; sizing by the hour would save ${count(there - needed)} (${percent((there - needed) / there)})` : "";
   return `The last ${span}${known} needed ${many(needed, "task-hour")} at the least; what is there now takes ${count(there)}, the number of its busiest hour ${count(past.peak_task_hours)}${saved}.`;
