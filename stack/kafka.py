@@ -162,7 +162,7 @@ class KafkaNode(Server):
     def _run_storage_tool(self, file: Path) -> None:
         command = ["kafka.tools.StorageTool", "format", "-t", self._cluster_id(), "-c", str(file)]
         log = self.folder / "format.log"
-        line = self.java_command(["-XX:TieredStopAtLevel=1", *self._options()], command)
+        line = self.java_command(["-XX:TieredStopAtLevel=1"], command)
         with ManagedProcess(f"formatting {self.name}", line, log_file=log, grace_seconds=0) as process:
             code = process.wait()
         if code != 0:
@@ -179,8 +179,8 @@ class KafkaNode(Server):
         draft.unlink()
         return file.read_text(encoding="utf-8")
 
-    def _options(self) -> Sequence[str]:
-        return ["-cp", jar_sets.class_path("kafka")]
+    def _class_path(self) -> str:
+        return jar_sets.class_path("kafka")
 
     def _program(self) -> Sequence[str]:
         return ["kafka.Kafka", str(self.folder / "server.properties")]

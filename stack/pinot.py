@@ -150,12 +150,14 @@ class PinotServer(Server):
         for name, values in self.configuration().items():
             (self.folder / name).write_text(properties_text(values), encoding="utf-8")
 
+    def _class_path(self) -> str:
+        return jar_sets.class_path("pinot")
+
     def _options(self) -> Sequence[str]:
         return [
             *(f"-Dzk.session.timeout={_SESSION_TIMEOUT_MS}", f"-Dplugins.dir={self.folder / 'no-plugins'}"),
             *("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.admin.enableServer=false"),
             *("-Dzookeeper.preAllocSize=1024", "-Dzookeeper.forceSync=no"),
-            *("-cp", jar_sets.class_path("pinot")),
         ]
 
     def _program(self) -> Sequence[str]:

@@ -11,12 +11,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from stack import ports
 from stack.errors import Cancelled, NotInTime, ServerDied
+from stack.jars.class_archive import archive_options, make_archive
 from stack.jars.java import JavaRuntime, find_java
 from stack.process.managed_process import ManagedProcess
 
@@ -48,9 +49,13 @@ class Jvm:
     options: tuple[str, ...] = ()
     """More options for the JVM."""
 
+    def runtime(self) -> JavaRuntime:
+        """The Java it runs on. Raises JavaMissing."""
+        return self.java or find_java()
+
     def arguments(self) -> list[str]:
         """The launcher and its options. Raises JavaMissing."""
-        java = self.java or find_java()
+        java = self.runtime()
         return [
             *(str(java.executable), f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
             *("-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true", "-Djava.net.preferIPv4Stack=true"),
@@ -87,8 +92,12 @@ class Server(ABC):
         """Write the configuration; `self.folder` exists."""
 
     @abstractmethod
+    def _class_path(self) -> str:
+        """Jars with the server's classes."""
+
     def _options(self) -> Sequence[str]:
-        """Options for the JVM, the class path among them."""
+        """Options for the JVM beside the class path."""
+        return ()
 
     @abstractmethod
     def _program(self) -> Sequence[str]:
@@ -199,7 +208,31 @@ class Server(ABC):
         logging.write_text(_LOG4J.format(level=self.log_level), encoding="utf-8")
         launcher, *mine = self.jvm.arguments()
         files = (f"-Djava.io.tmpdir={temporary}", f"-Dlog4j2.configurationFile={logging}")
-        return [launcher, f"@{_argument_file(self.folder, program[0], [*mine, *files, *options])}", *program]
+        path = self._class_path()
+        classes = [*archive_options(self.jvm.runtime(), path), "-cp", path]
+        arguments = [*mine, *files, *classes, *options]
+        return [launcher, f"@{_argument_file(self.folder, program[0], arguments)}", *program]
+
+    def has_class_archive(self) -> bool:
+        """Whether its next start uses an archive of its classes."""
+        return bool(archive_options(self.jvm.runtime(), self._class_path()))
+
+    def make_class_archive(self) -> None:
+        """Start it once for an archive of its classes, unless there is one, and kill it; it must not run.
+
+        Raises what `start` raises, and ServerDied when the JVM makes no archive.
+        """
+        usual = self.jvm
+
+        def list_classes(file: Path) -> None:
+            self.jvm = replace(usual, options=(*usual.options, f"-XX:DumpLoadedClassList={file}"))
+            try:
+                self.start()
+            finally:
+                self.kill()
+                self.jvm = usual
+
+        make_archive(usual.runtime(), self._class_path(), list_classes)
 
     def _held(self) -> ManagedProcess:
         if self._process is None:

@@ -106,11 +106,14 @@ class ZooKeeperServer(Server):
                 (data / "myid").write_text(f"{number}\n", encoding="utf-8")
         (self.folder / "zoo.cfg").write_text(properties_text(self.configuration()), encoding="utf-8")
 
-    def _options(self) -> Sequence[str]:
+    def _class_path(self) -> str:
         jars = [str(jar) for pattern in _JARS for jar in sorted(ivy.pyspark_jars().glob(pattern))]
+        return os.pathsep.join(jars)
+
+    def _options(self) -> Sequence[str]:
         return [
             *("-Dzookeeper.jmx.log4j.disable=true", "-Dzookeeper.preAllocSize=1024"),
-            *("-Dzookeeper.forceSync=no", "-cp", os.pathsep.join(jars)),
+            "-Dzookeeper.forceSync=no",
         ]
 
     def _program(self) -> Sequence[str]:

@@ -1,0 +1,90 @@
+"""Archives of a server's classes, which a JVM maps in place of reading, parsing and verifying them.
+
+An archive fits one Java and one class path, byte by byte. Where none fits, a server starts without one; an
+archive that the JVM finds damaged it leaves aside by itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from stack.errors import ServerDied
+from stack.folders import cache_folder, naming_a_full_disk
+from stack.jars.java import JavaRuntime
+from stack.process.managed_process import ManagedProcess
+
+_HEAP_OF_THE_MAKER: Final = "-Xmx512m"
+
+
+def archive_file(java: JavaRuntime, class_path: str) -> Path:
+    """Where the archive of these classes for this Java is kept, made or not."""
+    said = [str(java.executable.resolve()), *map(_mark, (java.home / "release", java.executable.resolve()))]
+    for jar in class_path.split(os.pathsep):
+        said += [jar, _mark(Path(jar))]
+    digest = hashlib.sha256("\n".join(said).encode()).hexdigest()
+    return cache_folder() / "classes" / f"{digest[:32]}.jsa"
+
+
+def archive_options(java: JavaRuntime, class_path: str) -> list[str]:
+    """What makes a JVM use the archive; nothing where there is none."""
+    file = archive_file(java, class_path)
+    return [f"-XX:SharedArchiveFile={file}"] if file.exists() else []
+
+
+def make_archive(java: JavaRuntime, class_path: str, list_classes: Callable[[Path], None]) -> None:
+    """Make the archive unless it is there. Processes that make one wait for the first.
+
+    `list_classes` runs what is to start faster, with `-XX:DumpLoadedClassList` naming the file that it
+    gets. Raises what that raises, and ServerDied when the JVM makes no archive.
+    """
+    file = archive_file(java, class_path)
+    with naming_a_full_disk(file.parent, "archiving classes"), _exclusively(file.parent):
+        if file.exists():
+            return
+        classes, arriving = file.with_suffix(".list"), file.with_suffix(".arriving")
+        try:
+            list_classes(classes)
+            _dump(java, class_path, classes, arriving)
+            arriving.replace(file)
+        finally:
+            classes.unlink(missing_ok=True)
+            arriving.unlink(missing_ok=True)
+
+
+def _dump(java: JavaRuntime, class_path: str, classes: Path, file: Path) -> None:
+    files = (f"-XX:SharedClassListFile={classes}", f"-XX:SharedArchiveFile={file}")
+    options = ("-Xshare:dump", _HEAP_OF_THE_MAKER, "-XX:+UseSerialGC", "-XX:-UsePerfData")
+    line = [str(java.executable), *options, *files, "-cp", class_path]
+    log = file.with_suffix(".log")
+    log.unlink(missing_ok=True)
+    with ManagedProcess("archiving classes", line, log_file=log, grace_seconds=0) as process:
+        code = process.wait()
+    if code != 0 or not file.exists():
+        raise ServerDied(f"{java.executable} makes no archive of classes (status {code}); see {log}")
+    log.unlink()
+
+
+def _mark(file: Path) -> str:
+    """Size and time of change, by which the JVM knows a jar again; empty where there is no file."""
+    try:
+        known = file.stat()
+    except FileNotFoundError:
+        return ""
+    return f"{known.st_size} {known.st_mtime_ns}"
+
+
+@contextmanager
+def _exclusively(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
