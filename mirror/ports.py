@@ -62,9 +62,9 @@ class CopyEngine(Protocol):
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Where the lanes of these measurements stand, in their order; None for one that is gone. `at`: now,
-        in monotonic seconds, where that is said to somebody who was told of all before: then None also for
-        one that needs no look."""
+        """Where the lanes of these measurements, the last ones, stand, in order. `at`: now, in monotonic
+        seconds, where that is said to somebody who was told of all before: then None for one that needs no
+        look."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from math import inf
 from operator import attrgetter
 from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from api.movement.verdicts import judged, judged_uncopied, parted
+from api.movement.verdicts import judged, judged_uncopied, loss_at, parted
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.model.identifiers import GroupName
@@ -22,10 +23,11 @@ def movement_metrics(
     lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
 ) -> Iterator[Metric]:
     """By datastream; what is not known has no series. `now`: monotonic seconds."""
-    calm, others = parted(lanes, now)
+    calm, in_danger, others = parted(lanes, now)
     in_time: Counter[GroupName] = Counter(map(_GROUP, calm))
+    in_time.update(map(_GROUP, in_danger))
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
-    losses: dict[GroupName, float] = {}
+    losses = {group: max(at - now, 0.0) for group, at in _soonest(in_danger).items()}
     ends: dict[GroupName, float] = {}
     losing: Counter[GroupName] = Counter()
     for group, one in _found(others, uncopied, now):
@@ -54,6 +56,16 @@ def movement_metrics(
         losses,
     )
     yield _by_group("headrace_catch_up_seconds", "time until the last that catches up has done so", ends)
+
+
+def _soonest(lanes: Sequence[LaneStatus]) -> dict[GroupName, float]:
+    """When the first of them loses records, by group."""
+    found: dict[GroupName, float] = {}
+    for group, lane in zip(map(_GROUP, lanes), lanes, strict=True):
+        at = loss_at(lane.track)
+        if at < found.get(group, inf):
+            found[group] = at
+    return found
 
 
 def _found(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -23,19 +24,15 @@ _ACTIVITY: Final = {
 _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
 IN_TIME: Final = Judgement(MovementState.OK)
 """Of every lane that is in time and of which nothing will be lost, as far as that is known."""
-_SOON_SECONDS: Final = 600.0
-_MOST_SECONDS: Final = 300.0
-"""Between two looks at when the source deletes what a lane in time has yet to copy, which is not soon."""
 
 
 def judged(lane: LaneStatus, now: float) -> Judgement:
     """A lane of this instance, at `now` in monotonic seconds. For one that is in time, which most are, this
-    costs little: see `LaneTrack`. Its time to loss, while that is long, is as of some minutes ago, less the
-    time since then."""
+    costs little: see `LaneTrack`. Its time to loss is as of what its worker has said last."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
-        left = _loss_of(track, now) if track.may_lose else None
-        return IN_TIME if left is None else Judgement(MovementState.OK, seconds_to_loss=left)
+        at = loss_at(track) if track.may_lose else inf
+        return IN_TIME if at == inf else Judgement(MovementState.OK, seconds_to_loss=max(at - now, 0.0))
     activity = _ACTIVITY[lane.phase]
     facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
     return judge_lane(track.history, facts, now)
@@ -50,28 +47,45 @@ def not_calm(lanes: Iterable[LaneStatus], now: float) -> list[LaneStatus]:
     ]
 
 
-def parted(lanes: Iterable[LaneStatus], now: float) -> tuple[list[LaneStatus], list[LaneStatus]]:
-    """Those that `judged` finds `IN_TIME` at once, and the others."""
-    calm: list[LaneStatus] = []
-    others: list[LaneStatus] = []
-    copying, take, leave = LanePhase.COPYING, calm.append, others.append
+class Parted(NamedTuple):
+    """Lanes in time of which nothing will be lost, as far as that is known; those in time that have a time to
+    loss; and the others."""
+
+    calm: list[LaneStatus]
+    losing: list[LaneStatus]
+    others: list[LaneStatus]
+
+
+def parted(lanes: Iterable[LaneStatus], now: float) -> Parted:
+    """By what `judged` finds of them at once."""
+    found = Parted([], [], [])
+    copying, calm, losing, leave = (
+        LanePhase.COPYING,
+        found.calm.append,
+        found.losing.append,
+        found.others.append,
+    )
     for lane in lanes:
         track = lane.track
-        if lane.phase is copying and not track.may_lose and now - track.calm_at <= _SILENCE_SECONDS:
-            take(lane)
-        else:
+        if lane.phase is not copying or now - track.calm_at > _SILENCE_SECONDS:
             leave(lane)
-    return calm, others
+        elif track.may_lose and loss_at(track) < inf:
+            losing(lane)
+        else:
+            calm(lane)
+    return found
 
 
-def _loss_of(track: LaneTrack, now: float) -> float | None:
-    looked, left = track.loss_look
-    passed = now - looked
-    if passed > _MOST_SECONDS or (left is not None and left - passed < _SOON_SECONDS):
-        left = seconds_to_loss(track.history, now)
-        track.loss_look = now, left
-        return left
-    return None if left is None else left - passed
+def loss_at(track: LaneTrack) -> float:
+    """When the source deletes the first record that was not copied, in monotonic seconds; infinite where
+    nothing is known of that. It is looked for once for each history."""
+    history, (looked_by, found) = track.history, track.loss_look
+    if looked_by is not history:
+        at = history.newest.at if history.newest is not None else 0.0
+        left = seconds_to_loss(history, at)
+        found = inf if left is None else at + left
+        track.loss_look = history, found
+    return found
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:

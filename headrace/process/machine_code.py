@@ -44,6 +44,8 @@ MODULES: Final = (
     "mirror/replication/lane_runner",
     "mirror/replication/quotas/read_pacer",
     "mirror/model/movement/position_watch",
+    "mirror/model/movement/loss",
+    "mirror/replication/reports/positions",
     "mirror/client/transport",
     "mirror/replication/context",
     "mirror/replication/handlers/ack_handler",

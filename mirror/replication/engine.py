@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from math import inf
 from time import process_time
 from typing import Final
 
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.metrics import MirrorMetric, age_ms
+from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
-from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition
-from mirror.model.topics import TopicPartition
+from mirror.model.movement.history import LanePosition
 from mirror.replication.context import EngineContext
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
@@ -35,6 +33,7 @@ from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
 from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
+from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
 
@@ -62,12 +61,12 @@ class BatchEngine:
         self._startup = LaneStartup(self.runner, self._fetch_handler, ack_handler)
         self.checkpoints = Checkpoints(self.runner)
         self._stalls = Stalls(self.runner)
-        self._retention = RetentionBook(context)
-        self._deadlines = DeadlineWatch(self.runner, pacer, self._position)
+        self._positions = Positions(RetentionBook(context).of)
+        self._deadlines = DeadlineWatch(self.runner, pacer, self._positions.of)
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
-        self._said_at = -inf  # when positions were said last
+        self._measured: list[LiveLane] = []  # of the last measurements
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
@@ -143,49 +142,24 @@ class BatchEngine:
         when = Interval(now_ms, interval_ms, self._context.identity.instance, self._context.loop.now())
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
-        lanes = self.runner.lanes.values()
-        return share_cpu([one for lane in lanes if (one := self._metric(lane, when)) is not None], cpu_ms)
+        found: list[MirrorMetric] = []
+        self._measured = []
+        for lane in self.runner.lanes.values():
+            if (one := self._metric(lane, when)) is not None:
+                found.append(one)
+                self._measured.append(lane)
+        return share_cpu(found, cpu_ms)
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Where the lanes of these measurements stand, in their order; None for one that is gone. `at`: now,
-        in monotonic seconds, where that is said to somebody who was told of all before: then None also for
-        one of which `PositionWatch` says that it needs no look."""
-        found: list[LanePosition | None] = []
-        for one in metrics:
-            place = TopicPartition(one.topic, one.kafka_partition)
-            lane = self.runner.lanes.get(LaneKey(GroupName(one.datastream), place))
-            if lane is None:
-                found.append(None)
-            elif at is None:
-                found.append(self._position(lane, one.lag_ms, one.time_ms))
-            elif self._is_withheld(lane, one, at):
-                found.append(None)
-            else:
-                found.append(lane.watch.said(self._position(lane, one.lag_ms, one.time_ms)))
+        """Where the lanes of these measurements, the last ones, stand, in order. `at`: now, in monotonic
+        seconds, where that is said to somebody who was told of all before: then None for one of which
+        `PositionWatch` says that it needs no look."""
         if at is not None:
-            self._said_at = at
-        return found
-
-    def _is_withheld(self, lane: LiveLane, metric: MirrorMetric, at: float) -> bool:
-        lane.watch.turn(lane.turn)
-        end = lane.high_watermark
-        readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
-        moments = at, self._said_at
-        return lane.watch.withholds(
-            moments, lane.checkpoint, readable, end, lane.log_start, metric.lag_ms, metric.records_copied
-        )
-
-    def _position(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
-        end = lane.high_watermark
-        is_late = end > lane.checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
-        kept = (
-            self._retention.of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
-        )
-        readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
-        hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
-        return LanePosition(lane.checkpoint, readable, end, lane.log_start, kept, hidden_ms)
+            return self._positions.to_say(self._measured, metrics, at)
+        pairs = zip(self._measured, metrics, strict=True)
+        return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone

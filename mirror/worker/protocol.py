@@ -120,7 +120,7 @@ NO_CORE_USE: Final = CoreUse()
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
     `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
-    gone, or is as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
+    as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
 
     key: LaneKey
     source: ClusterRef

@@ -14,18 +14,26 @@ from api.metrics.movement import movement_metrics
 from api.movement.topics import own_topics, topics_told
 from api.services import Services
 from mirror.instance.workers.lane_table import LaneTable
+from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.movement.history import LanePosition
-from mirror.model.movement.position_watch import PositionWatch
+from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
+from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition
 from mirror.model.topics import TopicPartition
+from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.positions import Positions
 from mirror.worker.protocol import LaneRate, LaneRates, MessageReader, encode_message
 from tests.fakes.clock import ManualClock
 
 INSTANCES: Final = 50
 REPORT_SECONDS: Final = 5.0
 _LANES: Final = 4_000
-_REPORTS, _FIRST_REPORTS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 36, 12, 2, 3
+_RECORDS: Final = 500
+"""That are copied in each lane between two reports."""
+_RECORDS_A_DAY: Final = int(86_400 / REPORT_SECONDS) * _RECORDS
+_FIRST_OFFSET: Final = 2 * _RECORDS_A_DAY
+_REPORTS_A_DELETION: Final = 24
+_REPORTS, _FIRST_REPORTS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 120, 96, 2, 3
 
 
 class Spent(defaultdict[str, float]):
@@ -50,8 +58,8 @@ def seconds_of(call: Callable[[], object]) -> float:
 
 def states_of_fleet(what: str, busy: float, late: float, *, segments: bool) -> float:
     """Print and return percent of a core, of all instances. `busy`: the part of lanes that report each time;
-    `late`: of lanes that are behind. `segments`: the source deletes some every two minutes, and so every lane
-    has a time to loss."""
+    `late`: of lanes that are behind. `segments`: the source deletes every two minutes what is older than a
+    day, and so every lane has a time to loss."""
     parts = ("watched", "told", "noted", "said", "scraped")
     before, spent, after = (
         _of_one_instance(busy, late, segments=segments, with_position=one) for one in (False, True, False)
@@ -64,8 +72,8 @@ def states_of_fleet(what: str, busy: float, late: float, *, segments: bool) -> f
 
 def _of_one_instance(busy: float, late: float, *, segments: bool, with_position: bool) -> Spent:
     clock, spent, uncounted = ManualClock(), Spent(), Spent()
-    table, worker = LaneTable(clock), _Worker()
-    specs = [_spec(number) for number in range(_LANES)]
+    table, specs = LaneTable(clock), [_spec(number) for number in range(_LANES)]
+    worker = _Worker(specs)
     for spec in specs:
         table.begin(spec, 0)
         table.note(LaneStarted(spec.key, 0))
@@ -76,7 +84,8 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
         now_spent = spent if number >= _FIRST_REPORTS else uncounted
         clock.advance(REPORT_SECONDS)
         count = _LANES if number == 0 else int(_LANES * busy)
-        start = number // 24 * 100 if segments else 0
+        kept = number // _REPORTS_A_DELETION * _REPORTS_A_DELETION * _RECORDS
+        start = _FIRST_OFFSET - _RECORDS_A_DAY + kept if segments else 0
         waiting = [
             0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
             for at in range(count)
@@ -103,33 +112,37 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
 class _Worker:
     """What decides in worker processes which positions are said; all lanes of an instance are in one."""
 
-    def __init__(self) -> None:
-        self._watches = [PositionWatch() for _ in range(_LANES)]
-        self._at = -1.0
+    def __init__(self, specs: Sequence[LaneSpec]) -> None:
+        self._lanes = [_lane(spec) for spec in specs]
+        self._positions = Positions(lambda _cluster, _topic: UNKNOWN_RETENTION)
 
     def positions(
         self, at: float, number: int, start: int, waiting: Sequence[int], spent: Spent
     ) -> list[LanePosition | None]:
         """Of the first lanes, as many as `waiting` has. The lag of each is what its report says."""
-        checkpoint, moments, found = number * 500, (at, self._at), list[LanePosition | None]()
-        lanes = [(*one, _age_ms(one[1])) for one in zip(self._watches, waiting, strict=False)]
-        with spent.on("watched"):
-            for watch, records, age_ms in lanes:
-                end = checkpoint + records
-                if watch.withholds(moments, checkpoint, end, end, start, age_ms, 500):
-                    found.append(None)
-                else:
-                    found.append(watch.said(LanePosition(checkpoint, end, end, start)))
-        spent["watched"] -= seconds_of(lambda: _walk(lanes))
-        self._at = at
+        metrics = []
+        lanes = self._lanes[: len(waiting)]
+        for lane, records in zip(lanes, waiting, strict=True):
+            lane.ledger.next = lane.position = _FIRST_OFFSET + number * _RECORDS
+            lane.log_start, lane.high_watermark = start, lane.checkpoint + records
+            metrics.append(_metric(lane.spec, records))
+        began = time.process_time()
+        found = self._positions.to_say(lanes, metrics, at)
+        spent["watched"] += time.process_time() - began
         return found
 
 
-def _walk(lanes: Sequence[tuple[PositionWatch, int, int]]) -> None:
-    """What the loop of the bench takes, without what it is for: an engine has its own, for measurements."""
-    found = list[LanePosition | None]()
-    for _, _, _ in lanes:
-        found.append(None)
+def _lane(spec: LaneSpec) -> LiveLane:
+    lane = LiveLane(spec, 1_048_576, ())
+    lane.state = LaneState.COPYING
+    return lane
+
+
+def _metric(spec: LaneSpec, waiting: int) -> MirrorMetric:
+    place = spec.key.partition
+    names = "instance-1", spec.task, spec.key.group, spec.source, place.topic, place.partition
+    counts = (0,) * LATENCY_BUCKETS
+    return MirrorMetric(0, 5_000, *names, _RECORDS, 50_000, 5, 5, waiting, _age_ms(waiting), counts)
 
 
 def _tell(rates: Sequence[LaneRate], spent: Spent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -32,12 +33,21 @@ UNKNOWN_RETENTION: Final = Retention()
 
 class CalmStep(NamedTuple):
     """Where a lane stood, at a moment in monotonic seconds, of which nothing was late or hidden: what lay
-    below `end` could be read, and the oldest record that waited had waited for `lag_ms`."""
+    below `end` could be read, and the oldest record that waited had waited for `lag_ms`. `log_start`: as of
+    `LanePosition`."""
 
     at: float
     checkpoint: int
     end: int
     lag_ms: int
+    log_start: int = -1
+
+
+class LogStart(NamedTuple):
+    """The first offset that the source had from that moment on, in monotonic seconds."""
+
+    at: float
+    offset: int
 
 
 class LanePosition(NamedTuple):
@@ -47,6 +57,7 @@ class LanePosition(NamedTuple):
     age of the first record that is hidden; None where none is, or it is not known.
 
     `withheld`: where it stood at reports before this one that did not say so, oldest first, the last few.
+    `starts`: the last moves of the log's start at these.
     `is_watched`: from here on its worker says where the lane stands when that needs a look, and until then it
     is in time."""
 
@@ -58,6 +69,7 @@ class LanePosition(NamedTuple):
     hidden_ms: int | None = None
     withheld: tuple[CalmStep, ...] = ()
     is_watched: bool = False
+    starts: tuple[LogStart, ...] = ()
 
 
 class Waypoint(NamedTuple):
@@ -95,13 +107,6 @@ class Rewind(NamedTuple):
     at: float
     reached: int
     down_to: int
-
-
-class LogStart(NamedTuple):
-    """The first offset that the source had from that moment on, in monotonic seconds."""
-
-    at: float
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +167,27 @@ class LaneHistory:
         kept = self.retention if retention == UNKNOWN_RETENTION else retention
         return self._with(waypoint, kept, record_bytes or self.record_bytes)
 
+    def after_calm(
+        self, steps: Sequence[CalmStep], starts: Sequence[LogStart], record_bytes: float | None
+    ) -> LaneHistory:
+        """With the last of reports in which the lane, which is in time, moved on and stayed so: what `after`
+        makes of them all. `starts`: the last moves of the log's start in them. `record_bytes`: known now."""
+        waypoints = self.waypoints
+        for at, checkpoint, end, age, log_start in steps:
+            waypoints = _spaced(waypoints, Waypoint(at, checkpoint, end, end, age, log_start))
+        newest = waypoints[-1]
+        return LaneHistory(
+            waypoints[-MOST_IN_TIME:],
+            stuck_since=newest.at if newest.waiting else None,
+            retention=self.retention,
+            record_bytes=record_bytes or self.record_bytes,
+            starts=(*self.starts, *starts)[-MOST_STARTS:],
+        )
+
     def _with(self, waypoint: Waypoint, retention: Retention, record_bytes: float | None) -> LaneHistory:
         before, at, waiting = self.newest, waypoint.at, waypoint.waiting
         stays = before is not None and before.checkpoint == waypoint.checkpoint
-        waypoints = self._spaced(waypoint)
+        waypoints = _spaced(self.waypoints, waypoint)
         age = _age_ms(waypoints)
         is_late = waiting > 0 and (age is None or age > LATE_MS)
         is_unheard = waiting == 0 and waypoint.lag_ms is None
@@ -178,22 +200,8 @@ class LaneHistory:
             self._rewound(waypoint),
             retention,
             record_bytes,
-            self._started(waypoint),
+            starts_with(self.starts, waypoint.at, waypoint.log_start),
         )
-
-    def _started(self, waypoint: Waypoint) -> tuple[LogStart, ...]:
-        known, start = self.starts, waypoint.log_start
-        if start < 0 or (known and known[-1].offset == start):
-            return known
-        if known and start < known[-1].offset:  # another log
-            known = ()
-        return (*known, LogStart(waypoint.at, start))[-MOST_STARTS:]
-
-    def _spaced(self, waypoint: Waypoint) -> tuple[Waypoint, ...]:
-        """The newest one gives way to this one while it is close to the one before it."""
-        kept = self.waypoints
-        is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
-        return (*(kept[:-1] if is_close else kept), waypoint)
 
     def _rewound(self, waypoint: Waypoint) -> Rewind | None:
         before, rewind = self.newest, self.rewind
@@ -204,6 +212,21 @@ class LaneHistory:
 
 
 NO_HISTORY: Final = LaneHistory()
+
+
+def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple[LogStart, ...]:
+    """The last starts of a log that starts there at that moment; one that starts earlier is another log."""
+    if log_start < 0 or (known and known[-1].offset == log_start):
+        return known
+    if known and log_start < known[-1].offset:
+        known = ()
+    return (*known, LogStart(at, log_start))[-MOST_STARTS:]
+
+
+def _spaced(kept: tuple[Waypoint, ...], waypoint: Waypoint) -> tuple[Waypoint, ...]:
+    """The newest one gives way to this one while it is close to the one before it."""
+    is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
+    return (*(kept[:-1] if is_close else kept), waypoint)
 
 
 def _since(before: float | None, at: float, *, is_so: bool) -> float | None:

@@ -12,9 +12,10 @@ The earliest counts. What waits for nothing but a transaction is deleted just li
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from mirror.model.movement.history import UNLIMITED, LaneHistory, Waypoint
+from mirror.model.movement.history import UNLIMITED, LaneHistory, LogStart, Retention
 
 _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
@@ -26,39 +27,56 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
     if newest is None or newest.end <= newest.checkpoint:
         return None
     passed = now - newest.at
-    known = (_by_time(history), _by_size(history), _by_movement(history, newest))
+    known = (
+        _by_time(history),
+        _by_size(history),
+        left_by_movement(history.starts, newest.checkpoint, newest.at),
+    )
     left = [one - passed for one in known if one is not None]
     return max(min(left), 0.0) if left else None
 
 
 def _by_time(history: LaneHistory) -> float | None:
-    newest, kept = history.newest, history.retention.milliseconds
-    if newest is None or kept is None or kept == UNLIMITED:
+    newest = history.newest
+    if newest is None:
         return None
     # Retention goes by the record's own time stamp, however long it has waited.
     age_ms = newest.hidden_ms if newest.is_held else newest.lag_ms if newest.waiting else None
-    return None if age_ms is None else (kept - age_ms) / 1000
+    return None if age_ms is None else left_by_time(history.retention, age_ms)
 
 
 def _by_size(history: LaneHistory) -> float | None:
-    kept, each, waypoints = history.retention.size_bytes, history.record_bytes, history.waypoints
-    if kept is None or kept == UNLIMITED or each is None or len(waypoints) < 2:
+    each, waypoints = history.record_bytes, history.waypoints
+    if each is None or len(waypoints) < 2:
         return None
     first, newest = waypoints[0], waypoints[-1]
-    grown = newest.end - first.end
-    if grown <= 0 or newest.at <= first.at:
-        return None
-    room = kept - (newest.end - newest.checkpoint) * each
-    return room / (grown * each / (newest.at - first.at))
+    waiting, grown = newest.end - newest.checkpoint, newest.end - first.end
+    return left_by_size(history.retention, waiting, grown, newest.at - first.at, each)
 
 
-def _by_movement(history: LaneHistory, newest: Waypoint) -> float | None:
-    steps = history.starts[1:]
-    if len(steps) < _LEAST_STEPS:
+def left_by_time(retention: Retention, age_ms: int) -> float | None:
+    """Of a record of that age."""
+    kept = retention.milliseconds
+    return None if kept is None or kept == UNLIMITED else (kept - age_ms) / 1000
+
+
+def left_by_size(retention: Retention, waiting: int, grown: int, seconds: float, each: float) -> float | None:
+    """`waiting`: offsets up to the end, which has `grown` by that many in `seconds`. `each`: bytes of a
+    record."""
+    kept = retention.size_bytes
+    if kept is None or kept == UNLIMITED or grown <= 0 or seconds <= 0:
         return None
-    first, last = steps[0], steps[-1]
-    between = (last.at - first.at) / (len(steps) - 1)
-    if newest.at - last.at > _MOST_INTERVALS * between:
+    return (kept - waiting * each) / (grown * each / seconds)
+
+
+def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> float | None:
+    """`starts`: as of `LaneHistory`; `at`: when the lane stood there, in monotonic seconds."""
+    if len(starts) <= _LEAST_STEPS:
         return None
-    rate = (last.offset - first.offset) / (last.at - first.at)
-    return max(newest.checkpoint - last.offset, 0) / rate - (newest.at - last.at)
+    first, last = starts[1], starts[-1]
+    passed = last.at - first.at
+    between = passed / (len(starts) - 2)
+    if at - last.at > _MOST_INTERVALS * between:
+        return None
+    rate = (last.offset - first.offset) / passed
+    return max(checkpoint - last.offset, 0) / rate - (at - last.at)

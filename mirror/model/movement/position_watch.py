@@ -5,27 +5,60 @@ it is hidden. After one that its instance has heard of, such positions stay here
 one is different: then they go with it. So the instance knows all that the rules of
 `mirror.model.movement.history` look at, as if each had been said (`LaneTrack`;
 `tests/property/mirror/instance/test_lane_track.py`).
+
+Where something is known by which the source may delete what was not copied, the time to loss is judged here
+by the rules of `mirror.model.movement.loss`, and the position is said often while that is near.
 """
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from mirror.model.movement.history import (
     LATE_MS,
     LEAST_SECONDS,
     MOST_IN_TIME,
+    MOST_STARTS,
     SILENCE_SECONDS,
+    UNKNOWN_RETENTION,
     CalmStep,
     LanePosition,
+    LogStart,
+    starts_with,
 )
+from mirror.model.movement.loss import left_by_movement, left_by_size, left_by_time
 
+_LATE_MS: Final[int] = LATE_MS
+_LEAST_SECONDS: Final[float] = LEAST_SECONDS
+_SILENCE_SECONDS: Final[float] = SILENCE_SECONDS
+_MOST_STEPS: Final[int] = MOST_IN_TIME
+"""Machine code finds what is of its own module sooner."""
 _NEVER: Final = -1e300
-_STARTS: Final = 2
-"""Moves of the log's start, from which on the time to loss is judged by the position."""
-_SAID_AGAIN_SECONDS: Final = 60.0
-"""Positions of lanes that have a time to loss are said so often at least."""
+_LEAST_STARTS: Final = 3
+"""Of the log, from which on the time to loss is judged by the position."""
+_FAR_SECONDS: Final = 1_800.0
+"""A time to loss that needs no close look."""
+_LOOK_SECONDS: Final = 60.0
+"""Between two looks at the time to loss; while it is near, the position is said with each."""
+_SAID_AGAIN_SECONDS: Final = 600.0
+_SAID_AGAIN_SHARE: Final = 0.1
+"""What is known of a time to loss is no older than the larger of this and this part of itself."""
 _NO_AGE: Final = -1
+
+
+class _Step:
+    """As `CalmStep`, to be written again and again: there is one for each of many lanes at any time."""
+
+    __slots__ = ("age", "at", "checkpoint", "end", "log_start")
+
+    def __init__(self) -> None:
+        self.at = _NEVER
+        self.checkpoint = self.end = self.log_start = -1
+        self.age = _NO_AGE
+
+    def said(self) -> CalmStep:
+        return CalmStep(self.at, self.checkpoint, self.end, self.age, self.log_start)
 
 
 class PositionWatch:
@@ -35,19 +68,31 @@ class PositionWatch:
         self._turn = -1
         self._at = self._before = self._said_at = _NEVER
         """Of the last report, of the last waypoint but one, and of the last position that was said."""
-        self._checkpoint = self._reached = self._log_start = -1
-        self._starts = 0
-        self._is_fine = self._is_caught_up = self._may_lose = False
-        self._steps: list[tuple[float, int, int, int]] = []
+        self._checkpoint = self._reached = self._end = self._log_start = -1
+        self._age = _NO_AGE
+        self._is_fine = self._is_caught_up = False
+        self._steps: list[_Step] = []
+        self._withheld = 0
+        """Steps since a position was said last; the last few of them lie in `_steps`, in turn."""
+        self._moves: list[LogStart] = []
+        """Of the log's start, that were not said."""
+        self._starts: tuple[LogStart, ...] = ()
+        """What the instance knows of them, and these."""
+        self._retention = UNKNOWN_RETENTION
+        self._may_lose = self._is_near = self._is_known = False
+        self._was_known = False
+        """Whether the instance may know a time to loss by what was said last."""
+        self._looked_at, self._looked_end = _NEVER, 0
 
     def turn(self, number: int) -> None:
         """The lane is in that turn: of a new one the first position is said."""
         if number != self._turn:
-            self._turn, self._is_fine = number, False
+            self._turn = number
+            self.forget()
 
     def forget(self) -> None:
         """Say the next position, because what was said of the lane is not known any more."""
-        self._is_fine = False
+        self._is_fine, self._starts = False, ()
 
     def withholds(
         self,
@@ -57,58 +102,96 @@ class PositionWatch:
         end: int,
         log_start: int,
         lag_ms: int | None,
-        records: int,
+        copied: tuple[int, int],
     ) -> bool:
         """Take in a report; whether its position need not be said. `moments`: of this report, and of the one
-        before of the worker, with or without this lane. `records`: copied between them. The others are as of
-        `LanePosition` and `Waypoint`."""
+        before of the worker, with or without this lane. `copied`: records and bytes between them. The others
+        are as of `LanePosition` and `Waypoint`."""
         at, heard_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
-        is_next = heard_at <= self._at
-        if not is_next and self._is_caught_up:
-            self._pass(heard_at)
+        if heard_at > self._at and self._is_caught_up:
+            self._pass(heard_at, is_withheld=self._is_fine)  # nothing was new, until then
         was_fine, before, start = self._is_fine, self._checkpoint, self._log_start
-        if start >= 0 and log_start > start:
-            self._starts += 1
         if checkpoint > self._reached:
             self._reached = checkpoint
-        self._is_fine = 0 <= age <= LATE_MS and readable_end >= end and checkpoint >= self._reached
+        self._is_fine = 0 <= age <= _LATE_MS and readable_end >= end and checkpoint >= self._reached
         self._is_caught_up = age >= 0 and checkpoint >= readable_end
-        is_replaced = at - self._before < LEAST_SECONDS
+        has_moved = log_start != start
         is_calm = (
             self._is_fine
             and was_fine
-            and is_next
+            and heard_at <= self._at
             and checkpoint > before
-            and log_start == start
-            and records > 0
-            and at - self._at <= SILENCE_SECONDS
-            and (at - self._said_at < _SAID_AGAIN_SECONDS or not (self._may_lose or self._starts >= _STARTS))
+            and copied[0] > 0
+            and at - self._at <= _SILENCE_SECONDS
+            and not (has_moved and (not log_start > start >= 0 or len(self._starts) < _LEAST_STARTS))
         )
-        self._pass(at)
-        self._checkpoint, self._log_start = checkpoint, log_start
-        if not is_calm:
-            return False
-        steps = self._steps
-        if is_replaced and steps:
-            steps[-1] = (at, checkpoint, end, age)
-        else:
-            steps.append((at, checkpoint, end, age))
-            if len(steps) > 2 * MOST_IN_TIME:
-                del steps[:-MOST_IN_TIME]
-        return True
+        if has_moved:
+            self._move(at, log_start)
+        if is_calm and self._may_lose and self._is_due(at, checkpoint, end, age, copied, has_moved):
+            is_calm = False
+        if is_calm and has_moved:
+            self._moves.append(LogStart(at, log_start))
+        self._checkpoint, self._end, self._age, self._log_start = checkpoint, end, age, log_start
+        self._pass(at, is_calm)
+        return is_calm
 
-    def _pass(self, at: float) -> None:
+    def _pass(self, at: float, is_withheld: bool) -> None:
         """As waypoints are spaced."""
-        if at - self._before >= LEAST_SECONDS:
+        is_replaced = at - self._before < _LEAST_SECONDS
+        if not is_replaced:
             self._before = self._at
         self._at = at
+        if not is_withheld:
+            return
+        if not (is_replaced and self._withheld):
+            self._withheld += 1
+            if len(self._steps) < _MOST_STEPS and self._withheld > len(self._steps):
+                self._steps.append(_Step())
+        step = self._steps[(self._withheld - 1) % _MOST_STEPS]
+        step.at, step.checkpoint, step.end = at, self._checkpoint, self._end
+        step.age, step.log_start = self._age, self._log_start
+
+    def _move(self, at: float, log_start: int) -> None:
+        self._starts = starts_with(self._starts, at, log_start)
+        if len(self._starts) >= _LEAST_STARTS:
+            self._may_lose = True
+
+    def _is_due(
+        self, at: float, checkpoint: int, end: int, age: int, copied: tuple[int, int], has_moved: bool
+    ) -> bool:
+        """Whether the time to loss asks for the position."""
+        if at - self._looked_at < _LOOK_SECONDS:
+            return has_moved and self._is_near
+        since, before = self._looked_at, self._looked_end
+        if since == _NEVER:
+            since, before = self._at, self._end
+        each, waiting = copied[1] / copied[0], end - checkpoint
+        left = min(
+            _or_ever(left_by_time(self._retention, age)),
+            _or_ever(left_by_size(self._retention, waiting, end - before, at - since, each)),
+            _or_ever(left_by_movement(self._starts, checkpoint, at)),
+        )
+        self._looked_at, self._looked_end = at, end
+        self._is_near = left < _FAR_SECONDS
+        self._is_known = left < inf
+        if not self._is_known:
+            return self._was_known
+        return self._is_near or at - self._said_at >= max(_SAID_AGAIN_SECONDS, left * _SAID_AGAIN_SHARE)
 
     def said(self, place: LanePosition) -> LanePosition:
         """The position of the last report, with those that were withheld before it."""
-        withheld = tuple([CalmStep(*one) for one in self._steps[-MOST_IN_TIME:]])
-        self._steps.clear()
+        steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
+        withheld = tuple([self._steps[one % _MOST_STEPS].said() for one in steps])
+        starts = tuple(self._moves[-MOST_STARTS:])
+        self._withheld = 0
+        self._moves.clear()
         self._said_at = self._at
-        if place.retention.milliseconds is not None or place.retention.size_bytes is not None:
-            self._may_lose = True
-        return place._replace(withheld=withheld, is_watched=self._is_fine)
+        if place.retention != UNKNOWN_RETENTION:
+            self._retention, self._may_lose = place.retention, True
+        self._was_known = self._may_lose and (self._is_known or self._looked_at < self._at)
+        return place._replace(withheld=withheld, is_watched=self._is_fine, starts=starts)
+
+
+def _or_ever(seconds: float | None) -> float:
+    return inf if seconds is None else seconds

@@ -32,26 +32,17 @@ def test_a_lane_in_time_of_which_nothing_will_be_lost_makes_no_judgement_of_its_
     assert judged(lane, now + 31).state is MovementState.STOP, "records waited, and it says nothing"
 
 
-def test_a_loss_that_is_far_off_is_looked_at_seldom_and_comes_nearer_meanwhile() -> None:
+def test_a_time_to_loss_is_looked_for_once_for_each_history_and_comes_nearer_meanwhile() -> None:
     lane, now = a_lane(8, SIZE)
     first = judged(lane, now).seconds_to_loss
     assert first is not None
     assert first == pytest.approx((1_000_000_000 - 5_000) / (100 * 100))
-    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 5, now)
-    assert judged(lane, now + 5).seconds_to_loss == first - 5, "as of before"
-    lane.track.note(
-        LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(9_000)), now + 301, now + 296
-    )
-    assert judged(lane, now + 301).seconds_to_loss == 0.0, "records are larger than all that is kept"
-
-
-def test_a_loss_that_is_near_is_looked_at_each_time() -> None:
-    lane, now = a_lane(8, Retention(None, 1_000_000))
-    near = judged(lane, now).seconds_to_loss
-    assert near is not None
-    assert near < 600
-    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 5, now)
-    assert judged(lane, now + 5).seconds_to_loss != near - 5
+    look = lane.track.loss_look
+    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), None), now + 5, now)
+    assert judged(lane, now + 5).seconds_to_loss == pytest.approx(first - 5)
+    assert lane.track.loss_look is look
+    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 10, now + 5)
+    assert judged(lane, now + 10).seconds_to_loss == 0.0, "records are larger than all that is kept"
 
 
 def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> None:
@@ -59,9 +50,9 @@ def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> No
     (back, _), (paused, _) = a_lane(8), a_lane(8)
     back.track.note(LaneRate(a_key("t-0"), SOURCE, 1.0, 1.0, 50, 400, (), _place(900)), now, now - 5)
     lanes = [calm, losing, back, paused.entering(LanePhase.PAUSED, now)]
-    assert parted(lanes, now) == ([calm], lanes[1:])
+    assert parted(lanes, now) == ([calm], [losing], lanes[2:])
     assert not_calm(lanes, now) == not_calm(lanes, now + 30) == lanes[2:]
-    assert (not_calm(lanes, now + 31), parted(lanes, now + 31)) == (lanes, ([], lanes))
+    assert (not_calm(lanes, now + 31), parted(lanes, now + 31)) == (lanes, ([], [], lanes))
 
 
 def _place(at: int) -> LanePosition:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from hypothesis import given
@@ -138,7 +139,8 @@ def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
         place = _as_workers_say(step, step.position(checkpoint, start))
         whole = step.added_to(whole, place, now, heard_at)
         moments = now, before if heard_at is None else heard_at
-        is_withheld = watch.withholds(moments, *place[:4], step.age_ms, step.messages)
+        copied = step.messages, step.messages * 90
+        is_withheld = watch.withholds(moments, *place[:4], step.age_ms, copied)
         track.note(step.rate(None if is_withheld else watch.said(place)), now, heard_at)
         if is_withheld:
             assert track.is_in_time(now, _SILENCE)
@@ -160,9 +162,24 @@ def _as_workers_say(step: Step, place: LanePosition) -> LanePosition:
     return place if is_late else place._replace(retention=UNKNOWN_RETENTION)
 
 
-def _is_withheld(watch: PositionWatch, number: int, start: int = 3) -> bool:
-    """Report of that number, one every 5 s, of a lane that moves by one record with each."""
-    return watch.withholds((5.0 * number, 5.0 * number - 5), number, number + 9, number + 9, start, 50, 1)
+def _is_withheld(watch: PositionWatch, number: int, start: int = 3, records: int = 1) -> bool:
+    """Report of that number, one every 5 s, of a lane that moves by so many records with each."""
+    at, checkpoint = 5.0 * number, number * records
+    copied, end = (records, records * 100), checkpoint + 9
+    return watch.withholds((at, at - 5), checkpoint, end, end, start, 50, copied)
+
+
+def _moments_said(kept_seconds: int, retention: Retention = UNKNOWN_RETENTION) -> list[float]:
+    """In an hour, of a lane whose source deletes every five minutes what is older than that."""
+    watch, said = PositionWatch(), []
+    for number in range(720):
+        at = 5.0 * number
+        start = 50 * max(number // 60 * 60 - kept_seconds // 5, 0)
+        if not _is_withheld(watch, number, start, 50):
+            said.append(at)
+            end = 50 * number + 9
+            watch.said(LanePosition(50 * number, end, end, start, retention))
+    return said
 
 
 def test_lanes_in_time_say_nothing_of_where_they_stand() -> None:
@@ -171,15 +188,35 @@ def test_lanes_in_time_say_nothing_of_where_they_stand() -> None:
     assert said == [0]
 
 
-def test_positions_by_which_a_time_to_loss_is_judged_are_said_every_minute() -> None:
+def test_a_quiet_lane_in_time_says_nothing_when_it_has_records_again() -> None:
+    """Its worker reports every 5 s, and of the lane every 40 s."""
     watch, said = PositionWatch(), []
-    for number in range(720):
-        at, start = 5.0 * number, number // 60
-        if not _is_withheld(watch, number, start):
-            said.append(at)
-            watch.said(LanePosition(number, number + 9, number + 9, start))
-    assert said[:2] == [0.0, 300.0], "the start of the log has moved for the first time"
-    assert said[3:] == [660.0 + 60 * number for number in range(49)]
+    for number in range(100):
+        at, checkpoint = 40.0 * number, number
+        if not watch.withholds((at, at - 5), checkpoint, checkpoint, checkpoint, 3, 0, (1, 90)):
+            said.append(number)
+            watch.said(LanePosition(checkpoint, checkpoint, checkpoint, 3))
+    assert said == [0]
+
+
+def test_a_time_to_loss_that_is_near_is_said_every_minute() -> None:
+    said = _moments_said(600)
+    assert said[:3] == [0.0, 900.0, 1_200.0], "the log's start moves, and moves again"
+    assert max(later - sooner for sooner, later in pairwise(said[2:])) == 60.0
+    assert set(range(1_500, 3_600, 300)) <= set(said), "and at each move"
+    assert len(said) < 60
+
+
+def test_a_time_to_loss_that_is_far_is_said_when_a_tenth_of_it_has_passed() -> None:
+    assert _moments_said(2_400) == [0.0, 2_700.0, 3_000.0]
+    kept = Retention(86_400_000, 10_000_000)
+    assert _moments_said(7_200, kept) == [0.0, 1_025.0, 2_045.0, 3_065.0], "full in 10,000 s"
+
+
+def test_a_retention_by_size_that_is_soon_full_is_said_every_minute() -> None:
+    """A partition grows by 1,000 bytes a second."""
+    said = _moments_said(7_200, Retention(None, 1_000_000))
+    assert said == [0.0, *(5.0 + 60 * number for number in range(60))]
 
 
 def test_what_another_turn_of_a_lane_or_one_that_was_forgotten_begins_with_is_said() -> None:

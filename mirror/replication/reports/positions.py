@@ -1,0 +1,50 @@
+"""Where lanes stand, as it is said to who judges how they move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+
+from mirror.model.identifiers import ClusterRef
+from mirror.model.metrics import MirrorMetric, age_ms
+from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition, Retention
+from mirror.replication.live_lane import LiveLane
+
+
+class Positions:
+    """Of the lanes of one engine. `retention_of`: what a source keeps of a topic, as far as that is known; it
+    is asked for lanes that are late."""
+
+    def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
+        self._retention_of = retention_of
+        self._said_at = -inf
+
+    def of(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
+        """`lag_ms`: the age of what waits; `now_ms`: epoch milliseconds."""
+        end, checkpoint = lane.high_watermark, lane.checkpoint
+        is_late = end > checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
+        kept = (
+            self._retention_of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
+        )
+        readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
+        hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
+        return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms)
+
+    def to_say(
+        self, lanes: Sequence[LiveLane], metrics: Sequence[MirrorMetric], at: float
+    ) -> list[LanePosition | None]:
+        """Of lanes and what was measured of each at that moment (monotonic seconds), to somebody who was told
+        of all before: None for one of which `PositionWatch` says that it needs no look."""
+        found: list[LanePosition | None] = []
+        moments = at, self._said_at
+        for lane, metric in zip(lanes, metrics, strict=True):
+            watch, end, lag_ms = lane.watch, lane.high_watermark, metric.lag_ms
+            readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
+            watch.turn(lane.turn)
+            copied = metric.records_copied, metric.bytes_copied
+            if watch.withholds(moments, lane.checkpoint, readable, end, lane.log_start, lag_ms, copied):
+                found.append(None)
+            else:
+                found.append(watch.said(self.of(lane, lag_ms, metric.time_ms)))
+        self._said_at = at
+        return found
