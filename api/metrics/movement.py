@@ -10,7 +10,7 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from api.movement.verdicts import judged, judged_uncopied, loss_at, parted
+from api.movement.verdicts import judged, judged_uncopied, parted
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LaneStatus
 from mirror.model.identifiers import GroupName
@@ -25,7 +25,6 @@ def movement_metrics(
     """By datastream; what is not known has no series. `now`: monotonic seconds."""
     calm, in_danger, others = parted(lanes, now)
     in_time: Counter[GroupName] = Counter(map(_GROUP, calm))
-    in_time.update(map(_GROUP, in_danger))
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses = {group: max(at - now, 0.0) for group, at in _soonest(in_danger).items()}
     ends: dict[GroupName, float] = {}
@@ -58,11 +57,11 @@ def movement_metrics(
     yield _by_group("headrace_catch_up_seconds", "time until the last that catches up has done so", ends)
 
 
-def _soonest(lanes: Sequence[LaneStatus]) -> dict[GroupName, float]:
+def _soonest(lanes: Sequence[tuple[LaneStatus, float]]) -> dict[GroupName, float]:
     """When the first of them loses records, by group."""
     found: dict[GroupName, float] = {}
-    for group, lane in zip(map(_GROUP, lanes), lanes, strict=True):
-        at = loss_at(lane.track)
+    for lane, at in lanes:
+        group = lane.spec.key.group
         if at < found.get(group, inf):
             found[group] = at
     return found

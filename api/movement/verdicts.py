@@ -48,11 +48,10 @@ def not_calm(lanes: Iterable[LaneStatus], now: float) -> list[LaneStatus]:
 
 
 class Parted(NamedTuple):
-    """Lanes in time of which nothing will be lost, as far as that is known; those in time that have a time to
-    loss; and the others."""
+    """Lanes in time; those of them that have a time to loss, with the moment (`loss_at`); and the others."""
 
     calm: list[LaneStatus]
-    losing: list[LaneStatus]
+    losing: list[tuple[LaneStatus, float]]
     others: list[LaneStatus]
 
 
@@ -69,10 +68,14 @@ def parted(lanes: Iterable[LaneStatus], now: float) -> Parted:
         track = lane.track
         if lane.phase is not copying or now - track.calm_at > _SILENCE_SECONDS:
             leave(lane)
-        elif track.may_lose and loss_at(track) < inf:
-            losing(lane)
         else:
             calm(lane)
+            if track.may_lose:
+                looked_by, at = track.loss_look
+                if looked_by is not track.history:
+                    at = loss_at(track)
+                if at < inf:
+                    losing((lane, at))
     return found
 
 

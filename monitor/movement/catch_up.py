@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import sqrt
+from operator import mul, sub, truediv
 from typing import Final, NamedTuple
 
 from mirror.model.movement.history import Waypoint
@@ -25,23 +25,22 @@ class Approach(NamedTuple):
 def approach(waypoints: Sequence[Waypoint]) -> Approach | None:
     """Since the most waited within the window: what was before, such as an outage, says nothing of what is
     now. None where that is the newest waypoint."""
-    waits = [max(readable_end - checkpoint, 0) for _, checkpoint, readable_end, *_ in waypoints]
+    moments, checkpoints, ends, *_ = zip(*waypoints, strict=True)
+    waits = [one if one > 0 else 0 for one in map(sub, ends, checkpoints)]
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:
         peak += 1  # the turn lies between the first two
-    waits, moments = waits[peak:], [one.at for one in waypoints[peak:]]
-    if len(waits) < 2:
+    steps = len(waits) - 1 - peak
+    if steps < 1:
         return None
-    seconds = moments[-1] - moments[0]
-    mean = (waits[0] - waits[-1]) / seconds
-    steps = len(waits) - 1
+    seconds, fallen = moments[-1] - moments[peak], waits[peak] - waits[-1]
+    mean = fallen / seconds
     if steps < _LEAST_FALLS:
         return Approach(mean, False)
-    squares = 0.0
-    for (one, two), (first, second) in zip(pairwise(waits), pairwise(moments), strict=True):
-        length = second - first
-        off = one - two - mean * length
-        squares += off * off / length
+    falls = list(map(sub, waits[peak:], waits[peak + 1 :]))
+    lengths = map(sub, moments[peak + 1 :], moments[peak:])
+    # The sum of (fall - mean * length)^2 / length.
+    squares = max(sum(map(truediv, map(mul, falls, falls), lengths)) - mean * fallen, 0.0)
     return Approach(mean, mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1))
 
 

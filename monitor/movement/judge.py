@@ -79,7 +79,10 @@ def judge_lane(
         newest = history.newest
         assert newest is not None, "without a report silence has decided"
         found = _by_end(history, newest, facts, now, rules) or _by_movement(history, facts, now, rules)
-    return replace(found, seconds_to_loss=seconds_to_loss(history, now), hidden_ms=_hidden_ms(history, now))
+    left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
+    if left is None and hidden_ms is None:
+        return found
+    return replace(found, seconds_to_loss=left, hidden_ms=hidden_ms)
 
 
 def _hidden_ms(history: LaneHistory, now: float) -> int | None:

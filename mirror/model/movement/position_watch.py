@@ -40,7 +40,10 @@ _LEAST_STARTS: Final = 3
 _FAR_SECONDS: Final = 1_800.0
 """A time to loss that needs no close look."""
 _LOOK_SECONDS: Final = 60.0
-"""Between two looks at the time to loss; while it is near, the position is said with each."""
+_LOOK_SHARE: Final = 0.01
+_MOST_LOOK_SECONDS: Final = 600.0
+"""Between two looks at the time to loss: that part of it, within these bounds. While it is near, the position
+is said with each."""
 _SAID_AGAIN_SECONDS: Final = 600.0
 _SAID_AGAIN_SHARE: Final = 0.1
 """What is known of a time to loss is no older than the larger of this and this part of itself."""
@@ -82,7 +85,9 @@ class PositionWatch:
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False
         """Whether the instance may know a time to loss by what was said last."""
-        self._looked_at, self._looked_end = _NEVER, 0
+        self._looked_at = self._look_at = _NEVER
+        """When the time to loss was looked at last, and when it is to be."""
+        self._looked_end = 0
 
     def turn(self, number: int) -> None:
         """The lane is in that turn: of a new one the first position is said."""
@@ -131,7 +136,7 @@ class PositionWatch:
         if is_calm and self._may_lose and self._is_due(at, checkpoint, end, age, copied, has_moved):
             is_calm = False
         if is_calm and has_moved:
-            self._moves.append(LogStart(at, log_start))
+            self._moves.append(self._starts[-1])
         self._checkpoint, self._end, self._age, self._log_start = checkpoint, end, age, log_start
         self._pass(at, is_calm)
         return is_calm
@@ -161,7 +166,7 @@ class PositionWatch:
         self, at: float, checkpoint: int, end: int, age: int, copied: tuple[int, int], has_moved: bool
     ) -> bool:
         """Whether the time to loss asks for the position."""
-        if at - self._looked_at < _LOOK_SECONDS:
+        if at < self._look_at:
             return has_moved and self._is_near
         since, before = self._looked_at, self._looked_end
         if since == _NEVER:
@@ -173,6 +178,7 @@ class PositionWatch:
             _or_ever(left_by_movement(self._starts, checkpoint, at)),
         )
         self._looked_at, self._looked_end = at, end
+        self._look_at = at + min(max(left * _LOOK_SHARE, _LOOK_SECONDS), _MOST_LOOK_SECONDS)
         self._is_near = left < _FAR_SECONDS
         self._is_known = left < inf
         if not self._is_known:
@@ -190,6 +196,8 @@ class PositionWatch:
         if place.retention != UNKNOWN_RETENTION:
             self._retention, self._may_lose = place.retention, True
         self._was_known = self._may_lose and (self._is_known or self._looked_at < self._at)
+        if not (self._is_fine or withheld or starts):
+            return place
         return place._replace(withheld=withheld, is_watched=self._is_fine, starts=starts)
 
 

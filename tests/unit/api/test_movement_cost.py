@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from api.movement.verdicts import IN_TIME, judged, not_calm, parted
+from api.movement.verdicts import IN_TIME, judged, loss_at, not_calm, parted
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
@@ -50,7 +50,8 @@ def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> No
     (back, _), (paused, _) = a_lane(8), a_lane(8)
     back.track.note(LaneRate(a_key("t-0"), SOURCE, 1.0, 1.0, 50, 400, (), _place(900)), now, now - 5)
     lanes = [calm, losing, back, paused.entering(LanePhase.PAUSED, now)]
-    assert parted(lanes, now) == ([calm], [losing], lanes[2:])
+    assert parted(lanes, now) == (lanes[:2], [(losing, loss_at(losing.track))], lanes[2:])
+    assert loss_at(losing.track) == now + (judged(losing, now).seconds_to_loss or 0.0)
     assert not_calm(lanes, now) == not_calm(lanes, now + 30) == lanes[2:]
     assert (not_calm(lanes, now + 31), parted(lanes, now + 31)) == (lanes, ([], [], lanes))
 

@@ -210,7 +210,7 @@ def test_a_time_to_loss_that_is_near_is_said_every_minute() -> None:
 def test_a_time_to_loss_that_is_far_is_said_when_a_tenth_of_it_has_passed() -> None:
     assert _moments_said(2_400) == [0.0, 2_700.0, 3_000.0]
     kept = Retention(86_400_000, 10_000_000)
-    assert _moments_said(7_200, kept) == [0.0, 1_025.0, 2_045.0, 3_065.0], "full in 10,000 s"
+    assert _moments_said(7_200, kept) == [0.0, 1_005.0, 2_005.0, 3_005.0], "full in 10,000 s"
 
 
 def test_a_retention_by_size_that_is_soon_full_is_said_every_minute() -> None:
