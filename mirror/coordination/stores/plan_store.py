@@ -112,7 +112,8 @@ class PlanStore:
         `last`: the newest plan that the caller has read; without one (epoch 0) the documents are put together
         again as far as they agree. `obeyed`: epochs that live instances obey. The epoch is not below any that
         somebody can have obeyed: each publication since the newest document was written has raised the
-        marker's version by one and the epoch by one. The next publication writes every document again.
+        marker's version by one and the epoch by one. A marker that another leader has replaced meanwhile may
+        name no document, and says the epoch itself. The next publication writes every document again.
         Raises NotFound when there is no marker.
         """
         node = self._nodes.read(znodes.PLAN)
@@ -122,7 +123,8 @@ class PlanStore:
             for name in self._nodes.children(f"{znodes.PLAN}/{folder}")
             if _epoch_of(name) <= _LARGEST_EPOCH
         ]
-        highest = max((last.epoch, *obeyed, *(int(_epoch_of(name)) for _, name in names)))
+        known = (last.epoch, *obeyed, *(int(_epoch_of(name)) for _, name in names))
+        highest = max((*known, _epoch_in(node.data)))
         tasks = last.tasks if last.epoch else self._reassembled(names)
         plan = Plan(Epoch(highest + node.version), tasks, 0, "put together again", last.departed)
         held = f"{len(node.data)} bytes that begin with {node.data[:_BYTES_SHOWN]!r}"
@@ -357,6 +359,15 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
         departed,
         _excluded(marker),
     )
+
+
+def _epoch_in(data: bytes) -> Epoch:
+    """Of a marker; 0 where it cannot be read, or claims one that is none of ours."""
+    try:
+        epoch = _plan(znodes.decode_chunks([data], znodes.PLAN), ()).epoch
+    except (CorruptData, InvalidRequest, PlanRejected, ValueError):
+        return NO_EPOCH
+    return epoch if epoch <= _LARGEST_EPOCH else NO_EPOCH
 
 
 def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:

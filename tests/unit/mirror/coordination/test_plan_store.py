@@ -290,6 +290,18 @@ def test_an_old_leader_cannot_publish_over_what_was_healed() -> None:
     assert new.read() == healed
 
 
+def test_an_epoch_that_another_leader_has_healed_without_a_document_is_not_given_twice() -> None:
+    server = FakeZooKeeper()
+    first, second = PlanStore(server.session(), "first"), PlanStore(server.session(), "second")
+    first.publish(FIRST, NO_PLAN)
+    damaged(server, b"?")
+    found, _ = first.recover(NO_PLAN.plan, [])
+    healed = first.publish(replace(found.plan, epoch=Epoch(found.plan.epoch + 1), tasks=()), found)
+    assert not any(groups_in(server).values())
+    found, _ = second.recover(NO_PLAN.plan, [])
+    assert found.plan.epoch >= healed.plan.epoch
+
+
 @pytest.mark.parametrize("instance", ["one", "host:7/x@y", "a@", "@x0", "ü x", None])
 def test_documents_say_whose_they_are(instance: str | None) -> None:
     server = FakeZooKeeper()
