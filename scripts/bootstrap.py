@@ -295,11 +295,7 @@ class Extras(object):
         command = [VENV_PYTHON, "-m", "headrace.process.compilation"]
         status = subprocess.call(command + ["check"], cwd=ROOT)
         if status == NOT_COMPILED:
-            log = os.path.join(CACHE, "compile.log")
-            begin_log(log)
-            self.compiling = self.children.begin(
-                command + ["build"], "compiling the data plane beside the rest", log
-            )
+            self.compiling = self._begin(command + ["build"], "compiling the data plane", "compile.log")
         elif status == NO_COMPILER:
             say(
                 "without a C compiler and Python's headers the data plane runs interpreted, at a higher "
@@ -308,62 +304,64 @@ class Extras(object):
 
     def fetch_jars(self):
         """Kafka, Pinot and Spark's connectors; without them whoever starts a server fetches them."""
-        command = [VENV_PYTHON, "-m", "stack.jars"]
-        if subprocess.call(command + ["check"], cwd=ROOT) != 0:
-            log = os.path.join(CACHE, "jars.log")
-            begin_log(log)
-            self.jars = self.children.begin(
-                command + ["fetch"], "fetching the servers' jars beside the rest", log
-            )
+        self.jars = self._begin_unless_there("stack.jars", "fetch", "fetching the servers' jars", "jars.log")
 
     def archive_classes(self):
         """Archives of classes, with which the servers of hundreds of tests start for half the processor time."""
-        command = [VENV_PYTHON, "-m", "stack.archives"]
-        if subprocess.call(command + ["check"], cwd=ROOT) != 0:
-            log = os.path.join(CACHE, "archives.log")
-            begin_log(log)
-            self.archives = self.children.begin(
-                command + ["make"], "archiving the servers' classes beside the rest", log
-            )
+        self.archives = self._begin_unless_there(
+            "stack.archives", "make", "archiving the servers' classes", "archives.log"
+        )
 
     def fetch_browser(self):
         """Chromium and axe, for the tests of the web pages, which fetch them themselves where this has not."""
-        command = [VENV_PYTHON, "-m", "tests.browser.packages"]
-        if subprocess.call(command + ["check"], cwd=ROOT) != 0:
-            log = os.path.join(CACHE, "browser.log")
-            begin_log(log)
-            self.browser = self.children.begin(
-                command + ["fetch"], "fetching the tests' browser beside the rest", log
-            )
+        self.browser = self._begin_unless_there(
+            "tests.browser.packages", "fetch", "fetching the tests' browser", "browser.log"
+        )
+
+    def _begin_unless_there(self, module, verb, what, log_name):
+        """The child that runs that verb of the module; None where its `check` finds all there."""
+        command = [VENV_PYTHON, "-m", module]
+        if subprocess.call(command + ["check"], cwd=ROOT) == 0:
+            return None
+        return self._begin(command + [verb], what, log_name)
+
+    def _begin(self, command, what, log_name):
+        log = os.path.join(CACHE, log_name)
+        begin_log(log)
+        return self.children.begin(command, what + " beside the rest", log)
 
     def finish(self):
-        if self.browser is not None:
-            if self.children.wait(self.browser, "the browser") == 0:
-                say("the tests' browser is here, after {:.0f} s".format(self.browser.seconds()))
-            else:
-                say("the tests' browser is not here: {:.200}".format(tail_of(self.browser.log)))
-        if self.jars is not None:
-            if self.children.wait(self.jars, "the jars") == 0:
-                say("the jars are here, after {:.0f} s".format(self.jars.seconds()))
-            else:
-                say("the jars of the servers are not all here: {:.200}".format(tail_of(self.jars.log)))
-        if self.archives is not None:
-            if self.children.wait(self.archives, "the archives of classes") == 0:
-                say("the servers' classes are archived, after {:.0f} s".format(self.archives.seconds()))
-            else:
-                say(
-                    "the servers start without archives of classes: {:.200}".format(
-                        tail_of(self.archives.log)
-                    )
-                )
-        if self.compiling is not None:
-            if self.children.wait(self.compiling, "the compiler") == 0:
-                say("the data plane is compiled, after {:.0f} s".format(self.compiling.seconds()))
-            else:
-                say(
-                    "the data plane could not be compiled and runs interpreted, at a higher price; "
-                    ".cache/compile.log ends in the reason: {:.100}".format(tail_of(self.compiling.log))
-                )
+        self._end(
+            self.browser,
+            "the browser",
+            "the tests' browser is here",
+            "the tests' browser is not here: {:.200}",
+        )
+        self._end(
+            self.jars, "the jars", "the jars are here", "the jars of the servers are not all here: {:.200}"
+        )
+        self._end(
+            self.archives,
+            "the archives of classes",
+            "the servers' classes are archived",
+            "the servers start without archives of classes: {:.200}",
+        )
+        self._end(
+            self.compiling,
+            "the compiler",
+            "the data plane is compiled",
+            "the data plane could not be compiled and runs interpreted, at a higher price; "
+            ".cache/compile.log ends in the reason: {:.100}",
+        )
+
+    def _end(self, child, name, done, failed):
+        """Wait for it, where it was begun; `failed` takes the end of its log."""
+        if child is None:
+            return
+        if self.children.wait(child, name) == 0:
+            say("{}, after {:.0f} s".format(done, child.seconds()))
+        else:
+            say(failed.format(tail_of(child.log)))
 
 
 def main(arguments):

@@ -4,12 +4,13 @@ the caches without root. Where neither is, the tests hold the same files to the 
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from stack.folders import alone_in
 
 _CACHE: Final = Path(__file__).parents[1] / ".cache" / "promtool"
 _SECONDS: Final = 120
@@ -21,9 +22,7 @@ def promtool() -> str | None:
     here = shutil.which("promtool")
     if here:
         return here
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with (_CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(_CACHE):
         found = _CACHE / "usr/bin/promtool"
         if not found.exists() and not (_CACHE / "cannot").exists():
             _fetch()

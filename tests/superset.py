@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import http
 import importlib.util
@@ -18,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
+from stack.folders import alone_in
 from tests.patience import wait_until
 
 _ROOT: Final = Path(__file__).parents[1]
@@ -159,9 +159,7 @@ def _installed() -> Path:
     """A virtual environment with what the lock names, made once; two that ask at once wait for each other."""
     digest = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:16]
     folder = _CACHE / digest
-    _CACHE.mkdir(parents=True, exist_ok=True)
-    with (_CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(_CACHE):
         if not (folder / "complete").exists():
             shutil.rmtree(folder, ignore_errors=True)
             _quietly(sys.executable, "-m", "venv", "--without-pip", str(folder))

@@ -6,16 +6,14 @@ archive that the JVM finds damaged it leaves aside by itself.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 from stack.errors import ServerDied
-from stack.folders import cache_folder, naming_a_full_disk
+from stack.folders import alone_in, cache_folder, naming_a_full_disk
 from stack.jars.java import JavaRuntime
 from stack.process.managed_process import ManagedProcess
 
@@ -44,7 +42,7 @@ def make_archive(java: JavaRuntime, class_path: str, list_classes: Callable[[Pat
     gets. Raises what that raises, and ServerDied when the JVM makes no archive.
     """
     file = archive_file(java, class_path)
-    with naming_a_full_disk(file.parent, "archiving classes"), _exclusively(file.parent):
+    with naming_a_full_disk(file.parent, "archiving classes"), alone_in(file.parent):
         if file.exists():
             return
         classes, arriving = file.with_suffix(".list"), file.with_suffix(".arriving")
@@ -77,14 +75,3 @@ def _mark(file: Path) -> str:
     except FileNotFoundError:
         return ""
     return f"{known.st_size} {known.st_mtime_ns}"
-
-
-@contextmanager
-def _exclusively(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(lock)

