@@ -119,7 +119,7 @@ def _consumer_offsets(
     asked = [one for one in mine if _lanes_of(one, services)] if name is None else [_named(name, mine)]
     if len({one.group for one in asked}) > _MOST_GROUPS:
         raise InvalidRequest(
-            f"{counted(len(asked), 'datastream runs here', 'datastreams run here')}",
+            counted(len(asked), "datastream runs here", "datastreams run here"),
             advice="ask for one: /consumer_offsets?datastream=NAME",
         )
     return [_offsets_of(one, services) for one in asked]

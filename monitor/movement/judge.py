@@ -149,6 +149,7 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     """Rules 13 to 17."""
     window, late, stuck = history.waypoints, history.late_since, history.stuck_since
     waiting = window[-1].waiting
+    they_wait = counted(waiting, "record waits", "records wait")
     if stuck is not None and now - stuck > rules.stall_seconds:
         if facts.throttled:
             return Judgement(_S.THROTTLED, facts.throttled, stuck)
@@ -158,19 +159,13 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
         return Judgement(_S.STALL, reason, stuck)
     eta = eta_seconds(window, now)
     if eta is not None:
-        reason = f"{counted(waiting, 'record waits', 'records wait')}"
-        if facts.throttled:
-            reason += f"; {facts.throttled}"
+        reason = f"{they_wait}; {facts.throttled}" if facts.throttled else they_wait
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)
     found = approach(window)
     is_new = late is not None and now - late <= rules.patience_seconds
     if is_new and found is not None and found.per_second > 0:
-        return Judgement(_S.CATCHING_UP, f"{counted(waiting, 'record waits', 'records wait')}", late)
-    return Judgement(
-        _S.WARN,
-        f"{counted(waiting, 'record waits', 'records wait')}, and "
-        f"{'it stays' if waiting == 1 else 'they do not become fewer'}",
-        late,
-    )
+        return Judgement(_S.CATCHING_UP, they_wait, late)
+    stay = "it stays" if waiting == 1 else "they do not become fewer"
+    return Judgement(_S.WARN, f"{they_wait}, and {stay}", late)

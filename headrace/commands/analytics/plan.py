@@ -193,7 +193,7 @@ def _fallback(settings: HeadraceSettings) -> Fallback:
 
 def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
     columns = ["task", "partitions", "bytes_per_second", "messages_per_second", "percent_of_usable"]
-    print_table(f"{counted(document['tasks'], 'task')}", columns, tasks[:_TASKS_SHOWN])
+    print_table(counted(document["tasks"], "task"), columns, tasks[:_TASKS_SHOWN])
     if len(tasks) > _TASKS_SHOWN:
         console().print(f"… and {len(tasks) - _TASKS_SHOWN} more")
     for host in document.get("hosts", []):

@@ -228,9 +228,10 @@ def _uncopied(
 
 def _sentence(missing: list[UncopiedPartition]) -> str:
     names = _shown([str(each.partition) for each in missing])
-    have = counted(len(missing), "partition has", "partitions have")
-    are = "is" if len(missing) == 1 else "are"
-    return f"{have} no task and {are} not copied: {names}: {missing[0].reason}"
+    they = counted(
+        len(missing), "partition has no task and is not copied", "partitions have no task and are not copied"
+    )
+    return f"{they}: {names}: {missing[0].reason}"
 
 
 def _topics(one: Datastream) -> str:

@@ -26,7 +26,7 @@ class Positions:
         kept = (
             self._retention_of(lane.spec.source, lane.key.partition.topic) if is_late else UNKNOWN_RETENTION
         )
-        readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
+        readable = _readable_end(lane)
         hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
         return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms)
 
@@ -39,7 +39,7 @@ class Positions:
         moments = at, self._said_at
         for lane, metric in zip(lanes, metrics, strict=True):
             watch, end, lag_ms = lane.watch, lane.high_watermark, metric.lag_ms
-            readable = min(lane.readable_end, end) if lane.readable_end >= 0 else end
+            readable = _readable_end(lane)
             watch.turn(lane.turn)
             copied = metric.records_copied, metric.bytes_copied
             if watch.withholds(moments, lane.checkpoint, readable, end, lane.log_start, lag_ms, copied):
@@ -48,3 +48,9 @@ class Positions:
                 found.append(watch.said(self.of(lane, lag_ms, metric.time_ms)))
         self._said_at = at
         return found
+
+
+def _readable_end(lane: LiveLane) -> int:
+    """Within what the log holds; all of it where nothing more is known."""
+    end, readable = lane.high_watermark, lane.readable_end
+    return min(readable, end) if readable >= 0 else end
