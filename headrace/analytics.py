@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import Any, Final
+
+import tenacity
 
 from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, NotFound
-from mirror.jobs.verify_job import VerifyJob, copied_ranges
+from mirror.jobs.verify_job import CopiedRange, VerifyJob, copied_ranges
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.datastreams.policy import policy_from
 from mirror.model.identifiers import ClusterRef
@@ -31,6 +33,8 @@ from pmp.loads.provider import PinotLoadProvider, SampleFreshness, World
 from pmp.loads.wholeness import Progress
 
 _FRESHNESS_SECONDS: Final = 5.0
+_FIRST_CHECKPOINT_SECONDS: Final = 15.0
+"""What a datastream gets for its first checkpoint: it may have copied everything a moment ago."""
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
@@ -74,6 +78,23 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
     )
 
 
+def _has_copied(ranges: Sequence[CopiedRange]) -> bool:
+    """Whether there is something to compare, or nothing to copy."""
+    some = any(one.source_range[0] < one.source_range[1] for one in ranges)
+    return some or not any(one.unjudged for one in ranges)
+
+
+def _first_ranges(look: Callable[[], list[CopiedRange]]) -> list[CopiedRange]:
+    """What is copied, as soon as something is, or after a while."""
+    asking = tenacity.Retrying(
+        stop=tenacity.stop_after_delay(_FIRST_CHECKPOINT_SECONDS),
+        wait=tenacity.wait_fixed(0.5),
+        retry=tenacity.retry_if_result(lambda ranges: not _has_copied(ranges)),
+        retry_error_callback=lambda last: last.outcome.result() if last.outcome is not None else [],
+    )
+    return asking(look)
+
+
 def audit_datastream(
     settings: HeadraceSettings,
     definition: Mapping[str, Any],
@@ -83,7 +104,8 @@ def audit_datastream(
     that arrives meanwhile counts. `tell` hears now and then which topic is compared, and how many records of
     it were read at both ends.
 
-    Raises NotFound when nothing is copied yet, InvalidRequest for transforms, TopicMissing, Unreachable.
+    Raises NotFound when nothing is copied for a while, InvalidRequest for transforms, TopicMissing,
+    Unreachable.
     """
     name, wanted = definition["name"], definition["source"]
     if policy_from(definition["metadata"]).transforms:
@@ -99,11 +121,12 @@ def audit_datastream(
         state=definition["metadata"].get(TASK_PREFIX) or name,
     )
     with bench_of(settings, "headrace-audit") as bench:
-        ranges = bench.run(copied_ranges(bench, job))
-    if all(one.source_range[0] == one.source_range[1] for one in ranges) and any(
-        one.unjudged for one in ranges
-    ):
-        raise NotFound(f"nothing of {name} is copied yet", advice="ask again when it has checkpoints")
+        ranges = _first_ranges(lambda: bench.run(copied_ranges(bench, job)))
+    if not _has_copied(ranges):
+        raise NotFound(
+            f"nothing of {name} is copied yet: it has no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
+            advice=f"headrace lag {name} says what its partitions wait for",
+        )
     directory = ClusterDirectory(settings.clusters)
     source, destination = directory.resolve(job.source), directory.resolve(job.destination)
     results = []

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from headrace import analytics
 from headrace.analytics import audit_datastream
 from headrace.settings import HeadraceSettings
 from mirror.errors import NotFound, TopicMissing
@@ -37,7 +38,7 @@ def settings_of(pair: KafkaPair, progress_topic: str) -> HeadraceSettings:
 
 
 def test_an_audit_under_traffic_judges_what_is_copied(
-    kafka_pair: KafkaPair, new_instance: NewInstance
+    kafka_pair: KafkaPair, new_instance: NewInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = f"audited-{uuid4().hex[:8]}"
     progress = f"progress-{topic}"
@@ -51,12 +52,11 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     wait_for_copy(kafka_pair, topic, 500)
     stop = Event()
 
-    def audited() -> AuditResult | None:
-        try:
-            (result,) = audit_datastream(settings, definition)
-        except NotFound:
-            return None  # the first checkpoint comes after a second
+    def audited() -> AuditResult:
+        (result,) = audit_datastream(settings, definition)
         return result
+
+    assert audited().source_records > 0  # it waits for the first checkpoint
 
     def traffic() -> None:
         number = 0
@@ -67,10 +67,9 @@ def test_an_audit_under_traffic_judges_what_is_copied(
     with ThreadPoolExecutor() as pool:
         running = pool.submit(traffic)
         try:
-            wait_until(lambda: (found := audited()) and found.source_records > 500, "checkpoints come")
+            wait_until(lambda: audited().source_records > 500, "checkpoints come")
             for _ in range(4):
                 result = audited()
-                assert result is not None
                 assert (result.missing, result.duplicates, result.foreign) == (0, 0, 0)
                 assert result.source_records == result.destination_records > 500
         finally:
@@ -78,12 +77,14 @@ def test_an_audit_under_traffic_judges_what_is_copied(
             running.result()
     write(destination, f"copy.{topic}", [Record(0, b"stranger", b"", (), NOW)])
     write(source, topic, [Record(0, b"after", b"", (), NOW)])
-    wait_until(lambda: (found := audited()) and found.foreign and not found.unjudged, "all is judged")
+    wait_until(lambda: (found := audited()).foreign and not found.unjudged, "all is judged")
     last = audited()
-    assert last is not None
     assert (last.missing, last.foreign, last.is_complete) == (0, 1, False)
     with pytest.raises(TopicMissing, match="matches never-made"):
         audit_datastream(settings, definition | {"source": definition["source"] | {"topics": "never-made"}})
+    monkeypatch.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", 1.0)
+    with pytest.raises(NotFound, match="nothing of nobody is copied yet: it has no checkpoint after 1 s"):
+        audit_datastream(settings, definition | {"name": "nobody", "metadata": {}})
 
 
 def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
@@ -104,10 +105,7 @@ def test_what_was_skipped_on_purpose_is_not_missing(kafka_pair: KafkaPair, new_i
     definition = instance.rest.get("/v1/datastreams/skipped")
 
     def audited() -> AuditResult | None:
-        try:
-            (result,) = audit_datastream(settings, definition)
-        except NotFound:
-            return None
+        (result,) = audit_datastream(settings, definition)
         return None if result.unjudged else result
 
     result = wait_until(audited, "all is checkpointed", interval_seconds=0.5)

@@ -18,7 +18,7 @@ from mirror.client.log_reader import fetch_once
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.offset_map import Precision
 from mirror.lane.rules import AbortedFilter
-from mirror.protocol.batches.batch import BatchHeader, scan
+from mirror.protocol.batches.batch import CONTROL, BatchHeader, scan
 from mirror.replication.live_lane import LiveLane
 
 
@@ -61,6 +61,26 @@ def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
         return True
     return stored.offset_class is not None and lane.offset_map.backward(offset).precision is Precision.EXACT
+
+
+async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -> bool:
+    """Whether somebody has written records to the destination, whose log is [first, end). Markers of
+    transactions are none: fencing leaves one, also where no owner has written anything yet.
+
+    Raises Unreachable, CorruptData.
+    """
+    while first < end:
+        part = await target.patiently(
+            lambda offset=first: fetch_once(target, lane.target, offset, committed=False),  # type: ignore[misc]
+            topic=lane.target.topic,
+        )
+        headers = [header for _start, _end, header in scan(part.records) if header is not None]
+        if any(not header.attributes & CONTROL for header in headers):
+            return True
+        if not headers:
+            break  # up to the end everything is compacted away
+        first = headers[-1].last_offset + 1
+    return False
 
 
 async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | None:

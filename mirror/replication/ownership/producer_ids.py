@@ -34,7 +34,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.transactions import DESCRIBE_TRANSACTIONS
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane, identity_name
-from mirror.replication.ownership.losses import known_end, surviving_end
+from mirror.replication.ownership.losses import holds_records, known_end, surviving_end
 from mirror.replication.ownership.tail import compare_tail
 from mirror.replication.quotas.read_pacer import ReadPacer
 
@@ -197,7 +197,7 @@ class ProducerIdManager:
         Everything at the destination may then be ours already."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         lane.target_next = first
-        lane.is_forgotten = end > first
+        lane.is_forgotten = await holds_records(target, lane, first, end)
         if lane.is_forgotten:
             lane.gaps.append(
                 f"{lane.key.partition} was copied before, but no progress is stored: looked for a topic"

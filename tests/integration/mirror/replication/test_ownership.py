@@ -11,9 +11,11 @@ import pytest
 
 from mirror.client import producer_identity as identity
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.replication.channels.fetcher import Tier
 from mirror.replication.channels.sender import ROLES
+from mirror.replication.live_lane import identity_name
 from mirror.replication.ownership import producer_ids as identifying
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, delete_topic, group_positions, make_topic
@@ -416,3 +418,24 @@ def test_progress_that_was_deleted_is_missed_and_nothing_is_repeated(
     (gap,) = second.lane(topic).gaps
     assert "was copied before, but no progress is stored" in gap
     second.stop()
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_owners_that_have_written_nothing_but_markers_are_not_taken_for_a_copy(
+    engine: EngineUnderTest, guarantee: Guarantee
+) -> None:
+    topic = f"own-markers-{guarantee}"
+    pair(engine, topic)
+    write(engine.source, topic, numbered(0, 20))
+    (spec,) = specs(topic, policy=CopyPolicy(guarantee=guarantee))
+
+    async def own_and_end() -> None:
+        target, name = engine.context.cluster(DESTINATION), identity_name(spec.key)
+        stamp = await identity.take_identity(target, name, 60.0)
+        await identity.fence(target, name, stamp, TopicPartition(topic, 0), 60.0)
+
+    engine.context.run(own_and_end())
+    engine.start(topic, policy=spec.policy)
+    engine.run_to(topic, [20])
+    assert seen(engine, topic) == [record.value for record in numbered(0, 20)]
+    assert engine.lane(topic).gaps == []
