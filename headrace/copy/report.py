@@ -8,7 +8,6 @@ from typing import Any, Final
 from headrace.console.terminal import StatusLine, note, print_json, print_table
 from headrace.copy.run import CopyOutcome, CopyProgress
 from mirror.jobs.copy_job import CopyJob, CopyPlan
-from mirror.replication.reports.measurements import cpu_weight
 from mirror.wording import counted
 
 _MOST_ROWS: Final = 40
@@ -68,13 +67,13 @@ def _some(names: list[str]) -> str:
 
 def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: float) -> dict[str, Any]:
     """The report. `complete`: every partition came to its end, with nothing in flight. A partition's
-    `cpu_seconds` is its share of all, by batches and bytes."""
+    `cpu_seconds` is its share of all, by what it has done."""
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
     lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
-    weights = [cpu_weight(lane["source_batches"], lane["bytes"]) for lane in lanes]
-    for lane, weight in zip(lanes, weights, strict=True):
+    costs = [lane.pop("cost_us") for lane in lanes]
+    for lane, cost in zip(lanes, costs, strict=True):
         lane["end_offset"] = ends.get((lane["topic"], lane["partition"]))
-        lane["cpu_seconds"] = round(outcome.cpu_seconds * weight / max(sum(weights), 1), 4)
+        lane["cpu_seconds"] = round(outcome.cpu_seconds * cost / max(sum(costs), 1), 4)
     copied = sum(lane["bytes"] for lane in lanes)
     return {
         "state": job.state,

@@ -56,7 +56,7 @@ class BatchRouter:
         self._bytes = 0
         self._source_batches = 0
         self._passed: list[tuple[int, SkippedOffsets]] = []
-        self._must_reframe = False
+        self._must_reframe = self._is_small = False
         self._codec = 0
         self._made_bytes = 0
         self.items: list[Item] = []
@@ -201,6 +201,7 @@ class BatchRouter:
         self._bytes += size
         self._source_batches += 1
         self._must_reframe = self._must_reframe or bool(must)
+        self._is_small = small
         self.position = after
         if not small:
             self._flush(slab)
@@ -238,7 +239,7 @@ class BatchRouter:
         if records:
             self._send_records(records)
         elif len(batches) == 1 and not must_reframe and slab is not None:
-            self._send_unopened(*batches[0], slab)
+            self._send_unopened(*batches[0], slab, is_small=self._is_small)
         elif batches:
             self._reframe(batches)
         if self._cursor < self.position:
@@ -246,12 +247,15 @@ class BatchRouter:
         self._passed.clear()
         self._bytes = self._source_batches = 0
 
-    def _send_unopened(self, batch: memoryview, header: BatchHeader, slab: Slab) -> None:
+    def _send_unopened(
+        self, batch: memoryview, header: BatchHeader, slab: Slab, *, is_small: bool = False
+    ) -> None:
         base, count = header.base_offset, header.record_count
         outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
         outgoing.max_timestamp = header.max_timestamp
         if not header.codec:
             outgoing.payload_bytes = len(batch) - HEADER_SIZE
+        outgoing.is_small = is_small
         outgoing.hold(slab)
         self.items.append(outgoing)
         self._cursor = base + count
@@ -346,6 +350,7 @@ class BatchRouter:
         outgoing.max_timestamp = max_timestamp
         outgoing.payload_bytes = payload_bytes
         outgoing.path = path
+        outgoing.is_small = self._is_small and path is Path.REFRAMED
         outgoing.source_batches, self._source_batches = self._source_batches, 0
         outgoing.source_bytes, self._bytes = self._bytes, 0
         outgoing.charge(self._budget)

@@ -7,10 +7,19 @@ from typing import Any, Final
 from mirror.lane.out_batch import OutBatch, Path
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, age_ms, latency_bucket
 
-MEASURED: Final = tuple(name for name in SUMMED if name != "cpu_ms")
+MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
 """Fields of `MirrorMetric` that have their names here, too; CPU time is a worker's, and shared out."""
 
-_SUMS: Final = (*MEASURED, "source_batches")
+_SUMS: Final = (
+    *MEASURED,
+    "source_batches",
+    "fetched_parts",
+    "small_batches",
+    "small_bytes",
+    "merged_bytes",
+    "recompressed_bytes",
+    "encoded_records",
+)
 """Counters that add up as numbers."""
 
 
@@ -20,6 +29,12 @@ class LaneCounters:
     Each of `MEASURED` must be assigned in the constructor. `wait_ms` … `produce_ms` split the latency, summed
     over batches: how long the newest record lay at the source, was received (`fetch_ms`), lay in our queue,
     and was on its way to acknowledgement.
+
+    The rest is what copying costs by (`mirror/replication/reports/copy_costs.py`): `fetched_parts`: answers
+    of the source with records; `small_batches` of `batches`, with `small_bytes` as fetched: those that were
+    merged, or would have been had there been more in the answer; `merged_bytes`, as fetched: of batches that
+    were reframed without decoding their records, and `recompressed_bytes` before compression of those
+    of them that are compressed; `encoded_records`: those that were decoded.
     """
 
     __slots__ = (*_SUMS, "batches_by_path", "latency")
@@ -31,6 +46,12 @@ class LaneCounters:
         self.batches = 0
         self.passthrough_batches = 0
         self.source_batches = 0
+        self.fetched_parts = 0
+        self.small_batches = 0
+        self.small_bytes = 0
+        self.merged_bytes = 0
+        self.recompressed_bytes = 0
+        self.encoded_records = 0
         self.batches_by_path = [0] * len(Path)
         self.latency: list[int] = []
         self.wait_ms = 0.0
@@ -48,6 +69,7 @@ class LaneCounters:
         self.passthrough_batches += outgoing.path is Path.PASSTHROUGH
         self.source_batches += outgoing.source_batches
         self.batches_by_path[outgoing.path] += 1
+        self._count_work(outgoing)
         produce_ms = (now - outgoing.sent_at) * 1000
         queue_ms = (outgoing.sent_at - outgoing.fetched_at) * 1000
         self.produce_ms += produce_ms
@@ -60,6 +82,17 @@ class LaneCounters:
                 self.latency = [0] * LATENCY_BUCKETS
             self.latency[latency_bucket(total_ms)] += outgoing.count
             self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
+
+    def _count_work(self, outgoing: OutBatch) -> None:
+        if outgoing.is_small:
+            self.small_batches += 1
+            self.small_bytes += outgoing.source_bytes
+        if outgoing.path is Path.REFRAMED:
+            self.merged_bytes += outgoing.source_bytes
+            if outgoing.is_compressed:
+                self.recompressed_bytes += outgoing.payload_bytes
+        elif outgoing.path is Path.RECORDS:
+            self.encoded_records += outgoing.count
 
     def measured(self) -> dict[str, Any]:
         """The values of `MEASURED`, by name."""

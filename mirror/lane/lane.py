@@ -405,7 +405,7 @@ class Lane:
     def take_counters(self) -> LaneCounters:
         """Sums since the last call."""
         taken = self.counters
-        if taken.batches:
+        if taken.batches or taken.fetched_parts:
             self.counters = LaneCounters()
             self.totals = self.totals or LaneCounters()
             self.totals.add(taken)

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.memory import ByteBudget, Slab
+from mirror.protocol.batches.batch import CODEC_MASK
 from mirror.protocol.batches.reframe import Run
 
 _ATTRIBUTES_AT: Final = 22
@@ -52,6 +53,7 @@ class OutBatch:
         "count",
         "fetched_at",
         "first_offset",
+        "is_small",
         "is_stamped",
         "max_timestamp",
         "maybe_stored",
@@ -88,6 +90,8 @@ class OutBatch:
         self.fetched_at = 0.0
         self.sent_at = 0.0
         self.sequence = -1
+        self.is_small = False
+        """Made of batches that are merged with what follows in the same answer."""
         self.is_stamped = False
         self.outstanding = False
         self.acknowledged = False
@@ -96,6 +100,11 @@ class OutBatch:
         self.target = -1
         self.slab: Slab | None = None
         self.budget: ByteBudget | None = None
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether its records are compressed."""
+        return bool(self.attributes & CODEC_MASK)
 
     def hold(self, slab: Slab) -> None:
         """The batch lies in that buffer."""

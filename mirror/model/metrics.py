@@ -67,7 +67,8 @@ class MirrorMetric:
     timestamp of the batch's newest record. `uncompressed_bytes`: of those batches whose size before
     compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,
     by where they spent it: at the source, being received, in our queue, until the acknowledgement.
-    `cpu_ms`: the lane's share of its worker's CPU time, by batches and bytes.
+    `cpu_ms`: the lane's share of its worker's CPU time, by what it has done; `spare_cpu_ms` of it is what a
+    backlog of the same bytes would not cost: small parts of answers, and small batches.
     What adds up over partitions and time, but for `latency_counts`, has a `Series`.
     A new field goes to the end, and `MIRROR_METRIC_VERSION` rises.
     """
@@ -111,9 +112,17 @@ class MirrorMetric:
             "headrace_cpu_seconds", "CPU time of the worker, by its tasks", divisor=1000.0, of_lanes=True
         ),
     )
+    spare_cpu_ms: float = field(
+        default=0.0,
+        metadata=_counter(
+            "headrace_spare_cpu_seconds",
+            "of headrace_cpu_seconds, what a backlog of the same bytes would not cost",
+            divisor=1000.0,
+        ),
+    )
 
 
-MIRROR_METRIC_VERSION: Final = 2
+MIRROR_METRIC_VERSION: Final = 3
 """Of the columns of `MirrorMetric`: how many lists of them there have been."""
 
 SUMMED: Final[Mapping[str, Series]] = {

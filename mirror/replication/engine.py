@@ -31,8 +31,9 @@ from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.quotas.deadline_watch import DeadlineWatch
 from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
+from mirror.replication.reports.copy_costs import share_cpu
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
-from mirror.replication.reports.measurements import Interval, share_cpu, take_metric
+from mirror.replication.reports.measurements import Interval, take_metric
 from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
@@ -148,7 +149,7 @@ class BatchEngine:
             if (one := self._metric(lane, when)) is not None:
                 found.append(one)
                 self._measured.append(lane)
-        return share_cpu(found, cpu_ms)
+        return share_cpu(found, cpu_ms, interval_ms)
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None

@@ -90,7 +90,7 @@ def with_example(tmp_path: Path) -> dict[str, Any]:
 def test_the_examples_bring_what_they_say(with_example: dict[str, Any]) -> None:
     metric = with_example["metric"]
     assert metric["columns"][-1] == "merged_batches"
-    assert metric["version"] == 3
+    assert metric["version"] == 4
     labels = '{datastream="orders",task="orders-0"}'
     (count,) = re.findall(
         rf"^headrace_merged_batches_total{labels} (.*)$", metric["prometheus"], re.MULTILINE

@@ -80,7 +80,8 @@ def _totals(some: Sequence[TaskSums]) -> dict[str, float]:
 
 def _says_something(totals: Mapping[str, float]) -> bool:
     numbers = [totals["cpu_ms"], totals["bytes_copied"]]
-    return all(one > 0 and math.isfinite(one) for one in numbers)
+    is_something = all(one > 0 and math.isfinite(one) for one in numbers)
+    return is_something and 0 <= totals["spare_cpu_ms"] <= totals["cpu_ms"]
 
 
 def _cost(totals: Mapping[str, float], seconds: float) -> CostSums:
@@ -91,4 +92,5 @@ def _cost(totals: Mapping[str, float], seconds: float) -> CostSums:
         totals["records_copied"],
         totals["batches"],
         totals["passthrough_batches"],
+        totals["spare_cpu_ms"] / 1000,
     )

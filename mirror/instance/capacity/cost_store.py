@@ -24,6 +24,8 @@ _FORMAT: Final = 1
 _MOST_GROUPS: Final = 300
 """Of an instance: those that cost most."""
 _MOST_OBSERVATIONS: Final = 10**9
+_ADDED: Final = 1
+"""Sums that former versions do not write; they count as none."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
@@ -118,21 +120,22 @@ def _sums(row: Any) -> CostSums:
     finite. Sums of products of what is positive are at most the products of the sums."""
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
-    if len(numbers) < len(names):
+    if len(numbers) < len(names) - _ADDED:
         raise InvalidRequest(f"costs of {counted(len(numbers), 'number')}")
     count, *rest = numbers
     observations = bounds.integer("observations", count, 1, _MOST_OBSERVATIONS)
     values = {
         name: bounds.number(name, number, 0, _LARGEST.get(name, 1e30))
-        for name, number in zip(names[1:], rest, strict=True)
+        for name, number in zip(names[1:], rest, strict=False)
     }
     found = CostSums(observations, **values)
     for what, value, most in (
-        ("bytes and records", found.bytes + found.records, LARGEST_RATE * found.cpu_seconds),
+        ("bytes and records", found.bytes + found.records, LARGEST_RATE * found.needed_cpu_seconds),
         ("the fastest interval", found.fastest, LARGEST_RATE),
         ("squares of CPU seconds", found.cpu_squared, found.cpu_seconds**2),
         ("squares of bytes", found.bytes_squared, found.bytes**2),
         ("products", found.cpu_bytes, found.cpu_seconds * found.bytes),
+        ("spare CPU seconds", found.spare_cpu_seconds, found.cpu_seconds),
     ):
         bounds.number(what, value, 0, most * _ROUNDING)
     return found

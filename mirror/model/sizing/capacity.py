@@ -118,6 +118,8 @@ def _bounded(found: Learned, terms: CapacityTerms) -> int:
 def _how(found: Learned, used: int) -> str:
     hours = "an hour" if found.hours == 1 else f"the dearest of {found.hours} hours"
     text = f"what one core copies by {hours}: {counted(found.observations, 'interval')} of workers"
+    if round(found.spare, 2) > 0:
+        text += f", without {found.spare:.0%} of their CPU time that a full load would not cost"
     if found.bytes_per_second > used * _BAND:
         text += "; four times what one worker was seen to carry, which is less than the CPU allows"
     return text

@@ -4,6 +4,9 @@ A task is copied in one worker process by one thread, so what it can carry is wh
 are intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. Of the sums of
 an hour, bytes over CPU seconds is what a core copies in a second; how sure that is follows from how the
 intervals differ (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed., 6.3).
+
+What a worker that is not busy spends on small answers and batches is left out: it is spared where there is
+more to copy. How much that is follows from counts (`spare_cpu_ms` of `MirrorMetric`) and is less certain.
 """
 
 from __future__ import annotations
@@ -28,13 +31,18 @@ them the cost of asking weighs more than that of copying."""
 _FURTHEST: Final = 4
 """Times what one worker was seen to carry: beyond, a network or a disk may be the limit."""
 _SIGMAS: Final = 2.0
+_MOST_SPARE: Final = 0.9
+"""Share of CPU time that is left out at most, however idle a worker was."""
+_SPARE_ERROR: Final = 0.2
+"""Part of what leaving spare CPU time out changes by which it may be wrong, about."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostSums:
     """Sums over intervals of workers, of one group. `seconds`: their length; `passthrough_batches`: those of
-    `batches` that were not opened. `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s²,
-    bytes² and s·bytes. `fastest`: most bytes per second of one interval."""
+    `batches` that were not opened. `spare_cpu_seconds` of `cpu_seconds`: what a full load would not cost.
+    `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s², bytes² and s·bytes, of the CPU time
+    that is not spare. `fastest`: most bytes per second of one interval."""
 
     observations: int
     seconds: float
@@ -47,12 +55,21 @@ class CostSums:
     bytes_squared: float
     cpu_bytes: float
     fastest: float
+    spare_cpu_seconds: float = 0.0
 
     @classmethod
     def of(
-        cls, seconds: float, cpu_seconds: float, copied: float, records: float, batches: float, passed: float
+        cls,
+        seconds: float,
+        cpu_seconds: float,
+        copied: float,
+        records: float,
+        batches: float,
+        passed: float,
+        spare: float = 0.0,
     ) -> CostSums:
         """One interval."""
+        needed = _needed(cpu_seconds, spare)
         return cls(
             observations=1,
             seconds=seconds,
@@ -61,10 +78,11 @@ class CostSums:
             records=records,
             batches=batches,
             passthrough_batches=passed,
-            cpu_squared=cpu_seconds**2,
+            cpu_squared=needed**2,
             bytes_squared=copied**2,
-            cpu_bytes=cpu_seconds * copied,
+            cpu_bytes=needed * copied,
             fastest=copied / seconds,
+            spare_cpu_seconds=spare,
         )
 
     def plus(self, other: CostSums) -> CostSums:
@@ -80,22 +98,33 @@ class CostSums:
         return is_long and self.cpu_seconds > 0 and self.bytes > 0
 
     @property
+    def needed_cpu_seconds(self) -> float:
+        """What the same would cost under a full load."""
+        return _needed(self.cpu_seconds, self.spare_cpu_seconds)
+
+    @property
     def bytes_per_core_second(self) -> float:
-        """What one core copies in a second."""
-        return self.bytes / self.cpu_seconds
+        """What one core copies in a second under a full load."""
+        return self.bytes / self.needed_cpu_seconds
 
     @property
     def error(self) -> float:
         """Standard error of `bytes_per_core_second`, in the same unit."""
         ratio, count = self.bytes_per_core_second, self.observations
         spread = self.bytes_squared - 2 * ratio * self.cpu_bytes + ratio**2 * self.cpu_squared
-        return math.sqrt(max(spread, 0.0) * count / max(count - 1, 1)) / self.cpu_seconds
+        sampled = math.sqrt(max(spread, 0.0) * count / max(count - 1, 1)) / self.needed_cpu_seconds
+        return sampled + _SPARE_ERROR / _SIGMAS * (ratio - self.bytes / self.cpu_seconds)
+
+
+def _needed(cpu_seconds: float, spare: float) -> float:
+    return max(cpu_seconds - spare, (1 - _MOST_SPARE) * cpu_seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class Learned:
     """What one core was found to copy, in the dearest of the busy hours. Rates are per second of one core;
-    `low`, `high`: twice the standard error around `bytes_per_second`, which `furthest` may cap.
+    `low`, `high`: twice the standard error around `bytes_per_second`, which `furthest` may cap. `spare`: the
+    share of CPU time that was left out, as a full load would not cost it.
 
     `observations`, `seconds`: of all hours that count, `hours` of them. `bytes_per_batch`,
     `records_per_batch` and `passthrough`, the share of batches that were not opened: of the dearest hour.
@@ -112,6 +141,7 @@ class Learned:
     bytes_per_batch: float
     records_per_batch: float
     passthrough: float
+    spare: float = 0.0
 
 
 def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSums]:
@@ -141,7 +171,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
     batches = max(dearest.batches, 1.0)
     return Learned(
         bytes_per_second=rate,
-        messages_per_second=dearest.records / dearest.cpu_seconds,
+        messages_per_second=dearest.records / dearest.needed_cpu_seconds,
         low=max(rate - margin, 0.0),
         high=rate + margin,
         furthest=_FURTHEST * max(one.fastest for one in known),
@@ -151,6 +181,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
         bytes_per_batch=dearest.bytes / batches,
         records_per_batch=dearest.records / batches,
         passthrough=min(dearest.passthrough_batches / batches, 1.0),
+        spare=1 - dearest.needed_cpu_seconds / dearest.cpu_seconds,
     )
 
 

@@ -84,6 +84,7 @@ class FetchHandler:
                 self._on_nothing(lane, squeezed=squeezed)
             return
         lane.empty_answers = 0
+        lane.counters.fetched_parts += 1
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
         self._runner.mark_dirty(lane)

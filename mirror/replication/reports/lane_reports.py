@@ -10,6 +10,7 @@ from mirror.lane.counters import LaneCounters
 from mirror.lane.lifecycle import LaneState
 from mirror.lane.out_batch import Path
 from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.copy_costs import cost_of
 from mirror.replication.reports.measurements import lag_records
 
 
@@ -19,7 +20,8 @@ class LaneReport:
 
     `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
     at the destination that others have written between ours. `in_flight`: offsets read behind
-    `next_offset` whose class is not certain yet. `seconds`: since the engine took it.
+    `next_offset` whose class is not certain yet. `seconds`: since the engine took it. `cost_us`: of CPU time,
+    at the prices of `cost_of`.
     """
 
     group: str
@@ -44,6 +46,7 @@ class LaneReport:
     gaps: list[str]
     life: int
     seconds: float
+    cost_us: float
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -101,4 +104,5 @@ def report_of(lane: LiveLane, now: float) -> LaneReport:
         gaps=list(lane.gaps),
         life=lane.life,
         seconds=round(now - lane.started_at, 3) if lane.started_at is not None else 0.0,
+        cost_us=cost_of(sums).cpu_us,
     )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.replication.live_lane import LiveLane
+from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 
@@ -26,7 +25,9 @@ class Interval(NamedTuple):
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     """What the lane did since the last call. None before the source has answered, and when it did nothing,
-    has nothing to do and has said so: a reader that keeps a lane's last report must not keep an old one."""
+    has nothing to do and has said so: a reader that keeps a lane's last report must not keep an old one.
+
+    CPU times are those of `cost_of`; `share_cpu` makes them the worker's."""
     if lane.high_watermark < 0:
         return None
     lag = lag_records(lane)
@@ -36,7 +37,7 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     before, lane.was_measured = lane.was_measured, (is_busy, age is None)
     if not is_busy and before == lane.was_measured:
         return None
-    spec = lane.spec
+    spec, cost = lane.spec, cost_of(counters)
     return MirrorMetric(
         time_ms=interval.end_ms,
         interval_ms=interval.length_ms,
@@ -49,26 +50,10 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         lag_records=lag,
         lag_ms=age,
         latency_counts=tuple(counters.latency) or _NO_LATENCY,
+        cpu_ms=cost.cpu_us / 1000,
+        spare_cpu_ms=cost.spare_us / 1000,
         **counters.measured(),
     )
-
-
-def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float) -> list[MirrorMetric]:
-    """The CPU time of the worker dealt out to lanes by what they moved. The sums over lanes and tasks are
-    exact, a lane's share is an estimate."""
-    weights = [cpu_weight(metric.batches, metric.bytes_copied) for metric in metrics]
-    total = sum(weights)
-    if not total:
-        return list(metrics)
-    return [
-        replace(metric, cpu_ms=cpu_ms * weight / total)
-        for metric, weight in zip(metrics, weights, strict=True)
-    ]
-
-
-def cpu_weight(batches: int, size_bytes: int) -> int:
-    """What moving so much costs, about, in nanoseconds: 10 microseconds a batch and 1 ns a byte."""
-    return 10_000 * batches + size_bytes
 
 
 def lag_records(lane: Lane) -> int:

@@ -229,6 +229,7 @@ def test_counters_and_latencies_of_tasks_rise(client: Client, site: Site) -> Non
         "queue_ms": 2.0,
         "produce_ms": 3.0,
         "cpu_ms": 500.0,
+        "spare_cpu_ms": 100.0,
     }
     sums = TaskSums(
         GroupName("orders"), TaskName("orders-0"), tuple(measured[name] for name in SUMMED), counts

@@ -42,9 +42,11 @@ def test_what_is_read_gives_a_capacity_that_can_be_planned_with(said: list[dict[
     )
 
 
-@given(st.floats(0.1, 1e4), st.floats(1e-5, 1e4), st.floats(1, 1e9), st.integers(1, 400))
-def test_what_instances_write_can_be_read(seconds: float, cpu: float, copied: float, count: int) -> None:
-    sums = one = CostSums.of(seconds, cpu, copied, copied / 1000, 10.0, 9.0)
+@given(st.floats(0.1, 1e4), st.floats(1e-5, 1e4), st.floats(1, 1e9), st.integers(1, 400), st.floats(0, 1))
+def test_what_instances_write_can_be_read(
+    seconds: float, cpu: float, copied: float, count: int, spare: float
+) -> None:
+    sums = one = CostSums.of(seconds, cpu, copied, copied / 1000, 10.0, 9.0, spare * cpu)
     for _ in range(count):
         sums = sums.plus(one).plus(OBSERVED)
     store = CostStore(FakeZooKeeper().session())

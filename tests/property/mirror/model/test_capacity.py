@@ -65,15 +65,15 @@ def test_batches_that_change_by_the_hour_of_the_day_change_it_at_most_once(
 
 
 @given(
-    st.lists(st.tuples(HUGE, HUGE, HUGE, HUGE, HUGE), min_size=1, max_size=40),
+    st.lists(st.tuples(HUGE, HUGE, HUGE, HUGE, HUGE, st.floats(0, 1)), min_size=1, max_size=40),
     st.integers(min_value=1, max_value=100),
 )
 def test_hostile_numbers_give_a_capacity_that_a_planner_can_use(
-    rows: list[tuple[float, float, float, float, float]], percent: int
+    rows: list[tuple[float, float, float, float, float, float]], percent: int
 ) -> None:
     sums: CostSums | None = None
-    for seconds, cpu, copied, records, batches in rows:
-        one = CostSums.of(seconds, cpu, copied, records, batches, batches)
+    for seconds, cpu, copied, records, batches, spare in rows:
+        one = CostSums.of(seconds, cpu, copied, records, batches, batches, spare * cpu)
         sums = sums.plus(one) if sums else one
     assert sums is not None
     used = capacity_in_use(replace(TERMS, utilisation_percent=percent), learned({0: sums}, 0), None)

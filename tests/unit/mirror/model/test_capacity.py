@@ -14,13 +14,20 @@ MB = 1e6
 
 
 def an_hour(
-    rate: float, busy: float = 0.5, intervals: int = 60, seconds: float = 5.0, noise: float = 0.0
+    rate: float,
+    busy: float = 0.5,
+    intervals: int = 60,
+    seconds: float = 5.0,
+    noise: float = 0.0,
+    spare: float = 0.0,
 ) -> CostSums:
-    """Intervals of a worker that copies `rate` bytes for each CPU second, a record of 1 kB to a batch."""
+    """Intervals of a worker that copies `rate` bytes for each CPU second, a record of 1 kB to a batch; a full
+    load would not cost the share `spare` of its CPU time."""
     found: CostSums | None = None
     for number in range(intervals):
         copied = rate * busy * seconds * (1 + (noise if number % 2 else -noise))
-        one = CostSums.of(seconds, busy * seconds, copied, copied / 1000, copied / 1000, copied / 1000)
+        cpu, count = busy * seconds, copied / 1000
+        one = CostSums.of(seconds, cpu, copied, count, count, count, spare * cpu)
         found = found.plus(one) if found else one
     assert found is not None
     return found
@@ -46,6 +53,25 @@ def test_the_interval_is_as_wide_as_observations_differ() -> None:
     assert wide is not None
     assert narrow.low < 80 * MB < narrow.high
     assert wide.high - wide.low > 5 * (narrow.high - narrow.low)
+
+
+def test_what_a_full_load_would_not_cost_is_left_out() -> None:
+    """Of a worker at a tenth of a core, half of whose CPU time went to small answers."""
+    hour = an_hour(40 * MB, busy=0.1, spare=0.5)
+    found = learned({7: hour}, 7)
+    assert found is not None
+    assert found.bytes_per_second == pytest.approx(80 * MB)
+    assert found.messages_per_second == pytest.approx(80_000)
+    assert found.spare == pytest.approx(0.5)
+    assert (found.low, found.high) == pytest.approx((72 * MB, 88 * MB)), "a fifth of what it changes"
+    used = capacity_in_use(TERMS, found, None)
+    assert "without 50% of their CPU time that a full load would not cost" in used.why
+
+
+def test_no_worker_is_so_idle_that_nothing_would_cost_anything() -> None:
+    found = learned({7: an_hour(4 * MB, busy=0.1, spare=1.0)}, 7)
+    assert found is not None
+    assert found.bytes_per_second == pytest.approx(40 * MB)
 
 
 @pytest.mark.parametrize(

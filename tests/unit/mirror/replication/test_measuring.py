@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from mirror.lane.memory import ByteBudget
 from mirror.lane.out_batch import OutBatch
-from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import UNKNOWN, row_of
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.batches.records import Record, write_batch
@@ -20,7 +19,6 @@ from mirror.replication.reports.measurements import (
     is_heard,
     lag_ms,
     lag_records,
-    share_cpu,
     take_metric,
 )
 from tests.builders import a_spec
@@ -104,16 +102,6 @@ def test_an_idle_lane_says_so_once() -> None:
 
 def test_before_the_source_has_answered_nothing_is_said() -> None:
     assert take_metric(a_lane(high_watermark=-1), WHEN) is None
-
-
-def test_the_shares_of_cpu_time_add_up() -> None:
-    def metric(batches: int, size: int) -> MirrorMetric:
-        return MirrorMetric(0, 0, "", "", "", "", "", 0, 0, size, batches, 0, 0, 0, ())
-
-    shared = share_cpu([metric(1, 0), metric(0, 10_000), metric(2, 0), metric(0, 0)], 400.0)
-    assert [one.cpu_ms for one in shared] == pytest.approx([100, 100, 200, 0])
-    idle = [metric(0, 0)]
-    assert share_cpu(idle, 5.0) == idle
 
 
 def hold(lane: LiveLane, first: int, timestamp: int) -> None:

@@ -32,12 +32,14 @@ def said(*tasks: TaskSums, busy: float | None = 0.1, throttled: float = 0.0) -> 
 
 
 def test_the_tasks_of_a_group_are_one_interval() -> None:
-    found = interval_costs(said(sums(ORDERS), sums(ORDERS, "1"), sums(LOGS), busy=0.3))
+    tasks = sums(ORDERS, spare_cpu_ms=100.0), sums(ORDERS, "1", spare_cpu_ms=200.0), sums(LOGS)
+    found = interval_costs(said(*tasks, busy=0.3))
     assert found.keys() == {ORDERS, LOGS}
     assert found[ORDERS].seconds == pytest.approx(5)
     assert found[ORDERS].cpu_seconds == pytest.approx(1)
     assert (found[ORDERS].bytes, found[ORDERS].records, found[ORDERS].batches) == (2e6, 2000, 20)
     assert found[ORDERS].observations == 1
+    assert found[ORDERS].spare_cpu_seconds == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(
@@ -50,6 +52,9 @@ def test_the_tasks_of_a_group_are_one_interval() -> None:
         said(sums(ORDERS), throttled=2.0),
         said(sums(ORDERS, bytes_copied=0.0)),
         said(sums(ORDERS, cpu_ms=math.inf)),
+        said(sums(ORDERS, spare_cpu_ms=501.0)),
+        said(sums(ORDERS, spare_cpu_ms=-1.0)),
+        said(sums(ORDERS, spare_cpu_ms=math.nan)),
         said(),
         LaneRates(()),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from typing import Any
 
 import pytest
@@ -15,7 +15,7 @@ from tests.fakes.node_store import FakeZooKeeper
 
 ONE, TWO = InstanceName("host/1:80"), InstanceName("two")
 ORDERS = GroupName("orders/é")
-SUMS = CostSums.of(5.0, 0.5, 1e6, 1000.0, 10.0, 9.0)
+SUMS = CostSums.of(5.0, 0.5, 1e6, 1000.0, 10.0, 9.0, 0.2)
 
 
 def test_what_instances_say_is_read_together() -> None:
@@ -59,7 +59,10 @@ def _row(**changed: Any) -> list[Any]:
         {"g": []},
         {"g": {"seven": _row()}},
         {"g": {"-1": _row()}},
-        {"g": {"7": _row()[:-1]}},
+        {"g": {"7": _row()[:-2]}},
+        {"g": {"7": _row(spare_cpu_seconds=0.51)}},
+        {"g": {"7": _row(spare_cpu_seconds=-0.1)}},
+        {"g": {"7": _row(spare_cpu_seconds="none")}},
         {"g": {"7": [*_row(), 1]}},
         {"g": {"7": _row(observations=0)}},
         {"g": {"7": _row(observations=1.5)}},
@@ -84,6 +87,13 @@ def test_what_is_damaged_is_left_out(groups: Any) -> None:
     store.put(TWO, {ORDERS: {7: SUMS}})
     assert store.all() == {ORDERS: {7: SUMS}}
     assert store.of(ONE) == {}
+
+
+def test_what_a_former_version_wrote_has_nothing_to_spare() -> None:
+    session = FakeZooKeeper().session()
+    (data, *_) = znodes.encode_chunks({"format": 1, "groups": {ORDERS: {"7": _row()[:-1]}}})
+    session.create_all([(znodes.child(znodes.COSTS, ONE), data)])
+    assert CostStore(session).of(ONE) == {ORDERS: {7: replace(SUMS, spare_cpu_seconds=0.0)}}
 
 
 def test_another_format_and_noise_are_left_out() -> None:
