@@ -83,6 +83,7 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("placement", "capacity_messages_per_second"),
     ("placement", "utilisation_percent"),
     ("placement", "scale_in_headroom"),
+    ("placement", "strategy"),
     ("metadata",),
     ("metadata", "owner"),
     ("metadata", "group.id"),

@@ -36,7 +36,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupNam
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
 from mirror.model.sizing.capacity import CapacityInUse
-from mirror.model.sizing.knobs import joint_headroom
+from mirror.model.sizing.knobs import joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from mirror.wording import counted
@@ -372,6 +372,7 @@ def planning_request(
         recent=world.recent.get(members[0].source, ()),
         scale_in_headroom=joint_headroom(one.placement for one in members),
         calm=world.calm.get(group, ""),
+        strategy=joint_strategy(one.placement for one in members),
     )
 
 
