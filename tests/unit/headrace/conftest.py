@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import httpx
 import pytest
@@ -16,9 +17,11 @@ import structlog
 from headrace.__main__ import main
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
+from tests.patience import PATIENCE_SECONDS
 
 Write = Callable[[str], Path]
 Serve = Callable[[httpx.BaseTransport], None]
+EXAMPLE: Final = Path(__file__).parents[2] / "data" / "plug-in"
 
 
 class Shown(NamedTuple):
@@ -96,3 +99,25 @@ def write(tmp_path: Path) -> Write:
         return file
 
     return to_file
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip has installed the example's wheel."""
+    wheels, folder = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("packages")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    install = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
+    for command in (
+        build,
+        [*install, "--target", str(folder), "--find-links", str(wheels), "headrace-example"],
+    ):
+        subprocess.run(command, cwd=EXAMPLE, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
+    return folder
+
+
+@pytest.fixture
+def installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """That folder is where packages are imported from."""
+    monkeypatch.syspath_prepend(str(packages))
+    yield
+    sys.modules.pop("headrace_example", None)
