@@ -84,6 +84,7 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("placement", "utilisation_percent"),
     ("placement", "scale_in_headroom"),
     ("placement", "strategy"),
+    ("placement", "load_provider"),
     ("metadata",),
     ("metadata", "owner"),
     ("metadata", "group.id"),

@@ -201,6 +201,8 @@ class PlacementBody(DatastreamModel):
     strategy: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
     """Who decides how many tasks there are and what each carries: `assigner`, `simple`, `auto` (the assigner
     where it is installed), or the name of a plug-in."""
+    load_provider: Literal["none"] | None = None
+    """`none`: its tasks are planned by count, whatever is known of their loads."""
 
 
 class ChoicesBody(DatastreamModel):

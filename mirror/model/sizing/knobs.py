@@ -1,5 +1,5 @@
-"""What a datastream chooses about its placement: capacity of its tasks, how far they are filled, and by which
-strategy they are planned. Pure.
+"""What a datastream chooses about its placement: capacity of its tasks, how far they are filled, and by what
+they are planned. Pure.
 
 Bounds on the number of tasks are `TaskLimits`. What a datastream does not choose is as the settings say.
 """
@@ -18,6 +18,7 @@ from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY, Capac
 PLACEMENT: Final = "headrace-placement"
 """Key of the metadata that has it. It does not begin with `headrace.`: former versions keep it."""
 LEARNED: Final = "learned"
+NO_LOADS: Final = "none"
 LEAST_MESSAGES: Final = 100
 LARGEST_HEADROOM: Final = 0.9
 PLUG_IN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
@@ -28,6 +29,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "utilisation": "utilisation_percent",
     "headroom": "scale_in_headroom",
     "strategy": "strategy",
+    "provider": "load_provider",
 }
 _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, headroom 0.3, strategy simple"
 
@@ -35,13 +37,15 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
     """Of one datastream; None: as the settings say. Capacities are those of a task, per second; `learned`:
-    what one core was seen to copy. `strategy`: the name of who plans its tasks. Raises InvalidRequest."""
+    what one core was seen to copy. `strategy`: the name of who plans its tasks. `load_provider`: `none`,
+    they are planned by count, whatever is known of their loads. Raises InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
     utilisation_percent: int | None = None
     scale_in_headroom: float | None = None
     strategy: str | None = None
+    load_provider: Literal["none"] | None = None
 
     def __post_init__(self) -> None:
         if self.capacity_bytes_per_second not in (None, LEARNED):
@@ -56,6 +60,11 @@ class PlacementKnobs:
             bounds.number("the headroom of a task", self.scale_in_headroom, 0, LARGEST_HEADROOM)
         if self.strategy is not None:
             _check_strategy(self.strategy)
+        if self.load_provider not in (None, NO_LOADS):
+            raise InvalidRequest(
+                f"a datastream cannot choose the load provider {bounds.shown(self.load_provider)}",
+                advice=f"choose {NO_LOADS}, or nothing, which leaves it to the settings",
+            )
 
     @property
     def text(self) -> str:
@@ -91,7 +100,7 @@ def _check_strategy(name: object) -> None:
 
 
 def _value(what: str, word: str, text: str) -> object:
-    if word == "strategy":
+    if word in ("strategy", "provider"):
         return text
     if word == "capacity" and text == LEARNED:
         return LEARNED
@@ -140,3 +149,8 @@ def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
 def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
     """The first that one of them chooses; None: as the settings say."""
     return next((one.strategy for one in several if one.strategy is not None), None)
+
+
+def are_by_count(several: Iterable[PlacementKnobs]) -> bool:
+    """Whether tasks that datastreams share are planned by count, as one of them chooses."""
+    return any(one.load_provider == NO_LOADS for one in several)

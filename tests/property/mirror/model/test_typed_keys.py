@@ -35,6 +35,7 @@ KNOBS = st.builds(
     st.none() | st.integers(1, 100),
     st.none() | st.floats(0, 0.9),
     st.none() | st.from_regex(PLUG_IN_NAME, fullmatch=True),
+    st.none() | st.just("none"),
 )
 CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "owner": st.sampled_from(["a", "b"]),

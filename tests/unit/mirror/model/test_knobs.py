@@ -11,6 +11,7 @@ from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.knobs import (
     NO_KNOBS,
     PlacementKnobs,
+    are_by_count,
     joint_headroom,
     joint_strategy,
     joint_terms,
@@ -22,7 +23,7 @@ TERMS = CapacityTerms(None, 1_000_000, None, 70)
 
 
 def test_it_is_read_as_it_is_written() -> None:
-    for one in (NO_KNOBS, PlacementKnobs("learned"), PlacementKnobs(2048, 500, 80, 0.25, "one-each")):
+    for one in (NO_KNOBS, PlacementKnobs("learned"), PlacementKnobs(2048, 500, 80, 0.25, "one-each", "none")):
         assert read_knobs("it", one.text) == one
     assert read_knobs("it", " headroom 0,capacity  4096 ") == PlacementKnobs(4096, scale_in_headroom=0.0)
 
@@ -44,7 +45,11 @@ def test_it_is_read_as_it_is_written() -> None:
         "headroom inf",
         "headroom 0.95",
         "headroom much",
-        "provider mine",
+        "room 5",
+        "provider",
+        "provider self",
+        "provider None",
+        "provider none none",
         "strategy",
         "strategy a b",
         "strategy -a",
@@ -63,8 +68,8 @@ def test_what_cannot_be_is_refused(text: str) -> None:
 
 def test_a_document_has_known_names() -> None:
     assert knobs_of_document({"utilisation_percent": 5}) == PlacementKnobs(utilisation_percent=5)
-    with pytest.raises(InvalidRequest, match="provider"):
-        knobs_of_document({"provider": "mine"})
+    with pytest.raises(InvalidRequest, match="room"):
+        knobs_of_document({"room": 5})
 
 
 @pytest.mark.parametrize(
@@ -110,6 +115,11 @@ def test_the_strictest_choice_counts_where_tasks_are_shared() -> None:
 def test_who_chooses_no_strategy_leaves_it_to_the_others() -> None:
     some = [NO_KNOBS, PlacementKnobs(strategy="b"), PlacementKnobs(strategy="a"), NO_KNOBS]
     assert joint_strategy(some) == "b"
+
+
+def test_tasks_are_planned_by_count_where_one_of_those_that_share_them_says_so() -> None:
+    assert not are_by_count([NO_KNOBS, PlacementKnobs(5_000)])
+    assert are_by_count([NO_KNOBS, PlacementKnobs(load_provider="none")])
 
 
 def test_a_datastream_may_ask_for_what_is_learned_where_the_settings_have_a_number() -> None:
