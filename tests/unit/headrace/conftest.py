@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import httpx
 import pytest
 import structlog
 
 from headrace.__main__ import main
+from tests.example_package import install
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
-from tests.patience import PATIENCE_SECONDS
 
 Write = Callable[[str], Path]
 Serve = Callable[[httpx.BaseTransport], None]
-EXAMPLE: Final = Path(__file__).parents[2] / "data" / "plug-in"
 
 
 class Shown(NamedTuple):
@@ -104,15 +102,7 @@ def write(tmp_path: Path) -> Write:
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder into which pip has installed the example's wheel."""
-    wheels, folder = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("packages")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
-    install = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
-    for command in (
-        build,
-        [*install, "--target", str(folder), "--find-links", str(wheels), "headrace-example"],
-    ):
-        subprocess.run(command, cwd=EXAMPLE, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
-    return folder
+    return install(tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture
