@@ -11,6 +11,7 @@ from pydantic import SecretStr
 from headrace.plug_ins.entry_points import OWN_PROVIDERS, load_provider, placement_strategy
 from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.plug_ins.plan_answers import CheckedStrategy
+from headrace.plug_ins.strategies import ChosenStrategies
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.placement import SimplePlanner
@@ -47,7 +48,25 @@ class NoLoads:
 def choose_planner(settings: HeadraceSettings) -> Planner:
     """By `mirror.leader.placement_strategy`. Raises ConfigError."""
     leader = settings.mirror.leader
-    match leader.placement_strategy:
+    return _strategy(settings, leader.placement_strategy, leader.placement_strategy_options)
+
+
+def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
+    """The service's, and those that datastreams choose. Raises ConfigError where the service's cannot be
+    made; the others are made when they are needed."""
+    leader, service = settings.mirror.leader, choose_planner(settings)
+
+    def made(name: str) -> Planner:
+        if name == leader.placement_strategy:
+            return service
+        return _strategy(settings, name, leader.strategy_options_by_name.get(name, {}))
+
+    return ChosenStrategies(service, made)
+
+
+def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr]) -> Planner:
+    """Raises ConfigError."""
+    match name:
         case "simple":
             return SimplePlanner()
         case "auto" | "assigner" as chosen:
@@ -61,8 +80,8 @@ def choose_planner(settings: HeadraceSettings) -> Planner:
                 _log.info("the simple planner is used", missing=error.name)
                 return SimplePlanner()
             return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
-        case name:
-            return CheckedStrategy(name, placement_strategy(name, _plain(leader.placement_strategy_options)))
+        case _:
+            return CheckedStrategy(name, placement_strategy(name, _plain(options)))
 
 
 def choose_provider(
@@ -91,6 +110,8 @@ def check_plug_ins(settings: HeadraceSettings) -> None:
     if leader.load_provider not in OWN_PROVIDERS:
         load_provider(leader.load_provider, _plain(leader.load_provider_options))
     choose_planner(settings)
+    for name, options in leader.strategy_options_by_name.items():
+        _strategy(settings, name, options)
 
 
 def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
@@ -128,7 +149,7 @@ def choose_planning(
     leader = settings.mirror.leader
     provider, freshness = choose_provider(settings, measured)
     return Planning(
-        planner=choose_planner(settings),
+        planner=choose_strategies(settings),
         provider=PatientLoads(
             LoadsWithBacklog(provider, measured.waiting, leader.catch_up_seconds), background_calls
         ),

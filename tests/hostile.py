@@ -83,6 +83,8 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("placement", "capacity_messages_per_second"),
     ("placement", "utilisation_percent"),
     ("placement", "scale_in_headroom"),
+    ("placement", "strategy"),
+    ("placement", "load_provider"),
     ("metadata",),
     ("metadata", "owner"),
     ("metadata", "group.id"),

@@ -46,7 +46,7 @@ from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.load import TaskLimits
 from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY
-from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEAST_MESSAGES
+from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEAST_MESSAGES, PLUG_IN_NAME
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _DAMAGED: Final = "DAMAGED"
@@ -186,7 +186,7 @@ class ServiceObjectiveBody(DatastreamModel):
 
 class PlacementBody(DatastreamModel):
     """How its tasks are planned; null: as the settings say. Where datastreams share tasks the strictest
-    choice counts."""
+    choice counts, and all that choose a strategy choose the same."""
 
     capacity_bytes_per_second: (
         Annotated[int, Field(ge=LEAST_CAPACITY, le=LARGEST_CAPACITY)] | Literal["learned"] | None
@@ -198,6 +198,11 @@ class PlacementBody(DatastreamModel):
     """Share of the capacity that placement fills."""
     scale_in_headroom: Annotated[float, Field(ge=0, le=LARGEST_HEADROOM)] | None = None
     """Tasks are given up only when this share of each remaining one stays free."""
+    strategy: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
+    """Who decides how many tasks there are and what each carries: `assigner`, `simple`, `auto` (the assigner
+    where it is installed), or the name of a plug-in."""
+    load_provider: Literal["none"] | None = None
+    """`none`: its tasks are planned by count, whatever is known of their loads."""
 
 
 class ChoicesBody(DatastreamModel):

@@ -57,6 +57,12 @@ def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
     return found
 
 
+def strategy_names() -> tuple[str, ...]:
+    """Headrace's own placement strategies, then those of other packages, sorted; of the latter nothing is
+    loaded."""
+    return _known(PLACEMENT_STRATEGIES, _entries(PLACEMENT_STRATEGIES))
+
+
 def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
     entry = _found(kind, name)
     try:
@@ -89,12 +95,10 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
 
 
 def _found(kind: PlugInKind, name: str) -> EntryPoint:
-    from importlib.metadata import entry_points  # it loads the e-mail package: megabytes that few need
-
-    every = tuple(entry_points(group=kind.group))
+    every = _entries(kind)
     mine = {one.value: one for one in every if one.name == name}
     if not mine:
-        known = ", ".join([*kind.own, *sorted({one.name for one in every} - {*kind.own})])
+        known = ", ".join(_known(kind, every))
         raise ConfigError(f"there is no {kind.what} {name!r} ({kind.setting})", advice=f"there are {known}")
     if len(mine) > 1:
         raise ConfigError(
@@ -102,6 +106,16 @@ def _found(kind: PlugInKind, name: str) -> EntryPoint:
             advice="remove all but one",
         )
     return mine.popitem()[1]
+
+
+def _entries(kind: PlugInKind) -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # it loads the e-mail package: megabytes that few need
+
+    return tuple(entry_points(group=kind.group))
+
+
+def _known(kind: PlugInKind, every: Collection[EntryPoint]) -> tuple[str, ...]:
+    return *kind.own, *sorted({one.name for one in every} - {*kind.own})
 
 
 def _shown(error: Exception) -> str:

@@ -31,6 +31,8 @@ LONGEST_EXPRESSION: Final = 4_096
 """Bytes of an expression of a new datastream: some hundred topics by name. What is stored may be longer."""
 
 _EVERYBODY: Final = ("*",)
+_MAY_BE_UNSAID: Final = frozenset({"placement strategy"})
+"""Of members of a group: those that do not choose leave it to the others."""
 _MAY_DIFFER: Final = frozenset({"limits"})
 """Of members of a group, once they are there: the strictest count."""
 _MOST_TASKS: Final = "ask for fewer, or have mirror.definitions.most_tasks raised"
@@ -95,13 +97,15 @@ class _Problem(NamedTuple):
 class Admission:
     """`clusters`: the configured ones by alias. `addresses`: patterns of others that may be named;
     `most_tasks`: that the limits of a datastream may ask for. `knows_callers`: rights are those of
-    principals, which what is stored does not name. `quotas`: by owner."""
+    principals, which what is stored does not name. `quotas`: by owner. `strategies`: finds the names of the
+    placement strategies that there are."""
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
     addresses: Sequence[str] = ()
     most_tasks: int = MOST_TASKS
     knows_callers: bool = False
     quotas: Mapping[str, OwnerQuota] = field(default_factory=dict)
+    strategies: Callable[[], Collection[str]] = lambda: ()
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
         """Why an owner or a principal may not do this at a configured cluster; None: it may."""
@@ -137,7 +141,14 @@ class Admission:
                         f"a datastream has {counted(self.most_tasks, 'task')} at most",
                         _MOST_TASKS,
                     )
+        if former is None or former.placement.strategy != new.placement.strategy:
+            self._check_strategy(new.placement.strategy, found)
         found.check(InvalidRequest)
+
+    def _check_strategy(self, name: str | None, found: FieldProblems) -> None:
+        if name is not None and name not in (known := self.strategies()):
+            advice = f"there are {', '.join(known)}" if known else ""
+            found.refuse("/placement/strategy", f"there is no placement strategy {shown(name)}", advice)
 
     def objection(self, stored: Datastream) -> str:
         """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
@@ -232,7 +243,8 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
 
 def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
     """Who shares tasks shares what becomes of them: raises InvalidRequest unless a new member of a group has
-    the owner, the policies, the limits and the start of those who are there."""
+    the owner, the policies, the limits and the start of those who are there, and the placement strategy that
+    any of them chooses."""
     for other in mates:
         if differing := _differing(new, other):
             detail = (
@@ -250,7 +262,7 @@ def check_staying(
     before: Datastream, new: Datastream, mates: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
     """Raises InvalidRequest where a change makes a member of a group differ from another one in owner,
-    policies or start. `mates`: as they are, and as the same call leaves them."""
+    policies, start or placement strategy. `mates`: as they are, and as the same call leaves them."""
     for other_before, other in mates:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
             raise InvalidRequest(
@@ -264,7 +276,11 @@ def check_staying(
 def _parted(one: Datastream, other: Datastream) -> set[str]:
     """What two members differ in already, as former versions let them."""
     theirs = _alike(other)
-    return {what for what, value in _alike(one).items() if value != theirs[what]}
+    return {
+        what
+        for what, value in _alike(one).items()
+        if value != theirs[what] and not (what in _MAY_BE_UNSAID and None in (value, theirs[what]))
+    }
 
 
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
@@ -280,6 +296,7 @@ def _alike(one: Datastream) -> dict[str, object]:
         "policy": one.policy,
         "limits": one.limits,
         "start": (one.start, one.start_ms),
+        "placement strategy": one.placement.strategy,
     }
 
 

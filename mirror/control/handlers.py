@@ -237,7 +237,8 @@ class Control:
         stored = [after.get(one.name, one) for one in there]
         for command in commands:
             before, new = command.before.datastream, command.after
-            self._check_right(new.name, before, new, of_tasks=new.limits != before.limits)
+            of_tasks = (new.limits, new.placement) != (before.limits, before.placement)
+            self._check_right(new.name, before, new, of_tasks=of_tasks)
             if before.status is DatastreamStatus.DELETING:
                 raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
             others = [one for one in stored if one.name != new.name]

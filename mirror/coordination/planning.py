@@ -36,7 +36,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupNam
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
 from mirror.model.sizing.capacity import CapacityInUse
-from mirror.model.sizing.knobs import joint_headroom
+from mirror.model.sizing.knobs import are_by_count, joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from mirror.wording import counted
@@ -356,6 +356,7 @@ def planning_request(
         if _is_blind(world, group):
             asked, is_too_few = [], is_too_few and group not in world.awaited
     report, own = world.loads.get(group), world.capacities.get(group)
+    knobs = [one.placement for one in members]
     return PlanningRequest(
         group=group,
         partitions=tuple(sorted(planned if wanted is None else wanted)),
@@ -369,9 +370,10 @@ def planning_request(
         },
         full=any(request.full for request in asked),
         rebalance=bool(asked) or is_too_few,
-        recent=world.recent.get(members[0].source, ()),
-        scale_in_headroom=joint_headroom(one.placement for one in members),
+        recent=() if are_by_count(knobs) else world.recent.get(members[0].source, ()),
+        scale_in_headroom=joint_headroom(knobs),
         calm=world.calm.get(group, ""),
+        strategy=joint_strategy(knobs),
     )
 
 

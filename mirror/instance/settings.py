@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -11,9 +11,8 @@ from mirror.model.load import MOST_TASKS, TaskCapacity
 from mirror.model.sizing.capacity import LARGEST_CAPACITY, CapacityTerms
 from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.sizing.freeze import read_freeze
+from mirror.model.sizing.knobs import PLUG_IN_NAME
 from mirror.options import Seconds, Settings, read_by
-
-PLUG_IN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
 
 
 class WorkerSettings(Settings):
@@ -54,6 +53,11 @@ class LeaderSettings(Settings):
     """
     placement_strategy_options: dict[str, SecretStr] = Field(default={})
     """What a plug-in is given: text by name."""
+    strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
+        default={}
+    )
+    """What plug-ins are given that datastreams choose and that are not the service's: for the name of each
+    a table of text by name."""
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )
@@ -117,6 +121,15 @@ class LeaderSettings(Settings):
             raise ValueError(
                 f"scale_in_after_hours of {self.scale_in_after_hours:g} forgets before {NEWEST} observations "
                 f"are made, one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _has_one_place_for_options(self) -> LeaderSettings:
+        if self.placement_strategy in self.strategy_options_by_name:
+            raise ValueError(
+                f"the options of {self.placement_strategy}, the service's own strategy, belong to"
+                " placement_strategy_options, not to strategy_options_by_name"
             )
         return self
 

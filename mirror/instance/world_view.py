@@ -33,14 +33,15 @@ from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness, LoadWatch
 from mirror.instance.uncopied.backlog import positions_of
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
+from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.datastreams.lifecycle import activated
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
 from mirror.model.load import LoadLevel, LoadReport, TaskCapacity
 from mirror.model.plan import Move, Plan
 from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.sizing.freeze import FreezeWindow, frozen_by
+from mirror.model.sizing.knobs import are_by_count
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock, LoadProvider, Planner, Watch
 
@@ -49,6 +50,8 @@ _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
 """How long a request waits for a load provider that is slow; then it is planned without."""
 _GROUPS_A_TICK: Final = 20
+_BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
+"""For a group whose datastreams choose that."""
 _TRIES: Final = 30
 """Ticks in which a provider that did not answer is asked again for an observation."""
 
@@ -181,8 +184,10 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """As of each task's last planning; of those that a former leader planned, by the last known loads."""
-        sources = {one.group: one.source for one in datastreams}
+        """As of each task's last planning; of those that a former leader planned by load, by the last known
+        loads."""
+        by_count = {one.group for one in datastreams if are_by_count((one.placement,))}
+        sources = {one.group: one.source for one in datastreams if one.group not in by_count}
         known = {one: self._memory.newest.is_known(one) for one in set(sources.values())}
         for placement in plan.tasks:
             source = sources.get(placement.group)
@@ -232,7 +237,7 @@ class WorldView:
         however many groups it is for, and only for these."""
         now_ms, found, before = self._clock.now_ms(), dict(loads), dict(recent)
         by_source: dict[ClusterRef, list[GroupName]] = {}
-        for group in loads:
+        for group in (one for one in loads if loads[one] is not _BY_COUNT):
             by_source.setdefault(world.groups[group][0].source, []).append(group)
         for source, groups in by_source.items():
             expectation = self._memory.expected.of(source)
@@ -351,7 +356,7 @@ class WorldView:
         answered."""
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
-            groups, news = {one.group for one in changed}, {one.name: _activated(one) for one in changed}
+            groups, news = {one.group for one in changed}, {one.name: activated(one) for one in changed}
             kept = (one for one in definitions.datastreams if one.name not in news)
             everything = tuple(sorted((*kept, *news.values()), key=lambda one: one.name))
             before = tuple(one for one in definitions.datastreams if one.group in groups)
@@ -398,13 +403,17 @@ class WorldView:
         late: set[ClusterRef] = set()
         for group in groups_to_plan(world):
             source = groups[group][0].source
+            if are_by_count(one.placement for one in groups[group]):
+                reports[group] = _BY_COUNT
+                continue
             if group in world.due and group not in asked and source in self._observed:
                 reports[group], _ = self._observed[source]
                 continue
             if source not in by_source:
                 by_source[source] = self._ask(source, _partitions(world, source), late)
             reports[group] = by_source[source]
-        return reports, frozenset(group for group in reports if groups[group][0].source in late)
+        by_load = (group for group, report in reports.items() if report is not _BY_COUNT)
+        return reports, frozenset(group for group in by_load if groups[group][0].source in late)
 
     def _ask(
         self, source: ClusterRef, partitions: Sequence[TopicPartition], late: set[ClusterRef]
@@ -431,13 +440,6 @@ def _with(world: World, **more: Any) -> World:
     found = replace(world, **more)
     found.__dict__.update(groups=world.groups, wishes=world.wishes)
     return found
-
-
-def _activated(datastream: Datastream) -> Datastream:
-    """As the leader leaves it, which makes ready what is new."""
-    if datastream.status is not DatastreamStatus.INITIALIZING:
-        return datastream
-    return replace(datastream, status=next_status(datastream, "activate"))
 
 
 def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:

@@ -181,7 +181,8 @@ class PlanningRequest:
     partitions carried in earlier observations, oldest first; a spike that is not in the last few
     moves nothing and adds no task, and no task is given up that one of them needed. `calm`: why nothing is
     to move now that need not, so that no task is given up; empty: it may. `scale_in_headroom`: share of
-    each remaining task that stays free where tasks are given up; None: the planner's own.
+    each remaining task that stays free where tasks are given up; None: the planner's own. `strategy`: the
+    name of the one that its datastreams choose; None: the service's.
     """
 
     group: GroupName
@@ -195,6 +196,7 @@ class PlanningRequest:
     recent: tuple[Mapping[TopicPartition, PartitionLoad], ...] = ()
     scale_in_headroom: float | None = None
     calm: str = ""
+    strategy: str | None = None
 
 
 @dataclass(frozen=True)

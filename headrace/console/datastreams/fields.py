@@ -177,6 +177,15 @@ FIELDS: Final = (
         float,
         "Share of each remaining task that stays free where tasks are given up.",
     ),
+    FieldOption(
+        "strategy",
+        ("placement", "strategy"),
+        str,
+        "Who plans its tasks: assigner, simple, auto, or a plug-in.",
+    ),
+    FieldOption(
+        "load_provider", ("placement", "load_provider"), str, "none: its tasks are planned by count."
+    ),
     FieldOption("monitor", ("monitor",), Mode, "Whether the monitor acts on a breach, or only observes."),
 )
 _BY_NAME: Final = {one.name: one for one in FIELDS}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from mirror.errors import IllegalTransition
@@ -33,3 +34,10 @@ def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
             f"datastream {datastream.name} is {datastream.status}; {action} is possible from {states}"
         )
     return target
+
+
+def activated(datastream: Datastream) -> Datastream:
+    """As the leader leaves it, which makes ready what is new."""
+    if datastream.status is not DatastreamStatus.INITIALIZING:
+        return datastream
+    return replace(datastream, status=next_status(datastream, "activate"))

@@ -1,10 +1,12 @@
-"""What a datastream chooses about its placement: capacity of its tasks, and how far they are filled. Pure.
+"""What a datastream chooses about its placement: capacity of its tasks, how far they are filled, and by what
+they are planned. Pure.
 
 Bounds on the number of tasks are `TaskLimits`. What a datastream does not choose is as the settings say.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
@@ -16,26 +18,34 @@ from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY, Capac
 PLACEMENT: Final = "headrace-placement"
 """Key of the metadata that has it. It does not begin with `headrace.`: former versions keep it."""
 LEARNED: Final = "learned"
+NO_LOADS: Final = "none"
 LEAST_MESSAGES: Final = 100
 LARGEST_HEADROOM: Final = 0.9
+PLUG_IN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
+"""Of a load provider or a placement strategy, Headrace's own or a plug-in."""
 _WORDS: Final[Mapping[str, str]] = {
     "capacity": "capacity_bytes_per_second",
     "messages": "capacity_messages_per_second",
     "utilisation": "utilisation_percent",
     "headroom": "scale_in_headroom",
+    "strategy": "strategy",
+    "provider": "load_provider",
 }
-_ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, headroom 0.3"
+_ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, headroom 0.3, strategy simple"
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
     """Of one datastream; None: as the settings say. Capacities are those of a task, per second; `learned`:
-    what one core was seen to copy. Raises InvalidRequest."""
+    what one core was seen to copy. `strategy`: the name of who plans its tasks. `load_provider`: `none`,
+    they are planned by count, whatever is known of their loads. Raises InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
     utilisation_percent: int | None = None
     scale_in_headroom: float | None = None
+    strategy: str | None = None
+    load_provider: Literal["none"] | None = None
 
     def __post_init__(self) -> None:
         if self.capacity_bytes_per_second not in (None, LEARNED):
@@ -48,6 +58,13 @@ class PlacementKnobs:
             bounds.integer("the utilisation of a task in percent", self.utilisation_percent, 1, 100)
         if self.scale_in_headroom is not None:
             bounds.number("the headroom of a task", self.scale_in_headroom, 0, LARGEST_HEADROOM)
+        if self.strategy is not None:
+            _check_strategy(self.strategy)
+        if self.load_provider not in (None, NO_LOADS):
+            raise InvalidRequest(
+                f"a datastream cannot choose the load provider {bounds.shown(self.load_provider)}",
+                advice=f"choose {NO_LOADS}, or nothing, which leaves it to the settings",
+            )
 
     @property
     def text(self) -> str:
@@ -65,15 +82,26 @@ def read_knobs(what: str, value: object) -> PlacementKnobs:
     text = bounds.text(what, value, bounds.LONGEST_REASON)
     found: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
-        word, _, number = part.strip().partition(" ")
+        word, _, value_text = part.strip().partition(" ")
         name = _WORDS.get(word)
         if name is None or name in found:
             raise InvalidRequest(f"{what} cannot have {bounds.shown(part.strip())}", advice=_ADVICE)
-        found[name] = _number(f"{word} in {what}", word, number.strip())
+        found[name] = _value(f"{word} in {what}", word, value_text.strip())
     return PlacementKnobs(**found)
 
 
-def _number(what: str, word: str, text: str) -> object:
+def _check_strategy(name: object) -> None:
+    found = bounds.line("the placement strategy", name)
+    if not re.fullmatch(PLUG_IN_NAME, found):
+        raise InvalidRequest(
+            f"{bounds.shown(found)} cannot name a placement strategy",
+            advice="a letter, then up to 62 letters, digits, and any of _ . -",
+        )
+
+
+def _value(what: str, word: str, text: str) -> object:
+    if word in ("strategy", "provider"):
+        return text
     if word == "capacity" and text == LEARNED:
         return LEARNED
     if word != "headroom":
@@ -116,3 +144,13 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
     """The largest that one of them chooses; None: as the settings say."""
     return max((one.scale_in_headroom for one in several if one.scale_in_headroom is not None), default=None)
+
+
+def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
+    """The first that one of them chooses; None: as the settings say."""
+    return next((one.strategy for one in several if one.strategy is not None), None)
+
+
+def are_by_count(several: Iterable[PlacementKnobs]) -> bool:
+    """Whether tasks that datastreams share are planned by count, as one of them chooses."""
+    return any(one.load_provider == NO_LOADS for one in several)

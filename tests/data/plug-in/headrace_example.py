@@ -48,12 +48,16 @@ def steady_loads(options: Mapping[str, str]) -> SteadyLoads:
         raise ConfigError(f"steady cannot use its options: {error}") from error
 
 
+@dataclass(frozen=True)
 class OneEach:
-    """Each partition has a task, as far as the limits allow."""
+    """Each partition has a task, as far as the limits and its own option allow."""
+
+    most: int | None = None
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
         """By number, so that the same question has the same answer, and what is placed stays."""
-        most = min(len(request.partitions), request.limits.max_tasks or len(request.partitions))
+        count = len(request.partitions)
+        most = min(count, request.limits.max_tasks or count, self.most or count)
         tasks: dict[TaskName, set[TopicPartition]] = {
             task_name(request.group, number): set() for number in range(most)
         }
@@ -70,9 +74,12 @@ class OneEach:
         )
 
 
-def one_each(_: Mapping[str, str]) -> OneEach:
-    """It has no options."""
-    return OneEach()
+def one_each(options: Mapping[str, str]) -> OneEach:
+    """`most`: tasks of a group, any number without it. Raises ConfigError."""
+    try:
+        return OneEach(int(options["most"]) if "most" in options else None)
+    except ValueError as error:
+        raise ConfigError(f"one-each cannot use its options: {error}") from error
 
 
 def no_provider(_: Mapping[str, str]) -> object:

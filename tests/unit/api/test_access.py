@@ -234,6 +234,9 @@ def test_of_a_batch_nothing_is_written_where_one_is_anothers(guarded: Guarded) -
     call = ("PUT", "/datastream?ids=List(guest,mine)")
     owner, before = guarded.as_("owner"), guarded.site.definitions.all()
     assert owner.request(*call, json={"entities": entities}, headers=headers).status_code == 403
+    for change in ({"limits": {"max_tasks": 2}}, {"placement": {"strategy": "simple"}}):
+        answer = owner.patch("/v1/datastreams/mine", json=change, headers={"If-Match": "*"})
+        assert answer.status_code == 403, "the tasks are another's, too"
     for path in ("rebalance", "datastreams/mine/plan", "datastreams/mine/move"):
         sent: dict[str, Any] = {"datastream": "mine"} if path == "rebalance" else {}
         sent = {"partitions": ["t-0"], "instance": "one"} if path.endswith("move") else sent

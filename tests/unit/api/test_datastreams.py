@@ -62,6 +62,8 @@ FULL: dict[str, Any] = {
         "capacity_messages_per_second": 5000,
         "utilisation_percent": 80,
         "scale_in_headroom": 0.3,
+        "strategy": "simple",
+        "load_provider": "none",
     },
     "metadata": {"any.key": "any value"},
 }
@@ -77,7 +79,8 @@ CHOICES = {
     "headrace.bytes-per-second": "1000",
     "headrace-objectives": "p99.9 within 2000 ms over 300 s, 99.5 % over 7 d",
     "headrace-monitor": "observe",
-    "headrace-placement": "capacity learned, messages 5000, utilisation 80, headroom 0.3",
+    "headrace-placement": "capacity learned, messages 5000, utilisation 80, headroom 0.3, strategy simple, "
+    "provider none",
 }
 """What FULL says by fields, as metadata."""
 
@@ -328,7 +331,8 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"placement": {"capacity_messages_per_second": 1.5}}, "placement.capacity_messages_per_second"),
         ({"placement": {"utilisation_percent": 101}}, "placement.utilisation_percent"),
         ({"placement": {"scale_in_headroom": 1}}, "placement.scale_in_headroom"),
-        ({"placement": {"strategy": "mine"}}, "placement.strategy"),
+        ({"placement": {"load_provider": "self"}}, "placement.load_provider"),
+        ({"placement": {"room": 5}}, "placement.room"),
         ({"metadata": {"owner": "x", "headrace-placement": "capacity much"}}, "capacity in metadata"),
         ({"metadata": {"owner": "x", "headrace-placement": "room 5"}}, "cannot have 'room 5'"),
         ({"unheard": 1}, "unheard"),

@@ -185,6 +185,23 @@ def test_members_that_differ_already_change_in_other_things_and_become_alike(gro
     assert patch(group, "b", {"owner": "others"}).status_code == 400
 
 
+def test_members_that_choose_a_strategy_choose_the_same(group: Site) -> None:
+    """Each would plan the tasks of all."""
+    simple, assigner = ({"placement": {"strategy": name}} for name in ("simple", "assigner"))
+    assert patch(group, "b", simple).status_code == 200, "the other one leaves it to this one"
+    for query in ({"dry_run": "true"}, {}):
+        refused = patch(group, "a", assigner, **query)
+        assert (refused.status_code, "another placement strategy than b" in refused.text) == (400, True)
+    late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
+    refused = group.client.post("/v1/datastreams", json=late | assigner)
+    assert (refused.status_code, "placement strategy is not that of b" in refused.text) == (400, True)
+    assert group.client.post("/v1/datastreams", json=late | simple).status_code == 201
+    assert patch(group, "a", simple).status_code == 200
+    for name in "abc":
+        assert patch(group, name, {"placement": None}).status_code == 200
+    assert patch(group, "a", assigner).status_code == 200
+
+
 SHARED: Final = "/v1/groups/shared"
 
 

@@ -118,6 +118,8 @@ def test_choices_about_placement_are_patched_one_by_one_and_taken_away(site: Sit
             "capacity_messages_per_second",
             "utilisation_percent",
             "scale_in_headroom",
+            "strategy",
+            "load_provider",
         )
     )
     first = patch(site.client, orders, {"placement": {"capacity_bytes_per_second": 2_000_000}})

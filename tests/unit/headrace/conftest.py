@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ import pytest
 import structlog
 
 from headrace.__main__ import main
+from tests.example_package import install
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 
@@ -96,3 +97,17 @@ def write(tmp_path: Path) -> Write:
         return file
 
     return to_file
+
+
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which pip has installed the example's wheel."""
+    return install(tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture
+def installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """That folder is where packages are imported from."""
+    monkeypatch.syspath_prepend(str(packages))
+    yield
+    sys.modules.pop("headrace_example", None)

@@ -24,7 +24,7 @@ EVERYTHING = """
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
     --objective-percentile 95 --monitor observe --capacity 20971520 --capacity-messages 5000 --utilisation 80
-    --headroom 0.3 --set note=a=b
+    --headroom 0.3 --strategy simple --load-provider none --set note=a=b
 """
 OBJECTIVES = ("--slo", "within 2 s, 99.5 %", "--slo", "p95 within 500 ms over 5 m, 99 % over 7 d")
 DEFINITION = {
@@ -78,6 +78,8 @@ DEFINITION = {
         "capacity_messages_per_second": 5000,
         "utilisation_percent": 80,
         "scale_in_headroom": 0.3,
+        "strategy": "simple",
+        "load_provider": "none",
     },
 }
 FIXED = {("source", "cluster"), ("destination", "cluster"), ("destination", "name"), ("start",)}

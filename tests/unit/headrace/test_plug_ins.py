@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -29,10 +26,9 @@ from mirror.ports import LoadProvider, Planner
 from tests.builders import SOURCE
 from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
-from tests.patience import PATIENCE_SECONDS
 from tests.unit.headrace.conftest import Write
 
-EXAMPLE: Final = Path(__file__).parents[2] / "data" / "plug-in"
+pytestmark = pytest.mark.usefixtures("installed")
 T0: Final = TopicPartition("t", 0)
 T1: Final = TopicPartition("t", 1)
 ASKED: Final = PlanningRequest(GroupName("g"), (T0, T1), {}, TaskCapacity(100), TaskLimits(), {})
@@ -44,27 +40,6 @@ cluster = "source"
 topics = "t u"
 bytes_per_second = "70"
 """
-
-
-@pytest.fixture(scope="module")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder into which pip has installed the example's wheel."""
-    wheels, folder = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("packages")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
-    install = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--quiet"]
-    for command in (
-        build,
-        [*install, "--target", str(folder), "--find-links", str(wheels), "headrace-example"],
-    ):
-        subprocess.run(command, cwd=EXAMPLE, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
-    return folder
-
-
-@pytest.fixture(autouse=True)
-def _installed(packages: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(str(packages))
-    yield
-    sys.modules.pop("headrace_example", None)
 
 
 def chosen(write: Write, provider: str = "self", strategy: str = "auto") -> HeadraceSettings:
@@ -99,7 +74,6 @@ def test_the_leader_plans_with_the_plug_ins_that_are_chosen(write: Write) -> Non
     planning = choose_planning(settings, MeasuredLoads(FakeZooKeeper().session()), AtOnce())
     report = planning.provider.loads(SOURCE, [T0])
     assert (report.provider, report.loads[T0].bytes_per_second) == ("steady", 70)
-    assert isinstance(planning.planner, CheckedStrategy)
     assert planning.planner.plan(ASKED).reasons == ("a task for each",)
     assert planning.freshness is not None
     check_plug_ins(settings)

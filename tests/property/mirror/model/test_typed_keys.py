@@ -21,7 +21,7 @@ from mirror.model.datastreams.typed_keys import (
     typed_document,
     typed_values,
 )
-from mirror.model.sizing.knobs import PlacementKnobs
+from mirror.model.sizing.knobs import PLUG_IN_NAME, PlacementKnobs, read_knobs
 
 LINES = st.text(max_size=8) | st.sampled_from(["drop-header:a", " b", "a\nb", "", "\u2028"])
 PERCENTS = st.sampled_from([99.0, 99.5]) | st.floats(0.001, 99.9999)
@@ -34,6 +34,8 @@ KNOBS = st.builds(
     st.none() | st.integers(100, 10**12),
     st.none() | st.integers(1, 100),
     st.none() | st.floats(0, 0.9),
+    st.none() | st.from_regex(PLUG_IN_NAME, fullmatch=True),
+    st.none() | st.just("none"),
 )
 CHOICES: dict[str, st.SearchStrategy[Any]] = {
     "owner": st.sampled_from(["a", "b"]),
@@ -97,6 +99,11 @@ def test_what_typed_fields_say_holds_and_everything_else_has_its_default(
     expected = {**typed_values({}), **typed}
     expected["headrace.transforms"] = [one.strip() for one in expected["headrace.transforms"]]
     assert typed_values(found) == expected
+
+
+@given(KNOBS)
+def test_choices_about_placement_are_read_as_they_are_written(knobs: PlacementKnobs) -> None:
+    assert read_knobs("it", knobs.text) == knobs
 
 
 @given(TEXTS, FREE)

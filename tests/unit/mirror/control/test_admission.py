@@ -245,6 +245,24 @@ def test_limits_ask_for_no_more_tasks_than_the_operator_allows() -> None:
         few.check(a_datastream(limits=limits, topics="t"), a_datastream(limits=limits), another)
 
 
+def test_a_strategy_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    everybody = Admission(
+        dict.fromkeys((SOURCE, DESTINATION), ClusterRights()), strategies=lambda: ("simple", "one-each")
+    )
+    mine, other = (
+        a_datastream(metadata={"headrace-placement": f"strategy {name}"}) for name in ("one-each", "other")
+    )
+    everybody.check(mine, None, another)
+    for former in (None, mine, a_datastream()):
+        with pytest.raises(InvalidRequest, match="strategy: there is no placement strategy 'other'"):
+            everybody.check(other, former, another)
+    with pytest.raises(InvalidRequest) as caught:
+        everybody.check(other, None, another)
+    assert caught.value.advice == "there are simple, one-each"
+    everybody.check(replace(other, selection=TopicSelection("t")), other, another)
+    everybody.check(a_datastream(), other, another)
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [

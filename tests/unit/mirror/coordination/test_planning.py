@@ -337,3 +337,15 @@ def test_datastreams_that_share_tasks_have_the_strictest_of_their_limits() -> No
     world = replace(world, datastreams=members)
     assert groups_to_plan(world) == (GROUP,)
     assert planning_request(world, GROUP, members, CAPACITY).limits == TaskLimits(2, 3)
+
+
+def test_a_planner_is_asked_with_the_strategy_that_datastreams_choose() -> None:
+    world = with_limits(TaskLimits(), ALL_FOUR)
+    shared = {"system.taskPrefix": "orders"}
+    members = (
+        a_datastream("a", "t", metadata=shared),
+        a_datastream("b", "none", metadata={**shared, "headrace-placement": "strategy mine"}),
+    )
+    for some, strategy in ((members[:1], None), (members, "mine")):
+        world = replace(world, datastreams=some)
+        assert planning_request(world, GROUP, some, CAPACITY).strategy == strategy

@@ -15,6 +15,7 @@ from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.loads.expectation import HOUR_MS, Expectation
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.world_view import Planning, WorldView
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
@@ -281,6 +282,77 @@ def test_without_any_loads_what_is_placed_stays_and_the_plan_says_so() -> None:
     assert PlanStore(server.session(), "r").read().plan.tasks == before
     assert not any(request.full or request.rebalance for request in planner.requests)
     assert "nothing is known of the loads" in "; ".join(decision.group_plans["orders"].reasons)  # type: ignore[index]
+
+
+BY_COUNT = {"headrace-placement": "provider none"}
+UNKNOWN = "planned by count: placement.load_provider is none"
+
+
+def test_a_datastream_is_planned_by_count_where_it_chooses_that_and_others_by_load() -> None:
+    planner = Asked()
+    rig, server, loads, source = a_rig(planner=planner)
+    source.create(TopicDescription("u", 4))
+    rig.stores.definitions.create(a_datastream("counted", "u", metadata=BY_COUNT))
+    rig.leader.tick()
+    requests = {one.group: one for one in planner.requests}
+    assert (len(requests["orders"].loads), requests["counted"].loads) == (6, {})  # type: ignore[index]
+    tasks = PlanStore(server.session(), "r").read().plan.task_counts
+    assert tasks == {"orders": 2, "counted": 1}, "4 partitions of 60 bytes/s would need 3 tasks"
+    assert "u" in loads.topics, "what it carries is known all the same"
+    for _ in range(3):
+        rig.clock.advance(600)
+        rig.leader.tick()
+    turn = {one.group: one for one in planner.requests[2:]}
+    assert (len(turn["orders"].recent), turn["counted"].recent) == (2, ())  # type: ignore[index]
+    assert PlanStore(server.session(), "r").read().plan.task_counts == tasks
+    asked = RebalanceRequest(GroupName("counted"), True, "me", "to see", 1)
+    decision = rig.world_view.preview(asked)
+    assert decision.plan is None
+    assert not decision.are_loads_known
+    assert UNKNOWN in decision.group_plans["counted"].reasons  # type: ignore[index]
+
+
+def test_nobody_asks_for_loads_of_a_cluster_whose_datastreams_are_planned_by_count() -> None:
+    rig, _, loads, _ = a_rig()
+    stored = rig.stores.definitions.get(DatastreamName("orders"))
+    metadata = {**stored.datastream.metadata, **BY_COUNT}
+    rig.stores.definitions.replace(stored, replace(stored.datastream, metadata=metadata))
+    rig.leader.tick()
+    assert loads.asked == []
+
+
+def test_a_request_for_tasks_by_count_waits_for_no_loads() -> None:
+    late = Late()
+    late.is_late = True
+    rig, _, _, source = a_rig(late)
+    source.create(TopicDescription("u", 4))
+    rig.stores.definitions.create(a_datastream("counted", "u", metadata=BY_COUNT))
+    rig.leader.tick()
+    asked = RebalanceRequest(GroupName("counted"), False, "me", "to see", rig.clock.now_ms())
+    rig.stores.requests.add(asked)
+    rig.leader.tick()
+    assert rig.stores.requests.pending() == ()
+
+
+def test_what_is_expected_of_others_is_planned_by_beside_tasks_by_count() -> None:
+    planner = Asked()
+    rig, _, _, source = a_rig(planner=planner)
+    source.create(TopicDescription("u", 4))
+    rig.stores.definitions.create(a_datastream("the last one", "u", metadata=BY_COUNT))
+    rig.leader.tick()
+    places = [TopicPartition("t", number) for number in range(2)]
+    rig.memory.note(SOURCE, LoadReport(dict.fromkeys(places, PartitionLoad(60.0)), "test"), 0.0)
+    hour = rig.clock.now_ms() // HOUR_MS * HOUR_MS
+    rig.memory.expected.put(SOURCE, Expectation({hour: dict.fromkeys(places, PartitionLoad(90.0))}))
+    for group in ("orders", "the last one"):
+        rig.stores.requests.add(replace(a_request(), group=GroupName(group)))
+    rig.clock.advance(1)
+    rig.leader.tick()
+    by_load, by_count = planner.requests[2:]
+    assert {by_load.loads[one].bytes_per_second for one in places} == {90.0}
+    rates = [{one.bytes_per_second for one in seen.values()} for seen in by_load.recent]
+    assert rates == [{90.0}, {90.0}]
+    assert (by_count.group, by_count.loads, by_count.recent) == ("the last one", {}, ())
 
 
 def test_a_preview_knows_what_the_leader_has_observed() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mirror.errors import InvalidRequest
@@ -9,7 +11,9 @@ from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.knobs import (
     NO_KNOBS,
     PlacementKnobs,
+    are_by_count,
     joint_headroom,
+    joint_strategy,
     joint_terms,
     knobs_of_document,
     read_knobs,
@@ -19,7 +23,7 @@ TERMS = CapacityTerms(None, 1_000_000, None, 70)
 
 
 def test_it_is_read_as_it_is_written() -> None:
-    for one in (NO_KNOBS, PlacementKnobs("learned"), PlacementKnobs(2048, 500, 80, 0.25)):
+    for one in (NO_KNOBS, PlacementKnobs("learned"), PlacementKnobs(2048, 500, 80, 0.25, "one-each", "none")):
         assert read_knobs("it", one.text) == one
     assert read_knobs("it", " headroom 0,capacity  4096 ") == PlacementKnobs(4096, scale_in_headroom=0.0)
 
@@ -41,7 +45,18 @@ def test_it_is_read_as_it_is_written() -> None:
         "headroom inf",
         "headroom 0.95",
         "headroom much",
-        "strategy mine",
+        "room 5",
+        "provider",
+        "provider self",
+        "provider None",
+        "provider none none",
+        "strategy",
+        "strategy a b",
+        "strategy -a",
+        "strategy größe",
+        "strategy a\nb",
+        "strategy " + "x" * 64,
+        "strategy a, strategy a",
         ",",
         "x" * 5_000,
     ],
@@ -53,23 +68,58 @@ def test_what_cannot_be_is_refused(text: str) -> None:
 
 def test_a_document_has_known_names() -> None:
     assert knobs_of_document({"utilisation_percent": 5}) == PlacementKnobs(utilisation_percent=5)
-    with pytest.raises(InvalidRequest, match="strategy"):
-        knobs_of_document({"strategy": "mine"})
+    with pytest.raises(InvalidRequest, match="room"):
+        knobs_of_document({"room": 5})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        "x" * 64,
+        "x" * 300,
+        "a\nb",
+        "a\n",
+        "größe",
+        "a b",
+        "a,b",
+        "../a",
+        "7",
+        "\ud800",
+        5,
+        [],
+    ],
+)
+def test_a_strategy_has_a_name_as_plug_ins_have(name: Any) -> None:
+    with pytest.raises(InvalidRequest):
+        PlacementKnobs(strategy=name)
 
 
 def test_what_is_not_chosen_is_as_the_settings_say() -> None:
     assert joint_terms(TERMS, [NO_KNOBS]) == TERMS
     assert joint_headroom([NO_KNOBS]) is None
+    assert joint_strategy([NO_KNOBS]) is None
 
 
 def test_the_strictest_choice_counts_where_tasks_are_shared() -> None:
     some = [
         PlacementKnobs("learned", 900, 80, 0.1),
         PlacementKnobs(5_000, 700, 60, 0.3),
-        PlacementKnobs(6_000),
+        PlacementKnobs(6_000, strategy="simple"),
     ]
     assert joint_terms(TERMS, some) == CapacityTerms(5_000, 1_000_000, 700, 60, of_datastream=True)
     assert joint_headroom(some) == 0.3
+
+
+def test_who_chooses_no_strategy_leaves_it_to_the_others() -> None:
+    some = [NO_KNOBS, PlacementKnobs(strategy="b"), PlacementKnobs(strategy="a"), NO_KNOBS]
+    assert joint_strategy(some) == "b"
+
+
+def test_tasks_are_planned_by_count_where_one_of_those_that_share_them_says_so() -> None:
+    assert not are_by_count([NO_KNOBS, PlacementKnobs(5_000)])
+    assert are_by_count([NO_KNOBS, PlacementKnobs(load_provider="none")])
 
 
 def test_a_datastream_may_ask_for_what_is_learned_where_the_settings_have_a_number() -> None:

@@ -1,0 +1,87 @@
+"""A datastream is planned by a strategy of another package that one of two instances has."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from mirror.errors import InvalidRequest
+from tests.e2e.conftest import NewInstance
+from tests.example_package import install
+from tests.kafka_data import make_topic, produce, read_all
+from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
+from tests.patience import wait_until
+from tests.running import RunningInstance
+from tests.servers import KafkaPair
+
+pytestmark = [pytest.mark.servers, pytest.mark.long]
+
+ONE_EACH = {"strategy": "one-each"}
+
+
+@pytest.fixture
+def packages(tmp_path: Path) -> str:
+    """A path on which instances find the package."""
+    path = [str(install(tmp_path / "packages", tmp_path / "wheels")), os.environ.get("PYTHONPATH", "")]
+    return os.pathsep.join(filter(None, path))
+
+
+def leads(instance: RunningInstance) -> bool:
+    """Also where not all is well, which a client takes for an error."""
+    answer: dict[str, Any] = httpx.get(f"http://{instance.address}/v1/health", timeout=30).json()
+    return bool(answer["is_leading"])
+
+
+def planning(instance: RunningInstance, name: str) -> Any:
+    return instance.rest.get(f"/v1/datastreams/{name}")["planning"]
+
+
+def says(instance: RunningInstance, name: str, tasks: int, sentence: str) -> bool:
+    """Whether the last planning found so many tasks, and its first reason says this."""
+    found = planning(instance, name)
+    return found is not None and found["tasks"] == tasks and sentence in found["reasons"][0]
+
+
+def is_rebalanced(instance: RunningInstance) -> bool:
+    """Whether it is planned by the strategy; asks again, as the leader may know no loads yet."""
+    instance.rest.post("/v1/rebalance", {"datastream": "chosen", "full": True})
+    return says(instance, "chosen", 3, "a task for each")
+
+
+def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
+    kafka_pair: KafkaPair, new_instance: NewInstance, packages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen, plain = (f"{name}-{uuid4().hex[:8]}" for name in ("chosen", "plain"))
+    for topic in (chosen, plain):
+        make_topic(kafka_pair.source.address, topic, 3, retention_ms="-1")
+    service = {"mirror__leader__placement_strategy": "simple"}
+    bare = new_instance("bare", **service)
+    wait_until(partial(leads, bare), "the first one leads")
+    monkeypatch.setenv("PYTHONPATH", packages)
+    full = new_instance("full", **service)
+    with pytest.raises(InvalidRequest, match="no placement strategy 'one-each'"):
+        create_datastream(bare, "chosen", chosen, placement=ONE_EACH)
+    create_datastream(full, "chosen", chosen, placement=ONE_EACH)
+    create_datastream(bare, "plain", plain)
+    first, second = some_records(3, 300, "a"), some_records(3, 300, "b")
+    for topic in (chosen, plain):
+        produce(kafka_pair.source.address, topic, first)
+        wait_for_copy(kafka_pair, topic, len(first))
+    gone = "planned by the strategy of the service: there is no placement strategy 'one-each'"
+    for one in (bare, full):
+        wait_until(partial(says, one, "chosen", 1, gone), f"{one.name} says what is planned by")
+    assert bare.terminate() == 0
+    wait_until(partial(leads, full), "the other one leads")
+    wait_until(partial(is_rebalanced, full), "each partition has a task", interval_seconds=2)
+    assert says(full, "plain", 1, "1 task for 3 partitions")
+    for topic in (chosen, plain):
+        produce(kafka_pair.source.address, topic, second)
+        wait_for_copy(kafka_pair, topic, len(first) + len(second))
+        found = read_all(kafka_pair.destination.address, f"copy.{topic}")
+        assert by_partition(found) == by_partition([*first, *second])

@@ -1,0 +1,23 @@
+"""The example of a package with plug-ins, built and installed as any other is."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.patience import PATIENCE_SECONDS
+
+_EXAMPLE: Final = Path(__file__).parent / "data" / "plug-in"
+
+
+def install(folder: Path, wheels: Path) -> Path:
+    """Have pip install its wheel into a folder, for the path that packages are imported from; returns that
+    folder. `wheels`: where the wheel may lie."""
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
+    given = ["--no-index", "--no-deps", "--quiet", "--target", str(folder), "--find-links", str(wheels)]
+    put = [sys.executable, "-m", "pip", "install", *given, "headrace-example"]
+    for command in (build, put):
+        subprocess.run(command, cwd=_EXAMPLE, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
+    return folder
