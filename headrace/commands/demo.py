@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from headrace.demo.processes import DemoProcesses
 
 _log = logging.getLogger(__name__)
-_HOME: Final = Path(".headrace/demo")
 _REPORT: Final = Path("report.html")
 
 
@@ -35,16 +34,18 @@ def demo(
 ) -> None:
     """Show the whole loop on real servers; exit 0 only when every claim of the report held."""
     from headrace.demo import words
-    from headrace.demo.processes import DemoProcesses, end_released
+    from headrace.demo.kept import demo_home, end_released
+    from headrace.demo.processes import DemoProcesses
     from headrace.demo.scenario import usual_rates
+    from stack.folders import HOME_VARIABLE
 
-    home = _HOME.absolute()
+    home = demo_home()
     if stop:
         ended = end_released(home)
         _stack_down(home)
         console().print(f"ended: {', '.join(ended) or 'nothing was running'}")
         return
-    for name in [name for name in os.environ if name.startswith("HEADRACE_")]:
+    for name in [name for name in os.environ if name.startswith("HEADRACE_") and name != HOME_VARIABLE]:
         del os.environ[name]  # settings of something else would win over the demonstration's file
     _listen_to_the_end()
     for line in words.INTRODUCTION:

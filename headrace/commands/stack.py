@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -62,10 +62,20 @@ def down(names: Names = None, home: Home = None, as_json: AsJson = False) -> Non
 
 @app.command()
 def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
-    """Show which servers run and serve; fails when one that was up has died or does not serve."""
+    """Show which servers run and serve; fails when one that was up has died or does not serve.
+
+    Without names and --home it also shows what a demonstration has running, which does not make it fail."""
+    from headrace.demo.kept import demo_home, status_of
+
     stack = _stack(home)
     statuses = stack.status(names or ())
-    _show(stack, statuses, as_json)
+    demo = [] if names or home else [asdict(one) for one in status_of(demo_home())]
+    if as_json:
+        print_json({**_document(stack, statuses), "demo": {"home": str(demo_home()), "running": demo}})
+    else:
+        _show(stack, statuses, as_json)
+        if demo:
+            print_table(f"demonstration in {demo_home()} (headrace demo --stop ends it)", _COLUMNS, demo)
     if any(each.state in ("died", "not ready") for each in statuses):
         raise typer.Exit(1)
 
@@ -119,11 +129,15 @@ def _say(message: str) -> None:
 
 
 def _show(stack: Stack, statuses: list[ServerStatus], as_json: bool) -> None:
-    rows = [asdict(status) for status in statuses]
+    document = _document(stack, statuses)
     if as_json:
-        print_json({"home": str(stack.home), "servers": rows})
+        print_json(document)
     else:
-        print_table(f"stack in {stack.home}", _COLUMNS, rows)
+        print_table(f"stack in {stack.home}", _COLUMNS, document["servers"])
+
+
+def _document(stack: Stack, statuses: list[ServerStatus]) -> dict[str, Any]:
+    return {"home": str(stack.home), "servers": [asdict(status) for status in statuses]}
 
 
 def _print_line(line: str, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from headrace.console.client import RestClient
+from headrace.demo.kept import end_released, remember
 from headrace.demo.preparation import Preparation
 from headrace.demo.scenario import INSTANCES, KEPT, TOPICS, Rates, settings_text
 from mirror.adapters.kafka_admin import KafkaAdmin
@@ -22,7 +23,7 @@ from mirror.settings import KafkaCluster
 from stack.errors import ServerDied
 from stack.ports import StackPorts, require_free
 from stack.process.managed_process import ManagedProcess
-from stack.process.records import ProcessRecord, read_record, write_record
+from stack.process.records import ProcessRecord
 from stack.server import log_shown
 from stack.supervisor import Lifetime, Stack
 from stack.wait import wait_until
@@ -164,12 +165,11 @@ class DemoProcesses:
     def release(self) -> list[str]:
         """Let everything that runs go on without us; `headrace demo --stop` ends it. Returns the names: what
         has ended, as after a failure, cannot be kept, and keeps nothing else from being kept."""
-        running = self.home / "running"
-        running.mkdir(parents=True, exist_ok=True)
         kept = []
         for name, process in self.processes.items():
             try:
-                write_record(running / f"{name}.json", ProcessRecord.of(name, process.release()))
+                address = self.rest_address(name) if name in INSTANCES else ""
+                remember(self.home, ProcessRecord.of(name, process.release(), address))
             except ServerDied as error:
                 process.stop()
                 self._report(str(error))
@@ -215,18 +215,6 @@ class DemoProcesses:
         finally:
             client.close()
         return True
-
-
-def end_released(home: Path) -> list[str]:
-    """End what an earlier demonstration left running; names of what was ended."""
-    ended = []
-    for file in sorted((home / "running").glob("*.json")):
-        record = read_record(file)
-        if record is not None and record.is_alive():
-            record.end(10.0)
-            ended.append(record.name)
-        file.unlink()
-    return ended
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:

@@ -70,10 +70,15 @@ interval_seconds = 2.0
 window_seconds = 8.0
 cooldown_seconds = 20.0
 
+[monitor.alerts]
+loss_within_seconds = 600.0
+
 [logging]
 format = "json"
 """
-"""Settings of the sampler, its job and the monitor, which need no address."""
+"""Settings of the sampler, its job and the monitor, which need no address. The source keeps `KEPT` only, the
+busiest partitions for twenty minutes: an alert of a loss within hours would always fire while one of them
+waits."""
 
 
 def settings_text(addresses: dict[str, str]) -> str:

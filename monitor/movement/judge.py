@@ -39,12 +39,14 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
-from mirror.model.movement.loss import seconds_to_loss
+from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
 from mirror.wording import counted
 from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
 _S = MovementState
+_MOVING: Final = frozenset({_S.CATCHING_UP, _S.THROTTLED, _S.WARN})
+"""What waits is copied, at whatever rate."""
 _BY_CAUSE: Final = {
     PauseCause.SILENT_WORKER: _S.STOP,
     PauseCause.TRUNCATED: _S.TRUNCATED,
@@ -82,7 +84,16 @@ def judge_lane(
     left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
     if left is None and hidden_ms is None:
         return found
-    return replace(found, seconds_to_loss=left, hidden_ms=hidden_ms)
+    found = replace(found, seconds_to_loss=left, hidden_ms=hidden_ms)
+    return replace(found, keeps_ahead=True) if _keeps_ahead(found, history, now) else found
+
+
+def _keeps_ahead(found: Judgement, history: LaneHistory, now: float) -> bool:
+    """Asked only where it decides whether data are lost."""
+    if found.state not in _MOVING or not found.loses_data:
+        return False
+    loss = loss_as_it_moves(history, now)
+    return loss is None or (found.eta_seconds is not None and found.eta_seconds <= loss)
 
 
 def _hidden_ms(history: LaneHistory, now: float) -> int | None:

@@ -67,7 +67,8 @@ class Judgement:
     """What was found. `state`: None while nothing is known yet. `since`: in monotonic seconds, None where it
     is not known. `eta_seconds`: until nothing waits any more. `seconds_to_loss`: until the source deletes the
     first record that is not at the destination, if it is not copied before. None where it is not known.
-    `hidden_ms`: the age of the first record that an open transaction hides, where nothing else waits."""
+    `hidden_ms`: the age of the first record that an open transaction hides, where nothing else waits.
+    `keeps_ahead`: as it moves, it copies records before the source deletes them."""
 
     state: MovementState | None
     reason: str = ""
@@ -75,12 +76,13 @@ class Judgement:
     eta_seconds: float | None = None
     seconds_to_loss: float | None = None
     hidden_ms: int | None = None
+    keeps_ahead: bool = False
 
     @property
     def loses_data(self) -> bool:
         """Whether the source will delete records before they are copied, as things stand: retention is
-        shorter than what catching up takes. Of what waits for something that has no end nobody knows when it
-        is copied; what is OK is copied in a moment."""
-        if self.seconds_to_loss is None or self.state is MovementState.OK:
+        shorter than what catching up takes, and the lane does not keep ahead of it. Of what waits for
+        something that has no end nobody knows when it is copied; what is OK is copied in a moment."""
+        if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

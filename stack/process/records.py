@@ -25,11 +25,13 @@ class ProcessRecord:
     pid: int
     identity: str
     """Distinguishes this process from a later one with the same id; see `identity_of`."""
+    address: str = ""
+    """Where it is reached; empty when it listens nowhere, or the record's owner knows it."""
 
     @staticmethod
-    def of(name: str, pid: int) -> ProcessRecord:
+    def of(name: str, pid: int, address: str = "") -> ProcessRecord:
         """The record of a process that runs now."""
-        return ProcessRecord(name, pid, identity_of(pid) or "gone")
+        return ProcessRecord(name, pid, identity_of(pid) or "gone", address)
 
     def is_alive(self) -> bool:
         """Whether that very process still runs."""
@@ -106,6 +108,7 @@ def read_record(file: Path) -> ProcessRecord | None:
     """The record; None when there is none or the file is not one."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-        return ProcessRecord(str(content["name"]), int(content["pid"]), str(content["identity"]))
+        name, pid, identity = str(content["name"]), int(content["pid"]), str(content["identity"])
+        return ProcessRecord(name, pid, identity, str(content.get("address", "")))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

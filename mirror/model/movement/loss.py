@@ -8,6 +8,11 @@ By movement: records between the start of the log and our position, at the rate 
 nearer, whatever the topic's settings say. It counts where the start has been seen to move at least twice, and
 not for longer than twice the time between its steps: by then it should have moved again.
 The earliest counts. What waits for nothing but a transaction is deleted just like any other record.
+
+All three take the lane to stand where it is. One that moves loses records later, or never: its oldest record
+grows older by less than a second in a second, or younger; what waits grows by less than what arrives, or
+shrinks; the log's start comes nearer by less than it moves. `loss_as_it_moves` divides each time by that
+share.
 """
 
 from __future__ import annotations
@@ -15,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mirror.model.movement.history import UNLIMITED, LaneHistory, LogStart, Retention
+from mirror.model.movement.history import UNLIMITED, LaneHistory, LogStart, Retention, Waypoint
 
 _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
+_RECENT_SECONDS: Final = 8.0
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -34,6 +40,54 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
     )
     left = [one - passed for one in known if one is not None]
     return max(min(left), 0.0) if left else None
+
+
+def loss_as_it_moves(history: LaneHistory, now: float) -> float | None:
+    """Seconds until the first loss if the lane moves on as it did, never less than `seconds_to_loss`; None
+    where nothing is lost then. It moves as it did in the whole of the history or in the last seconds of it,
+    whichever is worse: one that has become slower is not excused by what was before, and one that gains and
+    loses by turns not by its last gain. A lane of which one report is known stands."""
+    newest, before = history.newest, _compared(history.waypoints)
+    if newest is None or newest.end <= newest.checkpoint:
+        return None
+    passed = now - newest.at
+    found = []
+    for left, share in (
+        (_by_time(history), _aging),
+        (_by_size(history), _growing),
+        (left_by_movement(history.starts, newest.checkpoint, newest.at), _nearing),
+    ):
+        most = max((share(history, one, newest) for one in before), default=1.0)
+        if left is not None and most > 0:
+            found.append(max(left - passed, 0.0) / min(most, 1.0))
+    return min(found, default=None)
+
+
+def _compared(waypoints: Sequence[Waypoint]) -> list[Waypoint]:
+    """The oldest one, and the last that is some seconds older than the newest."""
+    newest = waypoints[-1] if waypoints else None
+    older = [one for one in waypoints[:-1] if newest is not None and one.at < newest.at]
+    recent = [one for one in older if newest is not None and newest.at - one.at >= _RECENT_SECONDS]
+    return [older[0], *recent[-1:]] if older else []
+
+
+def _aging(_: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
+    """Seconds by which the oldest record grows older in a second."""
+    if newest.is_held or newest.lag_ms is None or before.lag_ms is None:
+        return 1.0
+    return (newest.lag_ms - before.lag_ms) / 1000 / (newest.at - before.at)
+
+
+def _growing(_: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
+    """Of what arrives, the share by which what waits grows."""
+    arrived, copied = newest.end - before.end, newest.checkpoint - before.checkpoint
+    return 1 - copied / arrived if arrived > 0 else 0.0
+
+
+def _nearing(history: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
+    """Of the speed of the log's start, the share by which it comes nearer."""
+    copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
+    return 1 - copied / _speed(history.starts)
 
 
 def _by_time(history: LaneHistory) -> float | None:
@@ -78,5 +132,12 @@ def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> 
     between = passed / (len(starts) - 2)
     if at - last.at > _MOST_INTERVALS * between:
         return None
-    rate = (last.offset - first.offset) / passed
-    return max(checkpoint - last.offset, 0) / rate - (at - last.at)
+    return max(checkpoint - last.offset, 0) / _speed(starts) - (at - last.at)
+
+
+def _speed(starts: Sequence[LogStart]) -> float:
+    """Offsets a second of the log's start; 1 where it has not moved twice."""
+    if len(starts) <= _LEAST_STEPS:
+        return 1.0
+    first, last = starts[1], starts[-1]
+    return (last.offset - first.offset) / (last.at - first.at)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from typer.testing import CliRunner
 
 from api.app import described_app
 from api.pages.files import FOLDER
+from headrace.__main__ import app
 from headrace.commands.demo import play
+from headrace.demo.kept import end_released, status_of
 from headrace.demo.preparation import Preparation
-from headrace.demo.processes import DemoProcesses, end_released
+from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import INSTANCES, usual_rates
 from headrace.demo.story import Story
 from headrace.demo.words import PARTS, pages, what_next
@@ -156,3 +162,29 @@ def test_an_interruption_ends_it_and_is_in_the_report(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         play(Breaking(tmp_path, KeyboardInterrupt()), tmp_path / "report.html", lambda _: None)
     assert "it was told to end" in (tmp_path / "report.html").read_text()
+
+
+def test_the_stacks_status_shows_what_a_demonstration_has_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path))
+    home = tmp_path / ".headrace" / "demo"
+    quiet = CliRunner().invoke(app, ["stack", "status"])
+    assert "demonstration" not in quiet.output
+    processes = Answering(home, 7, lambda _: None)
+    processes.start_instance(INSTANCES[0])
+    processes.processes["sampler"] = ManagedProcess("sampler", ["sleep", "600"]).start(releasable=True)
+    assert processes.release() == [INSTANCES[0], "sampler"]
+    shown = CliRunner().invoke(app, ["stack", "status"])
+    assert f"demonstration in {home} (headrace demo --stop ends it)" in shown.output
+    found = json.loads(CliRunner().invoke(app, ["stack", "status", "--json"]).stdout)["demo"]
+    assert found["home"] == str(home)
+    assert [(one["name"], one["state"], one["address"]) for one in found["running"]] == [
+        (INSTANCES[0], "up", processes.rest_address(INSTANCES[0])),
+        ("sampler", "up", ""),
+    ]
+    os.killpg(found["running"][1]["pid"], signal.SIGKILL)
+    wait_until(lambda: status_of(home)[1].state == "died", "its end is seen")
+    assert CliRunner().invoke(app, ["stack", "status"]).exit_code == 0
+    assert end_released(home) == [INSTANCES[0]]
+    assert status_of(home) == []

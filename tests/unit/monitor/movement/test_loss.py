@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.model.movement.history import UNLIMITED, Retention
-from mirror.model.movement.loss import seconds_to_loss
+from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
 from monitor.movement.judge import judge_lane
 from monitor.movement.states import LaneFacts, MovementState
 from tests.fakes.partition_lives import PartitionLife
@@ -124,3 +124,82 @@ def test_what_a_transaction_hides_is_deleted_like_anything_else() -> None:
     assert found.seconds_to_loss == pytest.approx(3_290)
     assert "the first was 300 s old" in found.reason
     assert found.loses_data, "nobody knows when it ends"
+
+
+def loses(life: PartitionLife, throttled: str = "") -> bool:
+    return judge_lane(life.history, LaneFacts(throttled=throttled), life.now).loses_data
+
+
+def began(backlog: int = 3_000) -> PartitionLife:
+    """Of a datastream that is new: the first report is the only one that is known."""
+    life = PartitionLife(backlog).keeping(Retention(3_600_000, 4_000_000), record_bytes=1_000.0)
+    life.report()
+    return life
+
+
+def test_a_new_lane_that_works_off_its_backlog_keeps_ahead_from_its_second_report_on() -> None:
+    life = began()
+    assert loses(life), "nothing says that it moves"
+    for _ in range(40):
+        life.run(5, 200, 205)
+        assert left(life) is not None
+        assert not loses(life), "it comes nearer, however slowly"
+        assert not loses(life, "a quota")
+
+
+def test_by_time_a_lane_keeps_ahead_where_the_oldest_record_grows_younger() -> None:
+    """An hour waits, of an hour that is kept: ten seconds of it are copied in one."""
+    life = PartitionLife(3_590).keeping(Retention(HOUR_MS))
+    life.report()
+    life.run(10, 1, 10)
+    found = judge_lane(life.history, LaneFacts(), life.now)
+    assert found.seconds_to_loss == pytest.approx(100, abs=10)
+    assert found.eta_seconds is None, "too little is known"
+    assert not found.loses_data
+    assert loss_as_it_moves(life.history, life.now) is None
+
+
+def test_a_lane_that_falls_behind_slowly_loses_records_later_than_one_that_stands() -> None:
+    life = began().run(60, 100, 50)
+    standing, moving = left(life), loss_as_it_moves(life.history, life.now)
+    assert standing is not None
+    assert moving == pytest.approx(2 * standing, rel=0.05)
+    assert loses(life)
+    assert loses(life, "a quota")
+
+
+def test_a_lane_that_becomes_slower_is_not_excused_by_what_was_before() -> None:
+    life = began().run(60, 100, 110)
+    assert not loses(life)
+    assert loses(life.run(10, 100, 50))
+
+
+def test_a_lane_that_gains_and_loses_by_turns_is_not_excused_by_its_last_gain() -> None:
+    life = began()
+    for _ in range(3):
+        life.run(15, 100, 0).run(10, 100, 120)
+        assert loses(life)
+
+
+def test_what_is_late_with_fewer_records_than_before_may_still_be_lost() -> None:
+    """Nothing comes any more; a tenth of what came in a second is copied in one: the rest grows older."""
+    life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(700_000))
+    for _ in range(8):
+        life.run(5, 0, 10)
+    found = judge_lane(life.history, LaneFacts(), life.now)
+    assert found.eta_seconds is not None
+    assert found.loses_data
+
+
+def test_by_movement_a_lane_keeps_ahead_that_is_quicker_than_the_start_of_the_log() -> None:
+    life = retained(3)
+    assert loses(life)
+    life.run(120, 100, 1_000)
+    assert left(life) is not None
+    assert not loses(life)
+
+
+def test_what_stands_is_not_excused_by_how_it_moved() -> None:
+    life = began().run(60, 100, 110)
+    paused = judge_lane(life.history, LaneFacts(by_user=True), life.now)
+    assert paused.loses_data
