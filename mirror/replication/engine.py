@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from time import process_time
 from typing import Final
 
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped, Unanswered
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
@@ -160,6 +160,10 @@ class BatchEngine:
             return self._positions.to_say(self._measured, metrics, at)
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
+
+    def unanswered(self) -> Sequence[Unanswered]:
+        """What the lanes of the last measurements had waited for, in order."""
+        return [lane.overdue for lane in self._measured]
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone

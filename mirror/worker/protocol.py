@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData, HeadraceError
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
+from mirror.model.datastreams.lanes import ANSWERED, LaneEvent, LaneKey, LaneSpec, Unanswered
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
@@ -120,7 +120,8 @@ NO_CORE_USE: Final = CoreUse()
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
     `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
-    as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
+    as `LanePosition.is_watched` has it. `core`: what its whole worker process had. `unanswered`: None where
+    no answer is overdue."""
 
     key: LaneKey
     source: ClusterRef
@@ -131,10 +132,15 @@ class LaneRate:
     shown: tuple[float, ...] = ()
     position: LanePosition | None = None
     core: CoreUse = NO_CORE_USE
+    unanswered: Unanswered | None = None
 
     @classmethod
     def of(
-        cls, metric: MirrorMetric, position: LanePosition | None = None, core: CoreUse = NO_CORE_USE
+        cls,
+        metric: MirrorMetric,
+        position: LanePosition | None = None,
+        core: CoreUse = NO_CORE_USE,
+        unanswered: Unanswered = ANSWERED,
     ) -> LaneRate:
         """What a lane did in the interval of a measurement, and where it stood at its end."""
         seconds = max(metric.interval_ms, 1) / 1000
@@ -148,6 +154,7 @@ class LaneRate:
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
             position=position,
             core=core,
+            unanswered=unanswered if unanswered != ANSWERED else None,
         )
 
 

@@ -85,7 +85,8 @@ class MetricReports:
         core = CoreUse(_cores(metrics), self._waited_share(metrics))
         at = self._clock.monotonic()
         positions = self._engine.positions(metrics, at)
-        rates = tuple(LaneRate.of(one, at, core) for one, at in zip(metrics, positions, strict=True))
+        lanes = zip(metrics, positions, self._engine.unanswered(), strict=True)
+        rates = tuple(LaneRate.of(one, place, core, waits) for one, place, waits in lanes)
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
         return (LaneRates(rates, _sums(metrics), throttled, clocks, at),)
 

@@ -18,6 +18,7 @@ from mirror.model.datastreams.lanes import (
     LaneStopped,
     QuotaHold,
     QuotaOwner,
+    Unanswered,
 )
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.metrics import SUMMED
@@ -93,6 +94,7 @@ rates = st.builds(
     LaneRate,
     *(keys, texts, numbers, numbers, offsets, offsets),
     core=st.builds(CoreUse, st.none() | numbers, st.none() | numbers),
+    unanswered=st.none() | st.builds(Unanswered, st.none() | numbers, st.none() | numbers),
 )
 task_sums = st.builds(
     TaskSums,
