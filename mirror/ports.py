@@ -67,8 +67,8 @@ class CopyEngine(Protocol):
         look."""
         ...
 
-    def unanswered(self) -> Sequence[Unanswered]:
-        """What the lanes of the last measurements had waited for, in order."""
+    def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        """Of the lanes of the last measurements those that waited for an answer which was overdue."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

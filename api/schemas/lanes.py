@@ -164,7 +164,7 @@ class LaneAnswer(BaseModel):
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
             worker_cpu=rate.core.busy if rate else None,
             worker_waited=rate.core.waited if rate else None,
-            unanswered=_unanswered(rate.unanswered) if rate else None,
+            unanswered=_unanswered(state.track.unanswered),
             held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
         )

@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData, HeadraceError
-from mirror.model.datastreams.lanes import ANSWERED, LaneEvent, LaneKey, LaneSpec, Unanswered
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, Unanswered
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
@@ -120,8 +120,7 @@ NO_CORE_USE: Final = CoreUse()
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
     `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
-    as `LanePosition.is_watched` has it. `core`: what its whole worker process had. `unanswered`: None where
-    no answer is overdue."""
+    as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
 
     key: LaneKey
     source: ClusterRef
@@ -132,15 +131,10 @@ class LaneRate:
     shown: tuple[float, ...] = ()
     position: LanePosition | None = None
     core: CoreUse = NO_CORE_USE
-    unanswered: Unanswered | None = None
 
     @classmethod
     def of(
-        cls,
-        metric: MirrorMetric,
-        position: LanePosition | None = None,
-        core: CoreUse = NO_CORE_USE,
-        unanswered: Unanswered = ANSWERED,
+        cls, metric: MirrorMetric, position: LanePosition | None = None, core: CoreUse = NO_CORE_USE
     ) -> LaneRate:
         """What a lane did in the interval of a measurement, and where it stood at its end."""
         seconds = max(metric.interval_ms, 1) / 1000
@@ -154,7 +148,6 @@ class LaneRate:
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
             position=position,
             core=core,
-            unanswered=unanswered if unanswered != ANSWERED else None,
         )
 
 
@@ -203,17 +196,25 @@ class ClusterClock(NamedTuple):
     skew: ClockSkew
 
 
+class WaitingLane(NamedTuple):
+    """A lane of which an answer is overdue."""
+
+    key: LaneKey
+    unanswered: Unanswered
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRates:
     """From a worker, every metrics interval: the lanes with something to say, their tasks, the clusters
     that have throttled it, and those of which it knows what time it is there. `at`: when that was so, by the
-    machine's monotonic clock (seconds); None: now."""
+    machine's monotonic clock (seconds); None: now. `waiting`: of the lanes those that wait for an answer."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
     throttled: tuple[ThrottledTime, ...] = ()
     clocks: tuple[ClusterClock, ...] = ()
     at: float | None = None
+    waiting: tuple[WaitingLane, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from mirror.worker.protocol import (
     RecordsDropped,
     TaskSums,
     ThrottledTime,
+    WaitingLane,
     WorkerDone,
 )
 
@@ -85,10 +86,10 @@ class MetricReports:
         core = CoreUse(_cores(metrics), self._waited_share(metrics))
         at = self._clock.monotonic()
         positions = self._engine.positions(metrics, at)
-        lanes = zip(metrics, positions, self._engine.unanswered(), strict=True)
-        rates = tuple(LaneRate.of(one, place, core, waits) for one, place, waits in lanes)
+        rates = tuple(LaneRate.of(one, at, core) for one, at in zip(metrics, positions, strict=True))
+        waiting = tuple(WaitingLane(*pair) for pair in self._engine.unanswered().items())
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
-        return (LaneRates(rates, _sums(metrics), throttled, clocks, at),)
+        return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
         """Of the interval; the engine runs in the thread that asks."""

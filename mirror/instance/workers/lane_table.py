@@ -24,7 +24,7 @@ from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
 from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
-from mirror.worker.protocol import LaneRate
+from mirror.worker.protocol import LaneRate, WaitingLane
 
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
@@ -162,15 +162,22 @@ class LaneTable:
             self._muted.pop(key, None)
 
     def measure(
-        self, rates: Iterable[LaneRate], heard_at: float | None = None, at: float | None = None
+        self,
+        rates: Iterable[LaneRate],
+        heard_at: float | None = None,
+        at: float | None = None,
+        waiting: Iterable[WaitingLane] = (),
     ) -> None:
         """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds;
-        `at`: likewise of this report, if that is not now."""
+        `at`: likewise of this report, if that is not now. `waiting`: those that wait for an answer."""
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
             state = states.get(rate.key)
             if state is not None:
                 state.track.note(rate, now, heard_at)
+        for key, unanswered in waiting:
+            if key in states:
+                states[key].track.unanswered = unanswered
 
     def note(self, event: LaneEvent) -> None:
         """Take in what happened to a lane."""

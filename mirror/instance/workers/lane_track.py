@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
+from mirror.model.datastreams.lanes import Unanswered
 from mirror.model.movement.history import (
     NO_HISTORY,
     UNKNOWN_RETENTION,
@@ -26,12 +27,14 @@ class LaneTrack:
     wait the moment of that report in monotonic seconds, and infinite where none wait, or its worker would say
     if it were not in time any more; minus infinity of every other. `may_lose`: whether anything is known that
     lets the source delete what was not copied. `loss_look`: for who judges the time to loss: by which
-    history it has done so, and the moment that it has found, infinite where there is none."""
+    history it has done so, and the moment that it has found, infinite where there is none. `unanswered`: what
+    it waited for at the last report; None where no answer was overdue."""
 
-    __slots__ = ("_is_watched", "calm_at", "history", "loss_look", "may_lose", "rate")
+    __slots__ = ("_is_watched", "calm_at", "history", "loss_look", "may_lose", "rate", "unanswered")
 
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
+        self.unanswered: Unanswered | None = None
         self.loss_look = NO_HISTORY, inf
         self._keep(history, is_watched=False)
 
@@ -58,7 +61,7 @@ class LaneTrack:
 
     def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
         """Take in a report. `heard_at`: as of `LaneHistory.after`."""
-        before, self.rate = self.rate, rate
+        before, self.rate, self.unanswered = self.rate, rate, None
         place = rate.position
         if place is None:
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
@@ -19,12 +20,18 @@ _OVERDUE_SECONDS: Final = 1.0
 
 class Interval(NamedTuple):
     """When and by whom it was measured: end and length in ms, the instance; `now`: the end in monotonic
-    seconds."""
+    seconds; `asked`: likewise, when the answer was due to the oldest question that any broker was asked."""
 
     end_ms: int
     length_ms: int
     instance: str
     now: float
+    asked: float = -inf
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether no answer is overdue."""
+        return self.now - self.asked < _OVERDUE_SECONDS
 
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
@@ -35,7 +42,7 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
     counters = lane.take_counters()
-    lane.overdue = unanswered(lane, interval.now)
+    lane.overdue = ANSWERED if interval.is_answered else unanswered(lane, interval.now)
     is_busy = bool(counters.batches or lag)
     before, lane.was_measured = lane.was_measured, (is_busy, age is None, lane.overdue != ANSWERED)
     if not is_busy and before == lane.was_measured:

@@ -250,13 +250,11 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     key = LaneKey(GroupName("orders"), TopicPartition("t", 0))
     measured = {"batches": 20.0, "fetch_ms": 40.0, "produce_ms": 18_000.0, "cpu_ms": 250.0}
     shown = tuple(measured.get(name, 0.0) for name in SHOWN_OF_LANES)
-    rate = LaneRate(
-        key, SOURCE, 9e6, 1.0, 5, 700, shown, core=CoreUse(0.75, 0.125), unanswered=Unanswered(None, 14.04)
-    )
+    rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, core=CoreUse(0.75, 0.125))
     states = site.follower.workers._states
-    copying = replace(
-        states[key], phase=LanePhase.COPYING, track=LaneTrack(rate=rate), slowed="a quota of brokers"
-    )
+    track = LaneTrack(rate=rate)
+    track.unanswered = Unanswered(None, 14.04)
+    copying = replace(states[key], phase=LanePhase.COPYING, track=track, slowed="a quota of brokers")
     states[key] = replace(copying, hold=QuotaHold(QuotaOwner.DESTINATION, 0.45, 3))
     site.follower.turn()
     found = service.evidence(service.subjects()[ORDERS])

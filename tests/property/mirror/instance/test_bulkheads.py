@@ -282,9 +282,9 @@ class FaultyEngine:
         """As in the port."""
         return ()
 
-    def unanswered(self) -> Sequence[Unanswered]:
+    def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """As in the port."""
-        return ()
+        return {}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """As in the port."""

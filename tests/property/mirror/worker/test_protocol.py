@@ -40,6 +40,7 @@ from mirror.worker.protocol import (
     StopLanes,
     TaskSums,
     ThrottledTime,
+    WaitingLane,
     WorkerAlive,
     WorkerDone,
     WorkerSetup,
@@ -94,8 +95,8 @@ rates = st.builds(
     LaneRate,
     *(keys, texts, numbers, numbers, offsets, offsets),
     core=st.builds(CoreUse, st.none() | numbers, st.none() | numbers),
-    unanswered=st.none() | st.builds(Unanswered, st.none() | numbers, st.none() | numbers),
 )
+waiting = st.builds(WaitingLane, keys, st.builds(Unanswered, st.none() | numbers, st.none() | numbers))
 task_sums = st.builds(
     TaskSums,
     group=texts,
@@ -121,6 +122,7 @@ messages: st.SearchStrategy[Message] = (
         st.lists(rates, max_size=3).map(tuple),
         st.lists(task_sums, max_size=2).map(tuple),
         st.lists(st.builds(ThrottledTime, texts, numbers), max_size=2).map(tuple),
+        waiting=st.lists(waiting, max_size=2).map(tuple),
     )
 )
 

@@ -344,3 +344,13 @@ def test_an_idle_lane_says_once_that_its_source_does_not_answer_and_once_that_it
         found = take_metric(lane, WHEN._replace(now=now))
         said.append(lane.overdue.fetch_seconds if found is not None else "nothing")
     assert said == ["nothing", 2.0, "nothing", None, "nothing"]
+
+
+def test_no_lane_is_looked_at_while_every_broker_answers() -> None:
+    lane = a_lane()
+    lane.reader = Reading(asked=WHEN.now - 4)
+    found = []
+    for asked in (WHEN.now - 0.5, WHEN.now - 4):
+        assert take_metric(lane, WHEN._replace(asked=asked)) is not None
+        found.append(lane.overdue)
+    assert found == [(None, None), (4.0, None)]

@@ -78,7 +78,7 @@ class Mirrored:
         (message,) = self._reports.closing()
         (said,) = MessageReader().feed(encode_message(message))
         assert isinstance(said, LaneRates)
-        self._table.measure(said.rates)
+        self._table.measure(said.rates, waiting=said.waiting)
 
 
 @pytest.fixture
