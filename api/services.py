@@ -26,7 +26,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.instance.world_view import UpdatePreview
 from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
@@ -65,6 +65,11 @@ class InstanceStatus(Protocol):
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Its lanes."""
+        ...
+
+    @property
+    def in_time(self) -> LanesInTime:
+        """What there is to say of those that are in time."""
         ...
 
     @property

@@ -12,7 +12,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads, NewestLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor, WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -55,6 +55,11 @@ class RunningStatus:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Its lanes."""
         return self._follower.lanes
+
+    @property
+    def in_time(self) -> LanesInTime:
+        """What there is to say of those that are in time."""
+        return self._follower.in_time
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, Unanswered
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
@@ -65,6 +65,10 @@ class CopyEngine(Protocol):
         """Where the lanes of these measurements, the last ones, stand, in order. `at`: now, in monotonic
         seconds, where that is said to somebody who was told of all before: then None for one that needs no
         look."""
+        ...
+
+    def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        """Of the lanes of the last measurements those that waited for an answer which was overdue."""
         ...
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:

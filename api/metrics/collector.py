@@ -64,7 +64,7 @@ class InstanceCollector(Collector):
         yield from _assessment_metrics(status.assessments)
         lanes, uncopied = tuple(status.lanes.values()), status.uncopied
         yield from _lane_metrics(lanes)
-        yield from movement_metrics(lanes, uncopied, self._clock.monotonic())
+        yield from movement_metrics(status.in_time, uncopied, self._clock.monotonic())
         yield from uncopied_metrics(uncopied, lanes, self._clock.now_ms())
         yield from partition_metrics(lanes, self._settings)
         sums = tuple(status.task_sums.values())

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from math import inf
-from operator import attrgetter
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from api.movement.verdicts import judged, judged_uncopied, parted
+from api.movement.verdicts import judged, judged_uncopied
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.model.identifiers import GroupName
 from monitor.movement.states import Judgement, MovementState
 
-_GROUP: Final = attrgetter("spec.key.group")
 
-
-def movement_metrics(
-    lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
-) -> Iterator[Metric]:
+def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
     """By datastream; what is not known has no series. `now`: monotonic seconds."""
-    calm, in_danger, others = parted(lanes, now)
-    in_time: Counter[GroupName] = Counter(map(_GROUP, calm))
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
-    losses = {group: max(at - now, 0.0) for group, at in _soonest(in_danger).items()}
+    losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}
     losing: Counter[GroupName] = Counter()
-    for group, one in _found(others, uncopied, now):
+    for group, one in _found(lanes.others.values(), uncopied, now):
         if one.state is not None:
             counts[group, one.state] += 1
         if one.seconds_to_loss is not None:
@@ -37,7 +28,7 @@ def movement_metrics(
         if one.eta_seconds is not None:
             ends[group] = max(one.eta_seconds, ends.get(group, one.eta_seconds))
         losing[group] += one.loses_data
-    for group, number in in_time.items():
+    for group, number in lanes.counts.items():
         counts[group, MovementState.OK] += number
         losing[group] += 0
     states = GaugeMetricFamily(
@@ -57,18 +48,8 @@ def movement_metrics(
     yield _by_group("headrace_catch_up_seconds", "time until the last that catches up has done so", ends)
 
 
-def _soonest(lanes: Sequence[tuple[LaneStatus, float]]) -> dict[GroupName, float]:
-    """When the first of them loses records, by group."""
-    found: dict[GroupName, float] = {}
-    for lane, at in lanes:
-        group = lane.spec.key.group
-        if at < found.get(group, inf):
-            found[group] = at
-    return found
-
-
 def _found(
-    lanes: Sequence[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
+    lanes: Iterable[LaneStatus], uncopied: Sequence[UncopiedLane], now: float
 ) -> Iterator[tuple[GroupName, Judgement]]:
     for lane in lanes:
         yield lane.spec.key.group, judged(lane, now)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from api.movement.verdicts import judged, judged_uncopied, not_calm
+from api.movement.verdicts import judged, judged_uncopied
 from api.services import Services
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
@@ -42,7 +42,7 @@ def own_topics(services: Services) -> list[TopicMovement]:
 
 def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMovement]]:
     status, now, now_ms = services.status, services.clock.monotonic(), services.clock.now_ms()
-    for lane in not_calm(status.lanes.values(), now):
+    for lane in status.in_time.others.values():
         one = judged(lane, now)
         if one.state is MovementState.OK:
             continue

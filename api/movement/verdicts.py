@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final
 
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.loss import seconds_to_loss
 from monitor.movement.judge import DEFAULT_RULES, judge_lane
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
@@ -31,64 +29,11 @@ def judged(lane: LaneStatus, now: float) -> Judgement:
     costs little: see `LaneTrack`. Its time to loss is as of what its worker has said last."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
-        at = loss_at(track) if track.may_lose else inf
+        at = track.loss_at()
         return IN_TIME if at == inf else Judgement(MovementState.OK, seconds_to_loss=max(at - now, 0.0))
     activity = _ACTIVITY[lane.phase]
     facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
     return judge_lane(track.history, facts, now)
-
-
-def not_calm(lanes: Iterable[LaneStatus], now: float) -> list[LaneStatus]:
-    """All but those that `judged` finds in time at once; nearly all are, and each takes a part of a
-    microsecond."""
-    copying = LanePhase.COPYING
-    return [
-        lane for lane in lanes if lane.phase is not copying or now - lane.track.calm_at > _SILENCE_SECONDS
-    ]
-
-
-class Parted(NamedTuple):
-    """Lanes in time; those of them that have a time to loss, with the moment (`loss_at`); and the others."""
-
-    calm: list[LaneStatus]
-    losing: list[tuple[LaneStatus, float]]
-    others: list[LaneStatus]
-
-
-def parted(lanes: Iterable[LaneStatus], now: float) -> Parted:
-    """By what `judged` finds of them at once."""
-    found = Parted([], [], [])
-    copying, calm, losing, leave = (
-        LanePhase.COPYING,
-        found.calm.append,
-        found.losing.append,
-        found.others.append,
-    )
-    for lane in lanes:
-        track = lane.track
-        if lane.phase is not copying or now - track.calm_at > _SILENCE_SECONDS:
-            leave(lane)
-        else:
-            calm(lane)
-            if track.may_lose:
-                looked_by, at = track.loss_look
-                if looked_by is not track.history:
-                    at = loss_at(track)
-                if at < inf:
-                    losing((lane, at))
-    return found
-
-
-def loss_at(track: LaneTrack) -> float:
-    """When the source deletes the first record that was not copied, in monotonic seconds; infinite where
-    nothing is known of that. It is looked for once for each history."""
-    history, (looked_by, found) = track.history, track.loss_look
-    if looked_by is not history:
-        at = history.newest.at if history.newest is not None else 0.0
-        left = seconds_to_loss(history, at)
-        found = inf if left is None else at + left
-        track.loss_look = history, found
-    return found
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:

@@ -11,7 +11,7 @@ from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.model.datastreams.lanes import LaneKey, QuotaHold
+from mirror.model.datastreams.lanes import LaneKey, QuotaHold, Unanswered
 from mirror.model.metrics import SHOWN_OF_LANES
 from monitor.movement.states import Judgement
 
@@ -82,6 +82,18 @@ class HoldAnswer(BaseModel):
     """Which broker throttles; null: it is no broker's quota."""
 
 
+class UnansweredAnswer(BaseModel):
+    """For how long requests to clusters have waited for their answers, in seconds; null: the answer is not
+    overdue by a second, or nothing was asked."""
+
+    model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
+
+    fetch_seconds: float | None
+    """Of the source, beyond the time for which it was asked to wait for records."""
+    produce_seconds: float | None
+    """Of the destination, to the oldest batch of the lane."""
+
+
 class LaneAnswer(BaseModel):
     """One lane of an instance; or, where it leads, a partition that nobody copies. A number that is not
     known is null."""
@@ -126,6 +138,8 @@ class LaneAnswer(BaseModel):
     """Cores that its worker process was busy with, for all of its lanes."""
     worker_waited: float | None = None
     """The part of the time in which that process could have copied and had to wait for a core."""
+    unanswered: UnansweredAnswer | None = None
+    """What it waited for at the end of the last interval; null: for nothing."""
     held_back: HoldAnswer | None = None
     """Which quota holds it back while it copies; null: none does."""
     movement: MovementAnswer | None = None
@@ -150,6 +164,7 @@ class LaneAnswer(BaseModel):
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
             worker_cpu=rate.core.busy if rate else None,
             worker_waited=rate.core.waited if rate else None,
+            unanswered=_unanswered(state.track.unanswered),
             held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
         )
@@ -182,6 +197,14 @@ def _hold(hold: QuotaHold | None) -> HoldAnswer | None:
     if hold is None:
         return None
     return HoldAnswer(owner=hold.owner.value, share=round(hold.share, 3), broker=hold.broker)
+
+
+def _unanswered(what: Unanswered | None) -> UnansweredAnswer | None:
+    if what is None:
+        return None
+    return UnansweredAnswer(
+        fetch_seconds=_rounded(what.fetch_seconds), produce_seconds=_rounded(what.produce_seconds)
+    )
 
 
 class LanesAnswer(BaseModel):

@@ -19,7 +19,7 @@ from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.instance.workers.lane_table import LaneStatus
+from mirror.instance.workers.lane_table import NONE_IN_TIME, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -94,6 +94,7 @@ class _Nothing:
     is_leading: bool = False
     epoch: Epoch = _NO_EPOCH
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)
+    in_time: LanesInTime = NONE_IN_TIME
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
     clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)

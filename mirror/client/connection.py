@@ -194,13 +194,17 @@ class Connection:
         for request in held:
             self._enqueue(request)
 
-    def silence(self, now: float) -> tuple[float, str]:
-        """What is to be said of the broker: since when, infinity when all is well, and what. Bytes on their
-        way take their time, and what has no memory to be received into is not the broker's fault."""
-        since = inf
+    @property
+    def unanswered_since(self) -> float:
+        """When the answer to the oldest question was due; infinity where none is open. Bytes on their way
+        take their time, and what has no memory to be received into is not the broker's fault."""
         if self._pending and self._memory_since is None:
-            since = self._pending[0][1] + len(self._frame) / SLOWEST_LINK
-        return self.promptness.silence(since, now)
+            return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
+        return inf
+
+    def silence(self, now: float) -> tuple[float, str]:
+        """What is to be said of the broker: since when, infinity when all is well, and what."""
+        return self.promptness.silence(self.unanswered_since, now)
 
     def check_deadline(self, now: float) -> None:
         """Close the connection when the oldest request has waited for too long."""

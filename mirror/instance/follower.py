@@ -22,7 +22,7 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Health
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
-from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneStatus
+from mirror.instance.workers.lane_table import NOBODY, NONE_IN_TIME, LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -90,6 +90,7 @@ class Follower:
         self._trouble_told = ""
         self._parts: set[str] = set()
         self._lanes_seen: Mapping[LaneKey, LaneStatus] = {}
+        self._in_time_seen = NONE_IN_TIME
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
@@ -102,6 +103,11 @@ class Follower:
         process, and those that it has given up until it knows again what is its own. Safe to read from any
         thread."""
         return self._lanes_seen
+
+    @property
+    def in_time(self) -> LanesInTime:
+        """What there is to say of those that are in time, as of that turn. Safe to read from any thread."""
+        return self._in_time_seen
 
     @property
     def drops(self) -> Mapping[str, Drops]:
@@ -317,7 +323,10 @@ class Follower:
             self._drained.set()
 
     def _report(self) -> None:
-        self._lanes_seen = {**self._given_up, **self._waiting_lanes(), **self._supervisor.lanes}
+        idle, busy = {**self._given_up, **self._waiting_lanes()}, self._supervisor.lanes
+        self._lanes_seen = {**idle, **busy}
+        kept = {key: one for key, one in idle.items() if key not in busy}
+        self._in_time_seen = self._supervisor.in_time.beside(kept)
         if self._is_suspended:
             self._health.report("follower", False, "ZooKeeper does not answer; lanes end with the lease")
         elif self._trouble or self._me is None:

@@ -10,10 +10,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from math import inf
 from time import process_time
 from typing import Final
 
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStopped
+from mirror.model.datastreams.lanes import (
+    ANSWERED,
+    LaneEvent,
+    LaneKey,
+    LanePaused,
+    LaneSpec,
+    LaneStopped,
+    Unanswered,
+)
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.metrics import MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
@@ -140,7 +149,8 @@ class BatchEngine:
         """What was copied since the last call, a record for every lane with something to say."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
-        when = Interval(now_ms, interval_ms, self._context.identity.instance, self._context.loop.now())
+        now, asked = self._context.loop.now(), self._asked()
+        when = Interval(now_ms, interval_ms, self._context.identity.instance, now, asked)
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         found: list[MirrorMetric] = []
@@ -162,6 +172,10 @@ class BatchEngine:
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
+    def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        """Of the lanes of the last measurements those that waited for an answer which was overdue."""
+        return {lane.key: lane.overdue for lane in self._measured if lane.overdue != ANSWERED}
+
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
         (KIP-219); without those of which none has."""
@@ -171,6 +185,12 @@ class BatchEngine:
         """By cluster, how far the clock of a broker is off from ours; without those of which that is not
         known: it is by writes to a topic with append times."""
         return self._context.clock_skews()
+
+    def _asked(self) -> float:
+        """When the answer was due to the oldest question that any broker was asked; infinity for none."""
+        asked = [one.unanswered_since() for part in self.runner.sources.values() for one in part.channels]
+        asked += [one.unanswered_since() for part in self.runner.sinks.values() for one in part.channels]
+        return min(asked, default=inf)
 
     def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
         try:

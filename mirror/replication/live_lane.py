@@ -10,7 +10,7 @@ from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import InHand, Intent, LaneState
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, Version
-from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.datastreams.lanes import ANSWERED, LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.movement.position_watch import PositionWatch
 from mirror.model.topics import TopicPartition
@@ -99,6 +99,11 @@ class Reader(Protocol):
         answers in time, and no quota of its keeps it from being asked."""
         ...
 
+    def unanswered_since(self) -> float:
+        """When the broker's answer to the oldest question was due, in monotonic seconds; infinity where none
+        is open."""
+        ...
+
 
 class Writer(Protocol):
     """Writes batches to one broker, whose id `broker` is."""
@@ -107,6 +112,11 @@ class Writer(Protocol):
 
     def wake(self, lane: LiveLane) -> None:
         """The lane has something to send."""
+        ...
+
+    def unanswered_since(self) -> float:
+        """When the broker's answer to the oldest question was due, in monotonic seconds; infinity where none
+        is open."""
         ...
 
     def detach(self, lane: LiveLane) -> None:
@@ -158,6 +168,7 @@ class LiveLane(Lane):
         "is_slow",
         "is_writable",
         "needs_fence",
+        "overdue",
         "place",
         "reader",
         "replica",
@@ -191,12 +202,14 @@ class LiveLane(Lane):
         self.is_live = self.is_ready = self.is_slow = False
         self.is_writable = self.is_loaded = self.is_announced = False
         self.has_owned = False
-        self.is_forgotten = False
-        self.is_broken = False
+        self.is_forgotten = self.is_broken = False
         self.found: LaneProgress | None = None
         """The stored progress that has been read and not been compared with the two clusters yet."""
-        self.was_measured: tuple[bool, bool] | None = None
-        """Whether it had something to do, and whether its lag was not known, when that was said last."""
+        self.was_measured: tuple[bool, bool, bool] | None = None
+        """Whether it had something to do, whether its lag was not known, and whether an answer was overdue,
+        when that was said last."""
+        self.overdue = ANSWERED
+        """The answers that it waited for when it was measured last."""
         self.watch = PositionWatch()
         self.is_identifying = False
         self.needs_fence = False

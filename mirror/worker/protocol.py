@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from mirror.errors import CorruptData, HeadraceError
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec
+from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, Unanswered
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
@@ -196,17 +196,25 @@ class ClusterClock(NamedTuple):
     skew: ClockSkew
 
 
+class WaitingLane(NamedTuple):
+    """A lane of which an answer is overdue."""
+
+    key: LaneKey
+    unanswered: Unanswered
+
+
 @dataclass(frozen=True, slots=True)
 class LaneRates:
     """From a worker, every metrics interval: the lanes with something to say, their tasks, the clusters
     that have throttled it, and those of which it knows what time it is there. `at`: when that was so, by the
-    machine's monotonic clock (seconds); None: now."""
+    machine's monotonic clock (seconds); None: now. `waiting`: of the lanes those that wait for an answer."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
     throttled: tuple[ThrottledTime, ...] = ()
     clocks: tuple[ClusterClock, ...] = ()
     at: float | None = None
+    waiting: tuple[WaitingLane, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from mirror.worker.protocol import (
     RecordsDropped,
     TaskSums,
     ThrottledTime,
+    WaitingLane,
     WorkerDone,
 )
 
@@ -86,8 +87,9 @@ class MetricReports:
         at = self._clock.monotonic()
         positions = self._engine.positions(metrics, at)
         rates = tuple(LaneRate.of(one, at, core) for one, at in zip(metrics, positions, strict=True))
+        waiting = tuple(WaitingLane(*pair) for pair in self._engine.unanswered().items())
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
-        return (LaneRates(rates, _sums(metrics), throttled, clocks, at),)
+        return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
         """Of the interval; the engine runs in the thread that asks."""

@@ -35,6 +35,7 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
     movement = one.get("movement") or {}
     rates = one.get("per_second") or {}
     batches = rates.get("batches", 0.0)
+    unanswered = one.get("unanswered") or {}
     return LaneEvidence(
         partition=one["partition"],
         instance=one["instance"],
@@ -52,6 +53,8 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
         cpu=rates["cpu_ms"] / 1000 if "cpu_ms" in rates else None,
         worker_cpu=one.get("worker_cpu"),
         worker_waited=one.get("worker_waited"),
+        fetch_unanswered=unanswered.get("fetch_seconds"),
+        produce_unanswered=unanswered.get("produce_seconds"),
         hold=_hold(one.get("held_back")),
     )
 

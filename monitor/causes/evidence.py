@@ -32,7 +32,8 @@ class LaneEvidence:
     `is_starting`: it looks for its position. `state`, `reason`, `eta_seconds`: as its movement is judged.
     `phases`: of a batch, on average. `cpu`: its part of the worker's, in cores; `worker_cpu`: cores that the
     worker process is busy with, for lanes of any datastream; `worker_waited`: the part of the time in which
-    it had to wait for one. `hold`: a quota that holds it back.
+    it had to wait for one. `fetch_unanswered`, `produce_unanswered`: for how many seconds its oldest requests
+    have waited for their answers; None where these are not overdue. `hold`: a quota that holds it back.
     """
 
     partition: str
@@ -51,6 +52,8 @@ class LaneEvidence:
     cpu: float | None = None
     worker_cpu: float | None = None
     worker_waited: float | None = None
+    fetch_unanswered: float | None = None
+    produce_unanswered: float | None = None
     hold: QuotaHold | None = None
 
 

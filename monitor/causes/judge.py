@@ -1,9 +1,10 @@
 """From evidence to a diagnosis. Pure.
 
 Each late lane has one cause, that of the first rule that fits it. The cause of most of them is the
-datastream's, and the one of the next most is named beside it. A lane is late when its oldest waiting record
-or the mean latency of its batches is beyond the objective, or when it does not copy or does not come nearer
-to the end; where that is so of none, and every instance was heard, all are looked at.
+datastream's, and the one of the next most is named beside it. A lane is late when its oldest waiting record,
+the mean latency of its batches or an answer that it waits for is beyond the objective, or when it does not
+copy or does not come nearer to the end; where that is so of none, and every instance was heard, all are
+looked at.
 
     rule | holds of a late lane                                              | cause
     -----|-------------------------------------------------------------------|---------------------------------
@@ -26,7 +27,12 @@ to the end; where that is so of none, and every instance was heard, all are look
          | longer than the objective                                         | destination-bound
     10   | they wait at the source for most of it: and become fewer          | backlog after an outage
          | the worker process has time                                       | source-bound
-    11   | otherwise                                                         | unknown
+    11   | no answer has come for longer than the objective, or for most of  |
+         | the age of what waits                                             |
+         |   to the oldest produce request                                   | destination-bound
+         |   to the fetch                                                    | source-bound
+         |   to both                                                         | network
+    12   | otherwise                                                         | unknown
 
 A destination that is slow to acknowledge has a few requests under way, and the rest waits in the queue, until
 that is full; then it waits at the source. A source that is slow to answer shows only as waiting there. So who
@@ -93,6 +99,8 @@ def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
         return True
     if lane.lag_ms is not None and lane.lag_ms > limit_ms:
         return True
+    if max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0) * 1000 > limit_ms:
+        return True
     return lane.phases is not None and lane.phases.total > limit_ms
 
 
@@ -112,7 +120,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
         return Cause.BACKLOG
     if lane.hold is not None and lane.hold.owner is not QuotaOwner.TASK:
         return Cause.QUOTA
-    return _overload(lane, lanes) or _bound(lane, lane.phases, limit_ms)
+    return _overload(lane, lanes) or _bound(lane, lane.phases, limit_ms) or _unanswered(lane, limit_ms)
 
 
 def _overload(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause | None:
@@ -151,10 +159,10 @@ def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
     return top if total > 0 and (top.bytes_per_second or 0.0) > _HOT_SHARE * total else None
 
 
-def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause:
+def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
     """By where the latency is spent, of a lane that neither a quota nor a busy process holds back."""
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
-        return Cause.UNKNOWN
+        return None
     total, behind = phases.total, phases.queue + phases.produce
     if phases.produce > _MOST * total:
         return Cause.DESTINATION_BOUND
@@ -167,7 +175,22 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause:
         return Cause.DESTINATION_BOUND
     if phases.wait > _MOST * total and lane.state is State.CATCHING_UP:
         return Cause.BACKLOG
-    return Cause.SOURCE_BOUND if phases.wait > _MOST * total and has_time else Cause.UNKNOWN
+    return Cause.SOURCE_BOUND if phases.wait > _MOST * total and has_time else None
+
+
+def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
+    """By what it waits for now: what is not acknowledged has no latency yet."""
+    is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
+    least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
+    fetch, produce = (
+        seconds is not None and seconds * 1000 > least
+        for seconds in (lane.fetch_unanswered, lane.produce_unanswered)
+    )
+    if fetch and produce:
+        return Cause.NETWORK
+    if fetch or produce:
+        return Cause.SOURCE_BOUND if fetch else Cause.DESTINATION_BOUND
+    return Cause.UNKNOWN
 
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:

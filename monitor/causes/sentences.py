@@ -53,6 +53,15 @@ class Findings:
         return max((one.worker_waited for one in self.lanes if one.worker_waited is not None), default=None)
 
     @property
+    def unanswered(self) -> dict[str, float]:
+        """Seconds for which a request of one of them has waited for its answer, at most, by what it is."""
+        waits = {
+            "fetch": max((one.fetch_unanswered or 0.0 for one in self.lanes), default=0.0),
+            "produce": max((one.produce_unanswered or 0.0 for one in self.lanes), default=0.0),
+        }
+        return {name: seconds for name, seconds in waits.items() if seconds}
+
+    @property
     def task_rate(self) -> float | None:
         """Bytes a second of the task, as far as that is known."""
         known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
@@ -74,6 +83,7 @@ class Findings:
             found["worker_cores"] = round(self.worker_cpu, 3)
         if self.worker_waited is not None:
             found["worker_waited_share"] = round(self.worker_waited, 3)
+        found |= {f"{name}_unanswered_seconds": round(one, 1) for name, one in self.unanswered.items()}
         if self.mates:
             found["task"] = self.mates[0].task or ""
         if self.task_rate is not None:
@@ -107,7 +117,9 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
             return (_held(found.hold), _slowest(found.phases))
         case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
             away = _away(found.lanes)
-            return (away,) if away else (_slowest(found.phases), _held(found.hold), _has_time(found))
+            if away:
+                return (away,)
+            return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
         case Cause.BACKLOG:
             return (_backlog(found.lanes),)
         case Cause.START_UP:
@@ -182,6 +194,11 @@ def _slowest(phases: Phases | None) -> str:
     if longest > phases.total / 2:
         return f"{first} takes {longest:.0f} of {total}"
     return f"{first} and {second} take {longest:.0f} and {next_longest:.0f} of {total}"
+
+
+def _unanswered(found: Findings) -> str:
+    waits = [f"{name} has waited {seconds:.0f} s" for name, seconds in found.unanswered.items()]
+    return f"{' and '.join(waits)} for an answer" if waits else ""
 
 
 def _away(lanes: Sequence[LaneEvidence]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import NoReturn
 
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -41,6 +41,10 @@ class FakeWorkers(Supervisor):
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         return self._states
+
+    @property
+    def in_time(self) -> LanesInTime:
+        return LanesInTime.of(self._states)
 
     @property
     def copying(self) -> frozenset[LaneKey]:

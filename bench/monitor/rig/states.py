@@ -98,13 +98,14 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
             _tell([rate for rate in rates if rate.position is not None], now_spent)
         with now_spent.on("noted"):
             table.measure(rates, heard_at)
+            status.in_time = table.in_time
         heard_at = clock.monotonic()
         if number % _REPORTS_A_TURN == 0:
             with now_spent.on("said"):
                 topics_told(own_topics(services))
         if number % _REPORTS_A_SCRAPE == 0:
             with now_spent.on("scraped"):
-                for metric in movement_metrics(tuple(table.states.values()), (), clock.monotonic()):
+                for metric in movement_metrics(table.in_time, (), clock.monotonic()):
                     assert metric.name
     return spent
 

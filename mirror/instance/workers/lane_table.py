@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final
+from math import inf
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -24,7 +25,7 @@ from mirror.model.identifiers import GroupName
 from mirror.model.metrics import Drops
 from mirror.model.movement.history import LaneHistory
 from mirror.ports import Clock
-from mirror.worker.protocol import LaneRate
+from mirror.worker.protocol import LaneRate, WaitingLane
 
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
@@ -126,6 +127,80 @@ class WorkerShare:
         return len(self.lanes) + len(self.expected)
 
 
+class LanesInTime(NamedTuple):
+    """What there is to say of lanes that copy and are in time until their worker says something else.
+    `counts`: how many there are of each group that has one. `loss_at`: when the source first deletes what one
+    of them has not copied, in monotonic seconds, of groups of which that is known. `others`: lanes that each
+    need a look."""
+
+    counts: Mapping[GroupName, int]
+    loss_at: Mapping[GroupName, float]
+    others: Mapping[LaneKey, LaneStatus]
+
+    @classmethod
+    def of(cls, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
+        """Of these."""
+        counted = _LanesInTime()
+        for key, lane in lanes.items():
+            counted.note(key, lane)
+        return counted.seen()
+
+    def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
+        """With these, each of which needs a look."""
+        return self._replace(others={**lanes, **self.others}) if lanes else self
+
+
+NONE_IN_TIME: Final = LanesInTime({}, {}, {})
+
+
+class _LanesInTime:
+    """Counted as they come and go, because nearly all lanes are such, and hardly one of them changes."""
+
+    def __init__(self) -> None:
+        self._loss_at: dict[LaneKey, float] = {}
+        self._counts: dict[GroupName, int] = {}
+        self._losing: dict[GroupName, dict[LaneKey, float]] = {}
+        self._others: dict[LaneKey, LaneStatus] = {}
+        self._seen: LanesInTime | None = None
+
+    def note(self, key: LaneKey, lane: LaneStatus) -> None:
+        """It is so now."""
+        if lane.phase is LanePhase.COPYING and lane.track.calm_at == inf:
+            at = lane.track.loss_at()
+            if self._loss_at.get(key) != at:
+                self.forget(key)
+                self._enter(key, at)
+        elif self._others.get(key) is not lane:
+            self.forget(key)
+            self._others[key] = lane
+
+    def forget(self, key: LaneKey) -> None:
+        """Nobody copies it any more."""
+        self._seen = None
+        self._others.pop(key, None)
+        if self._loss_at.pop(key, None) is not None:
+            group = key.group
+            self._counts[group] -= 1
+            self._losing.get(group, {}).pop(key, None)
+            if not self._counts[group]:
+                del self._counts[group]
+
+    def _enter(self, key: LaneKey, loss_at: float) -> None:
+        group = key.group
+        self._loss_at[key] = loss_at
+        self._counts[group] = self._counts.get(group, 0) + 1
+        if loss_at < inf:
+            self._losing.setdefault(group, {})[key] = loss_at
+
+    def seen(self) -> LanesInTime:
+        """As they are now; that stays as it is."""
+        if self._seen is None:
+            self._losing = {group: lanes for group, lanes in self._losing.items() if lanes}
+            loss_at = {group: min(lanes.values()) for group, lanes in self._losing.items()}
+            self._seen = LanesInTime(dict(self._counts), loss_at, dict(self._others))
+        return self._seen
+
+
 class LaneTable:
     """`states`: every lane that a worker was told to copy and has not released, and those that none may copy.
     `muted`: lanes whose worker does not answer, as they were before."""
@@ -134,43 +209,67 @@ class LaneTable:
         self._clock = clock
         self.states: dict[LaneKey, LaneStatus] = {}
         self._muted: dict[LaneKey, LaneStatus] = {}
+        self._in_time = _LanesInTime()
+
+    @property
+    def in_time(self) -> LanesInTime:
+        """What there is to say of those that are in time."""
+        return self._in_time.seen()
+
+    def _put(self, key: LaneKey, state: LaneStatus) -> None:
+        self.states[key] = state
+        self._in_time.note(key, state)
+
+    def _drop(self, key: LaneKey) -> None:
+        del self.states[key]
+        self._in_time.forget(key)
 
     def begin(self, spec: LaneSpec, worker: int) -> None:
         """A worker was told to copy it."""
-        self.states[spec.key] = LaneStatus(spec, worker, LanePhase.STARTING, since=self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
         """No worker may copy it now."""
-        self.states[spec.key] = LaneStatus(
-            spec, NOBODY, LanePhase.PAUSED, reason, since=self._clock.monotonic()
-        )
+        now = self._clock.monotonic()
+        self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
     def stop(self, key: LaneKey) -> int:
         """Its worker, which is to release it; one that nobody copies is forgotten at once."""
         state = self.states[key]
         if state.worker == NOBODY:
-            del self.states[key]
+            self._drop(key)
         else:
             now = self._clock.monotonic()
-            self.states[key] = state.entering(LanePhase.STOPPING, now, state.reason, state.cause)
+            self._put(key, state.entering(LanePhase.STOPPING, now, state.reason, state.cause))
         return state.worker
 
     def forget(self, keys: Iterable[LaneKey]) -> None:
         """Nobody copies them any more."""
         for key in keys:
-            self.states.pop(key, None)
             self._muted.pop(key, None)
+            if key in self.states:
+                self._drop(key)
 
     def measure(
-        self, rates: Iterable[LaneRate], heard_at: float | None = None, at: float | None = None
+        self,
+        rates: Iterable[LaneRate],
+        heard_at: float | None = None,
+        at: float | None = None,
+        waiting: Iterable[WaitingLane] = (),
     ) -> None:
         """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds;
-        `at`: likewise of this report, if that is not now."""
+        `at`: likewise of this report, if that is not now. `waiting`: those that wait for an answer."""
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
             state = states.get(rate.key)
             if state is not None:
                 state.track.note(rate, now, heard_at)
+                if rate.position is not None:
+                    self._in_time.note(rate.key, state)
+        for key, unanswered in waiting:
+            if key in states:
+                states[key].track.unanswered = unanswered
 
     def note(self, event: LaneEvent) -> None:
         """Take in what happened to a lane."""
@@ -178,23 +277,24 @@ class LaneTable:
         if state is None:
             return
         if isinstance(event, LaneStopped):
-            del self.states[event.key]
+            self._drop(event.key)
         elif isinstance(event, LaneHeldBack):
-            self.states[event.key] = replace(state, slowed=event.reason, hold=event.hold)
+            self._put(event.key, replace(state, slowed=event.reason, hold=event.hold))
         elif state.phase is not LanePhase.STOPPING:
             if isinstance(event, LanePaused):
                 key = event.key
                 _log.warning(
                     "lane paused", datastream=key.group, partition=str(key.partition), reason=event.reason
                 )
-                self.states[key] = state.entering(LanePhase.PAUSED, now, event.reason, event.cause)
+                self._put(key, state.entering(LanePhase.PAUSED, now, event.reason, event.cause))
             else:
-                self.states[event.key] = state.entering(LanePhase.COPYING, now)
+                self._put(event.key, state.entering(LanePhase.COPYING, now))
 
     def unwatch(self, keys: Iterable[LaneKey], heard_at: float) -> None:
         """Of these lanes nothing was said since that moment, in monotonic seconds, which is too long ago."""
         for key in keys:
             self.states[key].track.unwatch(heard_at)
+            self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
         """Lanes of a worker that says nothing do not count as copying, and nobody knows their lag."""
@@ -204,7 +304,7 @@ class LaneTable:
             if state.phase is not LanePhase.STOPPING and state.reason != _SILENT:
                 self._muted[key] = state
                 silent = state.entering(LanePhase.PAUSED, now, _SILENT, cause)
-                self.states[key] = replace(silent, track=silent.track.silenced())
+                self._put(key, replace(silent, track=silent.track.silenced()))
 
     def unmute(self, keys: set[LaneKey]) -> None:
         """Lanes of a worker that speaks again are what they were."""
@@ -212,4 +312,4 @@ class LaneTable:
             before, state = self._muted.pop(key), self.states[key]
             if state.reason == _SILENT and state.phase is LanePhase.PAUSED:
                 now = self._clock.monotonic()
-                self.states[key] = state.entering(before.phase, now, before.reason, before.cause)
+                self._put(key, state.entering(before.phase, now, before.reason, before.cause))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from math import inf
 
+from mirror.model.datastreams.lanes import Unanswered
 from mirror.model.movement.history import (
     NO_HISTORY,
     UNKNOWN_RETENTION,
@@ -17,6 +18,7 @@ from mirror.model.movement.history import (
     LanePosition,
     Waypoint,
 )
+from mirror.model.movement.loss import seconds_to_loss
 from mirror.worker.protocol import LaneRate
 
 
@@ -25,14 +27,15 @@ class LaneTrack:
     the last report; None where there is none, or it is no news. `calm_at`: of a lane in time of which records
     wait the moment of that report in monotonic seconds, and infinite where none wait, or its worker would say
     if it were not in time any more; minus infinity of every other. `may_lose`: whether anything is known that
-    lets the source delete what was not copied. `loss_look`: for who judges the time to loss: by which
-    history it has done so, and the moment that it has found, infinite where there is none."""
+    lets the source delete what was not copied. `unanswered`: what it waited for at the last report; None
+    where no answer was overdue."""
 
-    __slots__ = ("_is_watched", "calm_at", "history", "loss_look", "may_lose", "rate")
+    __slots__ = ("_is_watched", "_loss_look", "calm_at", "history", "may_lose", "rate", "unanswered")
 
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
-        self.loss_look = NO_HISTORY, inf
+        self.unanswered: Unanswered | None = None
+        self._loss_look = NO_HISTORY, inf
         self._keep(history, is_watched=False)
 
     def _keep(self, history: LaneHistory, *, is_watched: bool) -> None:
@@ -58,7 +61,7 @@ class LaneTrack:
 
     def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
         """Take in a report. `heard_at`: as of `LaneHistory.after`."""
-        before, self.rate = self.rate, rate
+        before, self.rate, self.unanswered = self.rate, rate, None
         place = rate.position
         if place is None:
             return
@@ -69,6 +72,19 @@ class LaneTrack:
         waypoint = _waypoint(place, now, rate.lag_ms)
         history = history.after(waypoint, heard_at, place.retention, _record_bytes(rate))
         self._keep(history, is_watched=place.is_watched)
+
+    def loss_at(self) -> float:
+        """When the source deletes the first record that was not copied, in monotonic seconds; infinite where
+        nothing is known of that. It is looked for once for each history."""
+        if not self.may_lose:
+            return inf
+        history, (looked_by, found) = self.history, self._loss_look
+        if looked_by is not history:
+            at = history.newest.at if history.newest is not None else 0.0
+            left = seconds_to_loss(history, at)
+            found = inf if left is None else at + left
+            self._loss_look = history, found
+        return found
 
     def is_in_time(self, now: float, silence_seconds: float) -> bool:
         """Whether nothing was late, hidden, unknown or done once more at the last report, and that holds: a

@@ -15,7 +15,14 @@ import structlog
 
 from mirror.coordination.stores.problems import reason_of
 from mirror.instance.capacity.cost_book import CostBook
-from mirror.instance.workers.lane_table import NOBODY, LanePhase, LaneStatus, LaneTable, WorkerShare
+from mirror.instance.workers.lane_table import (
+    NOBODY,
+    LanePhase,
+    LanesInTime,
+    LaneStatus,
+    LaneTable,
+    WorkerShare,
+)
 from mirror.instance.workers.quarantine import CELLS, Quarantine
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStopped
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
@@ -107,6 +114,11 @@ class Supervisor:
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
         """Every lane that a worker was told to copy and has not released, and those that none may copy."""
         return self._table.states
+
+    @property
+    def in_time(self) -> LanesInTime:
+        """What there is to say of those of them that are in time; of this moment, and stays as it is."""
+        return self._table.in_time
 
     @property
     def workers_running(self) -> int:
@@ -268,7 +280,7 @@ class Supervisor:
                 share = self._shares[worker.number]
                 self.costs.note(item.message, self._held_back(share), self._clock.now_ms())
                 at = self._clock.monotonic() if item.message.at is None else item.message.at
-                self._table.measure(rates, share.measured_at, at)
+                self._table.measure(rates, share.measured_at, at, item.message.waiting)
                 share.measured_at = at
             case RecordsDropped(drops):
                 self._shares[worker.number].drops = drops

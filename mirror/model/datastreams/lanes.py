@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
@@ -109,6 +109,18 @@ class QuotaHold(NamedTuple):
     owner: QuotaOwner
     share: float
     broker: int | None = None
+
+
+class Unanswered(NamedTuple):
+    """For how long the oldest requests of a lane have waited for their answers, in seconds: its fetch, and
+    its produce. None where the answer is not overdue, or nothing was asked. The time that a fetch may wait
+    for records, and the time for which a quota of the broker's puts an answer off, do not count."""
+
+    fetch_seconds: float | None = None
+    produce_seconds: float | None = None
+
+
+ANSWERED: Final = Unanswered()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import count
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from mirror.client.cluster import BULK, LIVE, Cluster
@@ -187,6 +188,9 @@ class FetchChannel:
             return False
         since = now if self._untold_since is None else self._untold_since
         return now - since - self._rules.wait_ms / 1000 < PATIENCE_SECONDS
+
+    def unanswered_since(self) -> float:
+        return self._connection.unanswered_since if self._connection is not None else inf
 
     def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
         """The seconds since the last call in which a quota of the broker's has kept it from being asked, and

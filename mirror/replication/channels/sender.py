@@ -12,6 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 from typing import Final, Protocol
 
 from mirror.client.cluster import Cluster
@@ -123,6 +124,9 @@ class ProduceChannel:
         self._is_closed = True
         if self._connection is not None:
             self._connection.close()
+
+    def unanswered_since(self) -> float:
+        return self._connection.unanswered_since if self._connection is not None else inf
 
     def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
         """The seconds since the last call in which a quota of the broker's has kept it from being sent

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
+from mirror.model.datastreams.lanes import ANSWERED, Unanswered
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
+_OVERDUE_SECONDS: Final = 1.0
+"""An answer that has been due for less is on its way."""
 
 
 class Interval(NamedTuple):
     """When and by whom it was measured: end and length in ms, the instance; `now`: the end in monotonic
-    seconds."""
+    seconds; `asked`: likewise, when the answer was due to the oldest question that any broker was asked."""
 
     end_ms: int
     length_ms: int
     instance: str
     now: float
+    asked: float = -inf
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether no answer is overdue."""
+        return self.now - self.asked < _OVERDUE_SECONDS
 
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
@@ -33,8 +43,9 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
     counters = lane.take_counters()
+    lane.overdue = ANSWERED if interval.is_answered else unanswered(lane, interval.now)
     is_busy = bool(counters.batches or lag)
-    before, lane.was_measured = lane.was_measured, (is_busy, age is None)
+    before, lane.was_measured = lane.was_measured, (is_busy, age is None, lane.overdue != ANSWERED)
     if not is_busy and before == lane.was_measured:
         return None
     spec, cost = lane.spec, cost_of(counters)
@@ -66,6 +77,24 @@ def is_heard(lane: LiveLane, now: float) -> bool:
     where its answers come late. It is not asked for a lane that waits for something else, as for a quota."""
     reader = lane.reader
     return reader is not None and lane.is_writable and not lane.waits and reader.is_current(now)
+
+
+def unanswered(lane: LiveLane, now: float) -> Unanswered:
+    """What it has waited for at `now`, in monotonic seconds. One connection carries the questions of many
+    lanes, and its broker answers them in order."""
+    fetch = produce = 0.0
+    if lane.reader is not None and not lane.waits:
+        fetch = now - lane.reader.unanswered_since()
+    if lane.in_flight and lane.writer is not None:
+        sent = [item.sent_at for item in lane.sent if isinstance(item, OutBatch) and item.outstanding]
+        produce = now - max(lane.writer.unanswered_since(), min(sent, default=now))
+    if max(fetch, produce) < _OVERDUE_SECONDS:
+        return ANSWERED
+    return Unanswered(_overdue(fetch), _overdue(produce))
+
+
+def _overdue(seconds: float) -> float | None:
+    return seconds if seconds >= _OVERDUE_SECONDS else None
 
 
 def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:

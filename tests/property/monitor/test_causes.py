@@ -39,6 +39,8 @@ lanes = st.builds(
     cpu=st.none() | st.floats(0, 2, allow_nan=False),
     worker_cpu=st.none() | st.floats(0, 2, allow_nan=False),
     worker_waited=st.none() | st.floats(0, 1, allow_nan=False),
+    fetch_unanswered=st.none() | st.floats(1, 60, allow_nan=False),
+    produce_unanswered=st.none() | st.floats(1, 60, allow_nan=False),
     hold=st.none()
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from api.movement.verdicts import IN_TIME, judged, loss_at, not_calm, parted
-from mirror.instance.workers.lane_table import LanePhase, LaneStatus
+from api.movement.verdicts import IN_TIME, judged
+from mirror.instance.workers.lane_table import LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
 from mirror.worker.protocol import LaneRate
@@ -37,23 +37,35 @@ def test_a_time_to_loss_is_looked_for_once_for_each_history_and_comes_nearer_mea
     first = judged(lane, now).seconds_to_loss
     assert first is not None
     assert first == pytest.approx((1_000_000_000 - 5_000) / (100 * 100))
-    look = lane.track.loss_look
+    look = lane.track.loss_at()
     lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), None), now + 5, now)
     assert judged(lane, now + 5).seconds_to_loss == pytest.approx(first - 5)
-    assert lane.track.loss_look is look
+    assert lane.track.loss_at() == look
     lane.track.note(LaneRate(a_key("t-0"), SOURCE, 1e9, 1.0, 50, 400, (), _place(4_000)), now + 10, now + 5)
     assert judged(lane, now + 10).seconds_to_loss == 0.0, "records are larger than all that is kept"
 
 
 def test_lanes_that_need_no_look_of_their_own_are_those_that_are_in_time() -> None:
-    (calm, now), (losing, _) = a_lane(8), a_lane(8, SIZE)
-    (back, _), (paused, _) = a_lane(8), a_lane(8)
+    (calm, now), (losing, _), (paused, _) = a_lane(8), a_lane(8, SIZE), a_lane(8)
+    for lane in (calm, losing, paused):
+        _watch(lane, now)
+    (unwatched, _), (back, _) = a_lane(8), a_lane(8)
     back.track.note(LaneRate(a_key("t-0"), SOURCE, 1.0, 1.0, 50, 400, (), _place(900)), now, now - 5)
-    lanes = [calm, losing, back, paused.entering(LanePhase.PAUSED, now)]
-    assert parted(lanes, now) == (lanes[:2], [(losing, loss_at(losing.track))], lanes[2:])
-    assert loss_at(losing.track) == now + (judged(losing, now).seconds_to_loss or 0.0)
-    assert not_calm(lanes, now) == not_calm(lanes, now + 30) == lanes[2:]
-    assert (not_calm(lanes, now + 31), parted(lanes, now + 31)) == (lanes, ([], [], lanes))
+    lanes = [calm, losing, unwatched, back, paused.entering(LanePhase.PAUSED, now)]
+    found = LanesInTime.of({a_key(f"t-{number}"): one for number, one in enumerate(lanes)})
+    assert found.counts == {"orders": 2}
+    assert found.loss_at == {"orders": now + (judged(losing, now).seconds_to_loss or 0.0)}
+    assert list(found.others.values()) == lanes[2:]
+    assert judged(calm, now + 3_600) is IN_TIME
+
+
+def _watch(lane: LaneStatus, now: float) -> None:
+    """Its worker says nothing more while it is in time."""
+    history = lane.track.history
+    newest = history.newest
+    assert newest is not None
+    place = LanePosition(newest.checkpoint, newest.end, newest.end, 0, history.retention, is_watched=True)
+    lane.track.note(LaneRate(a_key("t-0"), SOURCE, 10_000.0, 100.0, 50, 400, (), place), now, now - 5)
 
 
 def _place(at: int) -> LanePosition:

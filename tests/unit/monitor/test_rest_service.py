@@ -19,7 +19,7 @@ from mirror.errors import DamagedState, HeadraceError, Unreachable
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.lane_track import LaneTrack
 from mirror.model.datastreams.datastream import LatencyObjective
-from mirror.model.datastreams.lanes import LaneKey, QuotaHold, QuotaOwner
+from mirror.model.datastreams.lanes import LaneKey, QuotaHold, QuotaOwner, Unanswered
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
@@ -252,9 +252,9 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     shown = tuple(measured.get(name, 0.0) for name in SHOWN_OF_LANES)
     rate = LaneRate(key, SOURCE, 9e6, 1.0, 5, 700, shown, core=CoreUse(0.75, 0.125))
     states = site.follower.workers._states
-    copying = replace(
-        states[key], phase=LanePhase.COPYING, track=LaneTrack(rate=rate), slowed="a quota of brokers"
-    )
+    track = LaneTrack(rate=rate)
+    track.unanswered = Unanswered(None, 14.04)
+    copying = replace(states[key], phase=LanePhase.COPYING, track=track, slowed="a quota of brokers")
     states[key] = replace(copying, hold=QuotaHold(QuotaOwner.DESTINATION, 0.45, 3))
     site.follower.turn()
     found = service.evidence(service.subjects()[ORDERS])
@@ -266,6 +266,7 @@ def test_evidence_is_what_the_lanes_of_the_datastream_say(site: Site, service: S
     assert (first.bytes_per_second, first.batches_per_second) == (9e6, 20)
     assert (first.cpu, first.worker_cpu, first.worker_waited) == (0.25, 0.75, 0.125)
     assert (first.lag_records, first.lag_ms) == (5, 700)
+    assert (first.fetch_unanswered, first.produce_unanswered) == (None, 14.0)
     assert first.hold == QuotaHold(QuotaOwner.DESTINATION, 0.45, 3)
     assert (second.phases, second.hold, second.cpu, second.worker_cpu) == (None, None, None, None)
 

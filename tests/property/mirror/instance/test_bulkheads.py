@@ -20,7 +20,15 @@ from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest
 from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, Refused
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.model.datastreams.datastream import DatastreamStatus
-from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LanePaused, LaneSpec, LaneStarted, LaneStopped
+from mirror.model.datastreams.lanes import (
+    LaneEvent,
+    LaneKey,
+    LanePaused,
+    LaneSpec,
+    LaneStarted,
+    LaneStopped,
+    Unanswered,
+)
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadReport
 from mirror.model.metrics import Drops, MirrorMetric
@@ -273,6 +281,10 @@ class FaultyEngine:
     ) -> Sequence[LanePosition | None]:
         """As in the port."""
         return ()
+
+    def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        """As in the port."""
+        return {}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         """As in the port."""

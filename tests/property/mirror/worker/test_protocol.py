@@ -18,6 +18,7 @@ from mirror.model.datastreams.lanes import (
     LaneStopped,
     QuotaHold,
     QuotaOwner,
+    Unanswered,
 )
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.metrics import SUMMED
@@ -39,6 +40,7 @@ from mirror.worker.protocol import (
     StopLanes,
     TaskSums,
     ThrottledTime,
+    WaitingLane,
     WorkerAlive,
     WorkerDone,
     WorkerSetup,
@@ -94,6 +96,7 @@ rates = st.builds(
     *(keys, texts, numbers, numbers, offsets, offsets),
     core=st.builds(CoreUse, st.none() | numbers, st.none() | numbers),
 )
+waiting = st.builds(WaitingLane, keys, st.builds(Unanswered, st.none() | numbers, st.none() | numbers))
 task_sums = st.builds(
     TaskSums,
     group=texts,
@@ -119,6 +122,7 @@ messages: st.SearchStrategy[Message] = (
         st.lists(rates, max_size=3).map(tuple),
         st.lists(task_sums, max_size=2).map(tuple),
         st.lists(st.builds(ThrottledTime, texts, numbers), max_size=2).map(tuple),
+        waiting=st.lists(waiting, max_size=2).map(tuple),
     )
 )
 

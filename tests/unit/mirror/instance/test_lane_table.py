@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus, LaneTable
-from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, LaneResumed, LaneStarted, PauseCause
+from mirror.model.datastreams.lanes import (
+    LaneHeldBack,
+    LanePaused,
+    LaneResumed,
+    LaneStarted,
+    PauseCause,
+    Unanswered,
+)
 from mirror.model.movement.history import UNKNOWN_RETENTION, CalmStep, LanePosition, Retention
-from mirror.worker.protocol import LaneRate
+from mirror.worker.protocol import LaneRate, WaitingLane
 from tests.builders import SOURCE, a_key, a_spec
 from tests.fakes.clock import ManualClock
 
@@ -96,6 +103,19 @@ def test_a_worker_that_says_nothing_of_positions_makes_no_history() -> None:
     table.measure([a_rate(None)])
     assert state_of(table).history.newest is None
     assert state_of(table).rate is not None
+
+
+def test_an_answer_is_overdue_until_the_next_report() -> None:
+    table, _ = a_table()
+    overdue = [WaitingLane(KEY, Unanswered(None, 4.0)), WaitingLane(a_key("gone-0"), Unanswered(2.0, None))]
+    table.measure([a_rate(None)], waiting=overdue)
+    assert state_of(table).track.unanswered == (None, 4.0)
+    table.mute([KEY])
+    assert state_of(table).track.unanswered is None, "nobody knows what the worker waits for"
+    table.unmute({KEY})
+    table.measure([a_rate(None)], waiting=overdue)
+    table.measure([a_rate(None)])
+    assert state_of(table).track.unanswered is None
 
 
 def test_a_worker_that_does_not_answer_is_a_cause_of_its_own() -> None:

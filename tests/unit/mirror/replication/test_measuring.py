@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from mirror.replication.reports.measurements import (
     lag_ms,
     lag_records,
     take_metric,
+    unanswered,
 )
 from tests.builders import a_spec
 
@@ -30,8 +32,9 @@ WHEN = Interval(NOW_MS, 5_000, "one", 0.0)
 class Reading:
     """Satisfies `live_lane.Reader`."""
 
-    def __init__(self, *, current: bool = True) -> None:
+    def __init__(self, *, current: bool = True, asked: float = inf) -> None:
         self.current = current
+        self.asked = asked
 
     def include(self, lane: LiveLane) -> None:
         raise AssertionError
@@ -43,6 +46,9 @@ class Reading:
 
     def is_current(self, now: float) -> bool:
         return self.current
+
+    def unanswered_since(self) -> float:
+        return self.asked
 
 
 def a_lane(high_watermark: int = 10) -> LiveLane:
@@ -234,3 +240,105 @@ def test_zero_is_never_said_of_what_is_not_known(
     else:
         evidence = [known[1]] if known[0] >= position else [one for one in (delivered, caught_up) if one >= 0]
         assert age == (NOW_MS + 1 - max(evidence) if evidence else None)
+
+
+class Writing:
+    """Satisfies `live_lane.Writer`."""
+
+    broker = 0
+
+    def __init__(self, asked: float) -> None:
+        self.asked = asked
+
+    def wake(self, lane: LiveLane) -> None:
+        raise AssertionError
+
+    detach = wake
+
+    def unanswered_since(self) -> float:
+        return self.asked
+
+
+def send(lane: LiveLane, offset: int, sent_at: float) -> OutBatch:
+    """A batch of one record that is under way."""
+    batch = write_batch([Record(0, NOW_MS, None, b"x")])
+    outgoing = OutBatch(memoryview(batch), ((offset, 1),), 1, offset, offset + 1)
+    lane.queue.append(outgoing)
+    if lane.identity is None:
+        lane.identify(ProducerStamp(1, 0))
+    lane.is_established = True
+    assert lane.next_to_send() is outgoing
+    outgoing.sent_at = sent_at
+    return outgoing
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent", "seconds"),
+    [
+        (10.0, (10.0, 12.0), 4.0),
+        (11.0, (10.0, 12.0), 3.0),  # a quota has put off what was sent before
+        (2.0, (12.0,), 2.0),  # others wait for longer
+        (10.0, (13.5,), None),
+        (10.0, (), None),
+        (inf, (10.0,), None),  # the connection is gone
+    ],
+)
+def test_what_has_no_answer_from_the_destination(
+    asked: float, sent: tuple[float, ...], seconds: float | None
+) -> None:
+    lane = a_lane()
+    lane.writer = Writing(asked)
+    for offset, moment in enumerate(sent):
+        send(lane, offset, moment)
+    assert unanswered(lane, 14.0) == (None, seconds)
+
+
+def test_an_answered_batch_waits_for_nothing() -> None:
+    lane = a_lane()
+    lane.writer = Writing(10.0)
+    first = send(lane, 0, 10.0)
+    send(lane, 1, 12.5)
+    first.charge(ByteBudget(10_000))
+    lane.acknowledge(first, 0, NOW_MS, 13.0)
+    assert unanswered(lane, 14.0).produce_seconds == 1.5
+
+
+@pytest.mark.parametrize(
+    ("reader", "waits", "seconds"),
+    [
+        (Reading(asked=10.0), False, 4.0),
+        (Reading(asked=13.5), False, None),
+        (Reading(asked=14.5), False, None),  # it may still wait for records
+        (Reading(asked=10.0), True, None),
+        (None, False, None),
+    ],
+)
+def test_what_has_no_answer_from_the_source(
+    reader: Reading | None, waits: bool, seconds: float | None
+) -> None:
+    lane = a_lane()
+    lane.reader, lane.waits = reader, waits
+    assert unanswered(lane, 14.0) == (seconds, None)
+
+
+def test_an_idle_lane_says_once_that_its_source_does_not_answer_and_once_that_it_does() -> None:
+    lane = a_lane(0)
+    reader = Reading()
+    lane.reader = reader
+    assert take_metric(lane, WHEN) is not None
+    said = []
+    for now, asked in ((1.0, inf), (6.0, 4.0), (11.0, 4.0), (16.0, inf), (21.0, inf)):
+        reader.asked = asked
+        found = take_metric(lane, WHEN._replace(now=now))
+        said.append(lane.overdue.fetch_seconds if found is not None else "nothing")
+    assert said == ["nothing", 2.0, "nothing", None, "nothing"]
+
+
+def test_no_lane_is_looked_at_while_every_broker_answers() -> None:
+    lane = a_lane()
+    lane.reader = Reading(asked=WHEN.now - 4)
+    found = []
+    for asked in (WHEN.now - 0.5, WHEN.now - 4):
+        assert take_metric(lane, WHEN._replace(asked=asked)) is not None
+        found.append(lane.overdue)
+    assert found == [(None, None), (4.0, None)]

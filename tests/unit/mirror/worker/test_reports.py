@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from mirror.model.datastreams.lanes import LaneKey, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import Drops, MirrorMetric
 from mirror.model.movement.clock_skew import ClockSkew
@@ -12,9 +13,11 @@ from mirror.model.movement.history import LanePosition
 from mirror.ports import CopyEngine
 from mirror.worker.protocol import LaneRates, RecordsDropped
 from mirror.worker.reports import MetricReports
-from tests.builders import SOURCE
+from tests.builders import SOURCE, a_key
 from tests.fakes.clock import ManualClock
 from tests.metrics_data import a_measurement
+
+KEY = a_key("t-0")
 
 
 class Measured:
@@ -34,6 +37,9 @@ class Measured:
     ) -> Sequence[LanePosition | None]:
         self.asked_at = at
         return [LanePosition(70, 100, 100), None]
+
+    def unanswered(self) -> Mapping[LaneKey, Unanswered]:
+        return {KEY: Unanswered(produce_seconds=4.0)}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
         return {SOURCE: 1.5}
@@ -61,6 +67,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     assert isinstance(said, LaneRates)
     assert said.rates[0].core.busy is None, "nobody knows who used it"
     assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
+    assert said.waiting == ((KEY, (None, 4.0)),)
     (sums,) = said.sums
     assert sums.by_name()["records_copied"] == 2 * measured.lanes[0].records_copied
     assert sums.latency_counts == tuple(2 * count for count in measured.lanes[0].latency_counts)

@@ -61,6 +61,11 @@ def busy(number: int, **more: object) -> LaneEvidence:
     return late(number, **{"worker_cpu": 0.97, "cpu": 0.3, **more})
 
 
+def stuck(number: int, **more: object) -> LaneEvidence:
+    """One of which nothing was acknowledged in the last interval."""
+    return late(number, **{"phases": None, "batches_per_second": 0.0, "bytes_per_second": 0.0, **more})
+
+
 def hot(number: int, **more: object) -> LaneEvidence:
     return busy(number, **{"bytes_per_second": 9e6, "cpu": 0.7, **more})
 
@@ -241,6 +246,36 @@ CASES = [
         (silent(0, S.SOURCE_AWAY, worker_cpu=1.0),),
         C.SOURCE_BOUND,
     ),
+    # nothing is answered
+    Case("produce has no answer yet", (late(0, phases=None, produce_unanswered=4.8),), C.DESTINATION_BOUND),
+    Case("nor had what came before any", (stuck(0, produce_unanswered=4.8),), C.DESTINATION_BOUND),
+    Case("the fetch has no answer yet", (stuck(0, fetch_unanswered=4.8), lane(1)), C.SOURCE_BOUND),
+    Case(
+        "nobody is late yet, and the fetch has no answer",
+        (lane(0, lag_ms=0, phases=None, fetch_unanswered=4.0), lane(1)),
+        C.SOURCE_BOUND,
+    ),
+    Case("neither is answered", (stuck(0, fetch_unanswered=3.0, produce_unanswered=4.8),), C.NETWORK),
+    Case("its answer is late for less than the objective", (stuck(0, produce_unanswered=1.0),), C.UNKNOWN),
+    Case(
+        "for less than that, and for most of the age of what waits",
+        (stuck(0, lag_ms=1_400, produce_unanswered=0.8),),
+        C.DESTINATION_BOUND,
+    ),
+    Case(
+        "what was acknowledged waited at the source",
+        (late(0, phases=WAITING, produce_unanswered=1.2),),
+        C.SOURCE_BOUND,
+    ),
+    Case("no answer, and a broker throttles", (held(0, Q.DESTINATION, produce_unanswered=4.8),), C.QUOTA),
+    Case(
+        "no answer, and the worker is busy",
+        tuple(busy(n, phases=None, produce_unanswered=4.8) for n in range(3)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case("no answer, and nearer to the end", (catching_up(0, produce_unanswered=4.8),), C.BACKLOG),
     # network
     Case("both ways take long", (late(0, phases=BOTH), late(1, phases=BOTH)), C.NETWORK),
     Case("both, but mostly one", (late(0, phases=Phases(0, 700, 0, 300)),), C.SOURCE_BOUND),
@@ -400,6 +435,15 @@ def test_there_are_histories_of_every_cause() -> None:
             "destination-bound: produce takes 900 of 950 ms on average; the worker process is "
             "busy for 30% of the time (2 of 3 late partitions); besides, quota: "
             "broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
+        ),
+        (
+            (stuck(0, produce_unanswered=13.6), stuck(1, produce_unanswered=2.0)),
+            "destination-bound: produce has waited 14 s for an answer; the worker process is busy for 30% of "
+            "the time",
+        ),
+        (
+            (stuck(0, fetch_unanswered=3.0, produce_unanswered=4.0, worker_cpu=None),),
+            "network: fetch has waited 3 s and produce has waited 4 s for an answer",
         ),
         (
             (hot(0), busy(1), busy(2)),

@@ -44,6 +44,7 @@ class Mirrored:
 
     def __init__(self, fakes: MirroredFakes, policy: CopyPolicy | None = None) -> None:
         self.fakes = fakes
+        self.interval_seconds = INTERVAL_SECONDS
         self._heard = 0
         fakes.make_topic("t")
         fakes.start("t", group="orders", policy=policy or CopyPolicy())
@@ -53,13 +54,13 @@ class Mirrored:
         self._listen()
 
     def run(self, seconds: float, size: int = 200) -> None:
-        for tick in range(round(seconds / _TICK_SECONDS)):
+        ticks = round(seconds / _TICK_SECONDS)
+        for tick in range(1, ticks + 1):
             now_ms = self.fakes.clock.now_ms()
             self.fakes.source.write("t", [(now_ms, b"k", os.urandom(size), [])], 0)
             self.fakes.run(_TICK_SECONDS)
-            if tick % round(INTERVAL_SECONDS / _TICK_SECONDS) == 0:
+            if tick == ticks or tick % round(self.interval_seconds / _TICK_SECONDS) == 0:
                 self._listen()
-        self._listen()
 
     def diagnosed(self) -> Diagnosis:
         now, now_ms = self.fakes.clock.monotonic(), self.fakes.clock.now_ms()
@@ -77,7 +78,7 @@ class Mirrored:
         (message,) = self._reports.closing()
         (said,) = MessageReader().feed(encode_message(message))
         assert isinstance(said, LaneRates)
-        self._table.measure(said.rates)
+        self._table.measure(said.rates, waiting=said.waiting)
 
 
 @pytest.fixture
@@ -106,6 +107,47 @@ def test_a_source_that_answers_late_is_the_cause(mirrored: Mirrored) -> None:
     found = mirrored.diagnosed()
     assert (found.cause, found.placement_can_help) == (Cause.SOURCE_BOUND, False), found
     assert "waiting at the source takes" in found.sentence
+
+
+def test_a_destination_that_has_not_acknowledged_yet_is_the_cause(mirrored: Mirrored) -> None:
+    mirrored.run(5)
+    mirrored.fakes.target.faults.plant(PRODUCE, Delay(3_600), times=None)
+    mirrored.run(4)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.DESTINATION_BOUND, found
+    assert found.sentence.startswith("destination-bound: produce has waited 4 s for an answer")
+    mirrored.run(8)
+    away = mirrored.diagnosed()
+    assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_BOUND, True), away
+
+
+def test_a_destination_that_acknowledges_less_than_once_in_an_interval_is_the_cause(
+    mirrored: Mirrored,
+) -> None:
+    mirrored.interval_seconds = 1.0
+    mirrored.run(5)
+    mirrored.fakes.target.faults.plant(PRODUCE, Delay(4.0), times=None)
+    mirrored.run(1)
+    for _ in range(20):
+        mirrored.run(1)
+        found = mirrored.diagnosed()
+        assert found.cause is Cause.DESTINATION_BOUND, found
+
+
+def test_a_source_that_has_not_answered_yet_is_the_cause(mirrored: Mirrored) -> None:
+    mirrored.run(5)
+    mirrored.fakes.source.faults.plant(FETCH, Delay(3_600), times=None)
+    mirrored.run(4)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.SOURCE_BOUND, found
+    assert found.sentence.startswith("source-bound: fetch has waited ")
+
+
+def test_answers_that_a_quota_puts_off_are_not_overdue(mirrored: Mirrored) -> None:
+    mirrored.fakes.target.faults.plant(PRODUCE, Throttle(4_000), times=None)
+    for _ in range(10):
+        mirrored.run(3)
+        assert "unanswered" not in str(mirrored.diagnosed().evidence)
 
 
 def test_brokers_that_throttle_are_the_cause_and_named(mirrored: Mirrored) -> None:
