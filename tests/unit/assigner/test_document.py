@@ -16,7 +16,7 @@ from mirror.model.load import TaskCapacity
 FALLBACK = Fallback(TaskCapacity(100, None, 100))
 
 
-def a_partition(topic: str, number: int, **fields: Any) -> dict[str, Any]:
+def a_partition(topic: str, number: object, **fields: Any) -> dict[str, Any]:
     return {"topic": topic, "partition": number, **fields}
 
 
