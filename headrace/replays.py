@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from contextlib import closing
@@ -9,11 +10,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from assigner.forecast.outlook import HOUR_MS
+from assigner.forecast.outlook import HOUR_MS, MOST_HOURS
 from assigner.forecast.seasonal import Grade
 from assigner.what_if.ahead import ComingHour
 from assigner.what_if.replay import Hour, Hourly, hours_from_csv, hours_from_json
 from headrace.console.durations import milliseconds
+from headrace.console.files import read_file, write_file
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, LoadUnavailable
@@ -23,32 +25,24 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def read_text(path: Path) -> str:
-    """A text file as UTF-8, with or without a mark of it. Raises InvalidRequest when it is neither."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
-
-
 def from_file(path: Path) -> Hourly:
     """CSV by its suffix, else JSON. Raises InvalidRequest that names the line or entry."""
-    text = read_text(path)
-    return hours_from_csv(text.splitlines()) if path.suffix.lower() == ".csv" else hours_from_json(text)
+    text = read_file(path)
+    return hours_from_csv(text) if path.suffix.lower() == ".csv" else hours_from_json(text)
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
     """The last `since` (24h, 28d) in whole hours, and the present hour so far; what is to be said of them.
 
-    An hour whose samples are kept is read from them, an older one from its rollup. Raises LoadUnavailable
-    when none has either.
+    An hour whose samples are kept is read from them, an older one from its rollup. Raises InvalidRequest for
+    a length of time that cannot be, LoadUnavailable when no hour has either.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient
     from pinot.partitions.pages import Grain
 
     end = SystemClock().now_ms() // HOUR_MS * HOUR_MS
-    first = end - max(HOUR_MS, milliseconds(since) // HOUR_MS * HOUR_MS)
+    first = end - max(HOUR_MS, milliseconds(since, MOST_HOURS * HOUR_MS) // HOUR_MS * HOUR_MS)
     hours = {}
     with closing(PinotClient(settings.pinot)) as client:
         for hour in range(first, end + 1, HOUR_MS):
@@ -116,7 +110,7 @@ def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> Non
     moved.bar(times, [hour.moved_bytes_per_second / 1e6 for hour in hours], width=1 / 30)
     moved.set_ylabel("moved, MB/s")
     figure.autofmt_xdate()
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
@@ -160,7 +154,7 @@ def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
     tasks.set_ylabel("tasks")
     tasks.legend()
     figure.autofmt_xdate()
-    figure.savefig(path)
+    _save(figure, path)
 
 
 def _figure(path: Path) -> Figure:
@@ -173,6 +167,13 @@ def _figure(path: Path) -> Figure:
     if path.suffix.lower().removeprefix(".") not in formats:
         raise InvalidRequest(f"no picture can be drawn as {path}", advice=f"end it in {', '.join(formats)}")
     return figure
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Raises OSError that names the file."""
+    picture = io.BytesIO()
+    figure.savefig(picture, format=path.suffix.lower().removeprefix("."))
+    write_file(path, picture.getvalue())
 
 
 def _time(hour: Hour | ComingHour) -> datetime:

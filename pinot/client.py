@@ -18,6 +18,7 @@ from pinotdb import exceptions as pinot_exceptions
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFound, TimedOut
+from mirror.model import bounds
 from pinot.settings import PinotSettings
 from pinot.unreachable import translated
 
@@ -28,6 +29,8 @@ _SOON: Final = wait_random_exponential(multiplier=0.1, max=2.0)
 _NO_SUCH_TABLE: Final = frozenset({190})
 _TOO_LATE: Final = frozenset({240, 250, 400, 427})
 """Error codes of Pinot: QueryException in pinot-common."""
+_LONGEST_TEXT: Final = 10_000
+"""Characters of a parameter; regular expressions are the longest."""
 _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached", "maxRowsInDistinctReached")
 
 
@@ -102,6 +105,9 @@ def _check(sql: str, parameters: Mapping[str, Value]) -> None:
             raise InvalidRequest(f"{name} cannot be {'an empty list' if not values else 'a star'}")
         if any(one is None or one != one for one in values):  # NaN differs from itself
             raise InvalidRequest(f"{name} has no value")
+        for one in values:
+            if isinstance(one, str):
+                bounds.text(name, one, _LONGEST_TEXT)
 
 
 def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str) -> Mapping[str, Any]:

@@ -44,8 +44,8 @@ from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
 from mirror.model.documents import pointer_to
 from mirror.model.identifiers import ClusterRef, DatastreamName
-from mirror.model.load import TaskLimits
-from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY
+from mirror.model.load import LARGEST_CAPACITY, TaskLimits
+from mirror.model.sizing.capacity import LEAST_CAPACITY
 from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEAST_MESSAGES, PLUG_IN_NAME
 from mirror.model.topics import TopicNaming, TopicSelection
 

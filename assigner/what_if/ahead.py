@@ -6,14 +6,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from assigner.forecast.outlook import Outlook
 from assigner.planner import plan
 from assigner.problem.loads import resolve
 from assigner.problem.problem import Mode
 from assigner.what_if.document import Fallback
-from mirror.errors import InvalidRequest
+from assigner.what_if.growth import check_growth
 from mirror.model.load import PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
@@ -36,10 +34,9 @@ class ComingHour:
 def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
     """Hour by hour, each placed from scratch. `growth`: factor on every load.
 
-    Raises InvalidRequest when the growth is not above 0.
+    Raises InvalidRequest as `check_growth` does.
     """
-    if not (np.isfinite(growth) and growth > 0):
-        raise InvalidRequest(f"the growth is {growth}; it must be above 0", advice="1.3 means 30 % more")
+    check_growth(growth)
     rows = []
     for number, hour_ms in enumerate(found.hours_ms):
         low, middle, high = (float(part[number]) * growth for part in found.totals)

@@ -5,11 +5,11 @@ Every error names its culprit: the key of the document, the line of the file, or
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -19,7 +19,10 @@ from assigner.planner import plan
 from assigner.problem.loads import UNKNOWN_LOAD, PartitionLoads, resolve
 from assigner.problem.problem import Mode, Policy, TaskOf
 from assigner.what_if.hosts import Host
+from assigner.what_if.rows import rows
 from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.bounds import LARGEST_PARTITION, LONGEST_NAME, shown
 from mirror.model.identifiers import GroupName, task_name
 from mirror.model.load import (
     HIGHEST_RATE,
@@ -30,18 +33,23 @@ from mirror.model.load import (
     TaskLimits,
 )
 from mirror.model.topics import TopicPartition
-from mirror.wording import counted
+from mirror.options import read_by
 
 Label = int | str
 """What a document calls a task."""
 
 _NO_TASK: Final = -1
 """Means a new partition, as null does."""
+_LARGEST_TASK: Final = 10**18 - 1
+_TASK_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COLUMNS: Final = ("topic", "partition", "bytes_per_second", "messages_per_second", "task")
 
 
+_Name = Annotated[str, read_by(lambda name: bounds.line("the name", name))]
+
+
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=True, strict=True)
 
 
 class _Rate(_Part):
@@ -62,8 +70,8 @@ class _Limits(_Part):
 
 
 class _Partition(_Part):
-    topic: str = Field(min_length=1)
-    partition: int = Field(ge=0)
+    topic: _Name
+    partition: int = Field(ge=0, le=LARGEST_PARTITION)
     bytes_per_second: float | None = None
     messages_per_second: float | None = None
     task: Label | None = None
@@ -71,13 +79,13 @@ class _Partition(_Part):
     @field_validator("task")
     @classmethod
     def _names_a_task(cls, task: Label | None) -> Label | None:
-        if task == "" or (isinstance(task, int) and task < _NO_TASK):
-            raise ValueError(f"{task!r} is no task; write null or {_NO_TASK} for a new partition")
+        if task == "" or (isinstance(task, int) and not _NO_TASK <= task <= _LARGEST_TASK):
+            raise ValueError(f"{shown(task)} is no task; write null or {_NO_TASK} for a new partition")
         return task
 
 
 class _Host(_Part):
-    name: str
+    name: _Name
     weight: float = 1.0
 
 
@@ -137,33 +145,43 @@ class PlanningQuestion:
 def read_json(text: str) -> dict[str, Any]:
     """The document as JSON. Raises InvalidRequest with line and column."""
     try:
-        found = json.loads(text)
+        found = json.loads(text, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
         raise InvalidRequest("not JSON of this kind: it is nested too deeply") from error
+    except ValueError as error:
+        raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
     if not isinstance(found, dict):
         raise InvalidRequest("the document must be a JSON object", advice='begin with {"partitions": [')
     return found
 
 
-def read_csv(lines: Iterable[str]) -> dict[str, Any]:
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {shown(key)} is there twice in one object")
+        found[key] = value
+    return found
+
+
+def read_csv(text: str) -> dict[str, Any]:
     """Partitions as CSV with a header; an empty field is unknown. Raises InvalidRequest with the line."""
-    reader = csv.DictReader(lines)
-    header = reader.fieldnames or []
-    unknown = [name for name in header if name not in _COLUMNS]
-    if unknown or "topic" not in header or "partition" not in header:
-        what = f"column {unknown[0]} is not known" if unknown else "topic and partition are needed"
-        raise InvalidRequest(f"the first line must name columns: {what}", advice=f"use {','.join(_COLUMNS)}")
-    partitions = []
-    for row in reader:
-        if None in row or None in row.values():
-            raise InvalidRequest(f"line {reader.line_num} does not have {counted(len(header), 'field')}")
-        fields: dict[str, Any] = {name: value.strip() for name, value in row.items() if value.strip()}
-        if fields.get("task", "").lstrip("-").isdecimal():
-            fields["task"] = int(fields["task"])
-        partitions.append(fields)
-    return {"partitions": partitions}
+    return {"partitions": [_of_row(where, row) for where, row in rows(text, _COLUMNS[:2], _COLUMNS)]}
+
+
+def _of_row(where: str, row: Mapping[str, str]) -> dict[str, Any]:
+    entry: dict[str, Any] = {name: field for name, field in row.items() if field}
+    try:
+        entry["partition"] = bounds.digits("partition", row["partition"], 0, LARGEST_PARTITION)
+        for name in entry.keys() & {"bytes_per_second", "messages_per_second"}:
+            entry[name] = bounds.decimal(name, row[name], 0, HIGHEST_RATE)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{where}: {error}") from error
+    if _TASK_NUMBER.fullmatch(row.get("task", "")):
+        entry["task"] = int(row["task"])
+    return entry
 
 
 def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuestion:
@@ -250,9 +268,15 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
     text = problem["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     if problem["type"] == "extra_forbidden":
         text = "there is no such key"
-    key = ".".join(str(part) for part in where)
+    key = ".".join(_told(part) for part in where)
     if len(where) > 1 and where[0] == "partitions" and isinstance(where[1], int):
         entry = document["partitions"][where[1]]
         if isinstance(entry, Mapping) and {"topic", "partition"} <= entry.keys():
-            key += f" (partition {entry['topic']}-{entry['partition']})"
+            key += f" (partition {_told(entry['topic'])}-{_told(entry['partition'])})"
     return f"{key}: {text}"
+
+
+def _told(part: object) -> str:
+    """As it is where that is short."""
+    text = str(part) if isinstance(part, str | int) and not isinstance(part, bool) else ""
+    return text if 0 < len(text) <= LONGEST_NAME else shown(part)

@@ -6,9 +6,8 @@ before it as recent observations. Pure: rows in, hours out; where rows come from
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -20,13 +19,17 @@ from assigner.planner import plan
 from assigner.problem.loads import resolve, scaled
 from assigner.problem.problem import Mode
 from assigner.what_if.document import Fallback
+from assigner.what_if.growth import check_growth
+from assigner.what_if.rows import rows
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.bounds import LARGEST_MS, LARGEST_PARTITION
+from mirror.model.bounds import LARGEST_PARTITION
 from mirror.model.load import HIGHEST_RATE, PartitionLoad, TaskLimits
 from mirror.model.topics import TopicPartition
 
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
+_LAST_MS: Final = 10**14
+"""In the year 5138: an hour that people can read, also those that a forecast adds."""
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 """Loads by partition, by the start of the hour in epoch milliseconds."""
@@ -53,10 +56,9 @@ def replay(
 ) -> list[Hour]:
     """Hour by hour. `growth`: factor on every load. `patience`: earlier hours that tasks are kept for.
 
-    Raises InvalidRequest when there is no hour or the growth is not above 0.
+    Raises InvalidRequest when there is no hour or as `check_growth` does.
     """
-    if not (np.isfinite(growth) and growth > 0):
-        raise InvalidRequest(f"the growth is {growth}; it must be above 0", advice="1.3 means 30 % more")
+    check_growth(growth)
     if not history:
         raise InvalidRequest("the history has no hour")
     result = []
@@ -108,34 +110,26 @@ def _summary(hour_ms: int, answer: PlacementAnswer) -> Hour:
     )
 
 
-def hours_from_csv(lines: Iterable[str]) -> Hourly:
-    """Columns hour_ms, topic, partition, bytes_per_second and optionally messages_per_second.
+def hours_from_csv(text: str) -> Hourly:
+    """Columns hour_ms, topic, partition, bytes_per_second and optionally messages_per_second; others are
+    not read.
 
     Raises InvalidRequest that names the line.
     """
-    reader = csv.DictReader(lines)
-    missing = [name for name in _COLUMNS if name not in (reader.fieldnames or [])]
-    if missing:
-        raise InvalidRequest(
-            f"the first line must name columns: {missing[0]} is missing", advice=f"use {','.join(_COLUMNS)}"
-        )
-    try:
-        return _collect((f"line {reader.line_num}", row) for row in reader)
-    except csv.Error as error:
-        raise InvalidRequest(f"line {reader.line_num} of the history is wrong: {error}") from error
+    return _collect(rows(text, _COLUMNS))
 
 
 def hours_from_json(text: str) -> Hourly:
     """A list of objects with the same keys. Raises InvalidRequest that names the entry."""
     try:
-        rows = json.loads(text)
+        entries = json.loads(text)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}") from error
     except (RecursionError, ValueError) as error:
         raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
-    if not isinstance(rows, list):
+    if not isinstance(entries, list):
         raise InvalidRequest("the history must be a list of objects", advice=f"with {', '.join(_COLUMNS)}")
-    return _collect((f"entry {number}", row) for number, row in enumerate(rows))
+    return _collect((f"entry {number}", row) for number, row in enumerate(entries))
 
 
 def _whole(what: str, value: Any, highest: int) -> int:
@@ -146,14 +140,16 @@ def _whole(what: str, value: Any, highest: int) -> int:
 
 
 def _rate(what: str, value: Any) -> float:
-    return bounds.number(what, float(value) if isinstance(value, str) else value, 0, HIGHEST_RATE)
+    if isinstance(value, str):
+        return bounds.decimal(what, value.strip(), 0, HIGHEST_RATE)
+    return bounds.number(what, value, 0, HIGHEST_RATE)
 
 
-def _collect(rows: Iterator[tuple[str, Mapping[str, Any]]]) -> Hourly:
+def _collect(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Hourly:
     hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
-    for where, row in rows:
+    for where, row in entries:
         try:
-            hour = _whole("hour_ms", row["hour_ms"], LARGEST_MS) // HOUR_MS * HOUR_MS
+            hour = _whole("hour_ms", row["hour_ms"], _LAST_MS) // HOUR_MS * HOUR_MS
             topic = bounds.line("topic", row["topic"])
             partition = TopicPartition(topic, _whole("partition", row["partition"], LARGEST_PARTITION))
             messages = row.get("messages_per_second")

@@ -17,6 +17,7 @@ from headrace.console.resources import OPERATIONS
 from headrace.console.settings import ClientSettings
 from mirror import errors
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest, Unreachable
+from mirror.model.bounds import shown
 
 _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
@@ -184,7 +185,9 @@ class RestClient:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
-            raise InvalidRequest(f"the request holds text that is no UTF-8: {error.object!r}") from error
+            raise InvalidRequest(f"the request holds text that is no UTF-8: {shown(error.object)}") from error
+        except httpx.InvalidURL as error:
+            raise InvalidRequest(f"the request to {self._address} cannot be sent: {error}") from error
         if not response.is_success:
             raise _error_of(response)
         if _AS_OF in response.headers and response.headers.get("Age", "").isdigit():

@@ -6,13 +6,24 @@ import re
 from typing import Final
 
 from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
+from mirror.wording import counted
 
-_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+HOUR_MS: Final = 3_600_000
+_UNITS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": HOUR_MS, "d": 24 * HOUR_MS}
+_CENTURY_MS: Final = 36_500 * 24 * HOUR_MS
+_LENGTH: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) *(ms|s|m|h|d)")
 
 
-def milliseconds(text: str) -> int:
-    """A length of time such as 90s, 10m, 6h, 2d in ms. Raises InvalidRequest."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)", text.strip())
-    if found is None or float(found[1]) <= 0:
-        raise InvalidRequest(f"{text!r} is no length of time", advice="write it as 90s, 10m, 6h or 2d")
-    return int(float(found[1]) * _UNITS[found[2]])
+def milliseconds(text: str, longest_ms: int = _CENTURY_MS) -> int:
+    """A length of time such as 90s, 10m, 6h, 2d in ms. Raises InvalidRequest for what is none, shorter than
+    a millisecond or longer than `longest_ms` (whole hours)."""
+    found = _LENGTH.fullmatch(text.strip())
+    length_ms = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if length_ms < 1:
+        raise InvalidRequest(f"{shown(text)} is no length of time", advice="write it as 90s, 10m, 6h or 2d")
+    if length_ms > longest_ms:
+        days, hours = divmod(longest_ms // HOUR_MS, 24)
+        most = counted(hours, "hour") if hours else counted(days, "day", form=",")
+        raise InvalidRequest(f"{shown(text)} is too long", advice=f"the longest is {most}")
+    return length_ms

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from mirror.instance.loads.observations import NEWEST
-from mirror.model.load import MOST_TASKS, TaskCapacity
-from mirror.model.sizing.capacity import LARGEST_CAPACITY, CapacityTerms
+from mirror.model.load import LARGEST_CAPACITY, MOST_TASKS, TaskCapacity
+from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.catch_up import LONGEST_SECONDS, SHORTEST_SECONDS
 from mirror.model.sizing.freeze import read_freeze
 from mirror.model.sizing.knobs import PLUG_IN_NAME

@@ -8,6 +8,7 @@ that names the field (`what`) and shows the value in part.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final, TypeVar
@@ -30,6 +31,7 @@ LARGEST_PARTITION: Final = 2**31 - 1
 _MOST_DIGITS: Final = 18
 _SHOWN: Final = 60
 _BLANKS: Final = "\t\n\r"
+_DECIMAL: Final = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -90,6 +92,14 @@ def digits(what: str, value: object, lowest: int, highest: int) -> int:
     if not (found.isascii() and found.isdecimal()) or len(found) > _MOST_DIGITS:
         raise InvalidRequest(f"{what} is {shown(found)}; a number from {lowest} to {highest} is needed")
     return integer(what, int(found), lowest, highest)
+
+
+def decimal(what: str, value: object, lowest: float, highest: float) -> float:
+    """A finite number that is written as text: in digits, perhaps with a point and an exponent."""
+    found = text(what, value, LONGEST_REASON * 10)
+    if not _DECIMAL.fullmatch(found):
+        raise InvalidRequest(f"{what} is {shown(found)}; a number from {lowest:g} to {highest:g} is needed")
+    return number(what, float(found), lowest, highest)
 
 
 def number(what: str, value: object, lowest: float, highest: float) -> float:

@@ -16,6 +16,9 @@ MOST_TASKS: Final = 10_000
 HIGHEST_RATE: Final = 10**12
 """Bytes or messages per second of one partition; more is a mistake in the data, and no planner takes it."""
 
+LARGEST_CAPACITY: Final = 10**12
+"""Bytes or messages per second of one task."""
+
 
 class LoadLevel(StrEnum):
     """How exactly a load is known."""
@@ -110,7 +113,8 @@ def age_text(milliseconds: int) -> str:
 class TaskCapacity:
     """What one task bears. Usable is capacity * utilisation_percent // 100.
 
-    Raises InvalidRequest when the capacity or the share is not positive, or the share above 100.
+    Raises InvalidRequest when a capacity is not positive or above `LARGEST_CAPACITY`, or the share is not
+    within 1 to 100.
     """
 
     bytes_per_second: int
@@ -118,10 +122,12 @@ class TaskCapacity:
     utilisation_percent: int = 90
 
     def __post_init__(self) -> None:
-        if self.bytes_per_second <= 0:
-            raise InvalidRequest("the capacity of a task in bytes per second must be above 0")
-        if self.messages_per_second is not None and self.messages_per_second <= 0:
-            raise InvalidRequest("the capacity of a task in messages per second must be above 0")
+        for what, number in (("bytes", self.bytes_per_second), ("messages", self.messages_per_second)):
+            if number is not None and not 0 < number <= LARGEST_CAPACITY:
+                raise InvalidRequest(
+                    f"the capacity of a task in {what} per second is {bounds.shown(number)}; "
+                    f"it must be above 0 and at most {LARGEST_CAPACITY:.0e}"
+                )
         if not 0 < self.utilisation_percent <= 100:
             raise InvalidRequest("the utilisation threshold of a task lies between 1 and 100 percent")
 

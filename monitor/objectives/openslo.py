@@ -20,12 +20,15 @@ from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.objectives.lines import checked_objectives, read_length
 from mirror.model.datastreams.objectives.objective import Objective, percent_text
 from mirror.model.documents import pointer_to
+from mirror.wording import counted
 
 API_VERSION: Final = "openslo/v1"
 KIND: Final = "SLO"
 METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
+_MOST_WRONG: Final = 10
+"""Documents that are not understood of which an error says why; it counts the others."""
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
@@ -235,5 +238,6 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
         except InvalidRequest as error:
             wrong.append(f"{where}: {error}")
     if wrong:
-        raise InvalidRequest("; ".join(wrong))
+        more = f"; and {counted(rest, 'more document')}" if (rest := len(wrong) - _MOST_WRONG) > 0 else ""
+        raise InvalidRequest("; ".join(wrong[:_MOST_WRONG]) + more)
     return {name: checked_objectives(f"datastream {name}", objectives) for name, objectives in found.items()}

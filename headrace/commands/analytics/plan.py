@@ -160,24 +160,26 @@ def _what_if(
 
 def _read(path: Path) -> dict[str, Any]:
     from assigner.what_if.document import read_csv, read_json
-    from headrace.replays import read_text
+    from headrace.console.files import read_file, read_stdin
 
     if str(path) == "-":
-        return read_json(sys.stdin.read())
-    text = read_text(path)
-    return read_csv(text.splitlines()) if path.suffix.lower() == ".csv" else read_json(text)
+        return read_json(read_stdin())
+    text = read_file(path)
+    return read_csv(text) if path.suffix.lower() == ".csv" else read_json(text)
 
 
 def _merged(
     document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
 ) -> dict[str, Any]:
-    """Options win over the document; a capacity given in part is filled from the settings."""
+    """Options win over the document, where that has an object or nothing; a capacity given in part is filled
+    from the settings."""
     merged = {**document}
     for key, value in changes.items():
-        before = merged.get(key)
-        merged[key] = {**(before or {}), **value} if isinstance(value, dict) else value
-    if "capacity" in changes and isinstance(merged["capacity"], dict):
-        merged["capacity"] = {**asdict(_fallback(settings).capacity), **merged["capacity"]}
+        if not isinstance(value, dict):
+            merged[key] = value
+        elif isinstance(before := document.get(key) or {}, dict):
+            usual = asdict(_fallback(settings).capacity) if key == "capacity" else {}
+            merged[key] = {**usual, **before, **value}
     return merged
 
 

@@ -32,12 +32,12 @@ def doctor(
     looks at quotas, disks, what is open to others, and whether the data plane is compiled. It changes
     nothing.
     """
-    from headrace.console.durations import milliseconds
+    from headrace.console.durations import HOUR_MS, milliseconds
     from headrace.doctor.diagnosis import Grade
     from headrace.doctor.examination import Examination
     from headrace.settings import load_settings
 
-    seconds = milliseconds(patience) / 1000
+    seconds = milliseconds(patience, HOUR_MS) / 1000
     examination = Examination(load_settings(config), connect(at, config, seconds), seconds)
     findings: list[Diagnosis] = []
     with _without_logs():

@@ -19,7 +19,7 @@ from mirror.model.datastreams.objectives.lines import read_objective
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
 from mirror.model.documents import merged
-from mirror.model.sizing.capacity import LARGEST_CAPACITY
+from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.knobs import LEARNED
 
 Command = TypeVar("Command", bound=Callable[..., None])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from headrace.console.documents import read_documents
+from headrace.console.files import read_file, read_stdin
 from mirror.errors import InvalidRequest
 
 STDIN: Final = "-"
@@ -53,13 +53,15 @@ def documents_of(path: str) -> Iterator[tuple[str, Any]]:
     """The documents of a file, of a folder's files or of `-`, each with where it is. Raises InvalidRequest,
     OSError."""
     for file in _files(path):
-        text = sys.stdin.read() if str(file) == STDIN else _text(file)
+        text = read_stdin() if str(file) == STDIN else _text(file)
         documents = read_documents(text, str(file), is_json=file.suffix == ".json")
         for number, document in enumerate(documents, 1):
             yield (f"{file} document {number}" if len(documents) > 1 else str(file)), document
 
 
 def _files(path: str) -> list[Path]:
+    if not path:
+        raise InvalidRequest("'' names no file or folder")
     place = Path(path)
     if path == STDIN or not place.is_dir():
         return [place]
@@ -69,7 +71,4 @@ def _files(path: str) -> list[Path]:
 def _text(file: Path) -> str:
     if file.stat().st_size > _MOST_BYTES:
         raise InvalidRequest(f"{file} is larger than {_MOST_BYTES >> 20} MiB")
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{file} is no UTF-8") from error
+    return read_file(file)

@@ -6,11 +6,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from mirror.model.load import TaskCapacity
+from mirror.model.load import LARGEST_CAPACITY, TaskCapacity
 from mirror.model.sizing.costs import Learned
 from mirror.wording import counted
 
-LARGEST_CAPACITY: Final = 10**12
 LEAST_CAPACITY: Final = 1_024
 """Bytes per second; what is learned stays within these."""
 _BAND: Final = 1.25

@@ -27,6 +27,7 @@ _DAY_MINUTES: Final = 24 * 60
 _WEEK_MINUTES: Final = 7 * _DAY_MINUTES
 _LONGEST_ONCE: Final = timedelta(days=366)
 _MOMENT: Final = r"(?:(Mon|Tue|Wed|Thu|Fri|Sat|Sun) |(\d{4}-\d{2}-\d{2}) )?(\d{2}:\d{2})"
+_ONCE: Final = "%Y-%m-%d %H:%M"
 _WINDOW: Final = re.compile(rf"{_MOMENT} to {_MOMENT}(?: ([A-Za-z][A-Za-z0-9_+/-]*))?", re.ASCII)
 _ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:00, or with dates"
 
@@ -115,14 +116,34 @@ def _minute(line: str, day: str | None, time: str) -> int:
 
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> Once:
-    """An hour that the clock has twice begins the first time and ends the second."""
+    """An hour that the clock has twice begins the first time and ends the second; one that it leaves out
+    begins and ends when the clock jumps over it."""
     try:
-        first = datetime.strptime(begin, "%Y-%m-%d %H:%M").replace(tzinfo=zone, fold=0).astimezone(UTC)
-        last = datetime.strptime(end, "%Y-%m-%d %H:%M").replace(tzinfo=zone, fold=1).astimezone(UTC)
+        first, last = (datetime.strptime(text, _ONCE).replace(tzinfo=zone) for text in (begin, end))
+        since, until = _moment(first.replace(fold=0)), _moment(last.replace(fold=1))
     except (ValueError, OverflowError) as error:
         raise InvalidRequest(f"{shown(line)} has a date that is none", advice=_ADVICE) from error
-    if not timedelta(0) < last - first <= _LONGEST_ONCE:
+    if not (first < last and until - since <= _LONGEST_ONCE):
         raise InvalidRequest(
             f"{shown(line)} cannot be a freeze window", advice="it ends after it begins, within a year"
         )
-    return Once(first, last)
+    if since == until:
+        raise InvalidRequest(
+            f"{shown(line)} is no time of that zone: its clocks jump over it", advice="give it another end"
+        )
+    return Once(since, until)
+
+
+def _moment(local: datetime) -> datetime:
+    """When the clock of its zone shows that, else when it jumps over it; in UTC."""
+    found, wanted = local.astimezone(UTC), local.replace(tzinfo=None)
+    if found.astimezone(local.tzinfo).replace(tzinfo=None) == wanted:
+        return found
+    before, after = (local.replace(fold=fold).astimezone(UTC) for fold in (1, 0))
+    while after - before > timedelta(seconds=1):  # the clock shows less than wanted at `before`, then more
+        middle = before + (after - before) // 2
+        if middle.astimezone(local.tzinfo).replace(tzinfo=None) < wanted:
+            before = middle
+        else:
+            after = middle
+    return after.replace(microsecond=0)

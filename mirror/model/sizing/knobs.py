@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.sizing.capacity import LARGEST_CAPACITY, LEAST_CAPACITY, CapacityTerms
+from mirror.model.load import LARGEST_CAPACITY
+from mirror.model.sizing.capacity import LEAST_CAPACITY, CapacityTerms
 
 PLACEMENT: Final = "headrace-placement"
 """Key of the metadata that has it. It does not begin with `headrace.`: former versions keep it."""

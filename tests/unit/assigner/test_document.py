@@ -16,7 +16,7 @@ from mirror.model.load import TaskCapacity
 FALLBACK = Fallback(TaskCapacity(100, None, 100))
 
 
-def a_partition(topic: str, number: int, **fields: Any) -> dict[str, Any]:
+def a_partition(topic: str, number: object, **fields: Any) -> dict[str, Any]:
     return {"topic": topic, "partition": number, **fields}
 
 
@@ -126,29 +126,47 @@ def test_rows_for_a_person() -> None:
 
 def test_csv() -> None:
     document = read_csv(
-        ["topic,partition,bytes_per_second,messages_per_second,task", "a,0,10.5,,3", "a,1, ,,x-1", "a,2,,,"]
+        'topic,partition,bytes_per_second,messages_per_second,task\na,0,10.5,,3\n\na,1, ,,x-1\n"a",2,,,-1'
     )
     assert document["partitions"] == [
-        {"topic": "a", "partition": "0", "bytes_per_second": "10.5", "task": 3},
-        {"topic": "a", "partition": "1", "task": "x-1"},
-        {"topic": "a", "partition": "2"},
+        {"topic": "a", "partition": 0, "bytes_per_second": 10.5, "task": 3},
+        {"topic": "a", "partition": 1, "task": "x-1"},
+        {"topic": "a", "partition": 2, "task": -1},
     ]
     assert understand(document, FALLBACK).loads.rates[:, 0].tolist() == [10.5, 5120.0, 5120.0]
 
 
 @pytest.mark.parametrize(
-    ("lines", "culprit"),
+    ("text", "culprit"),
     [
-        (["topic,bytes"], "column bytes is not known"),
-        (["topic,task"], "topic and partition are needed"),
-        ([], "topic and partition are needed"),
-        (["topic,partition", "a"], "line 2"),
-        (["topic,partition", "a,0,9"], "line 2"),
+        ("topic,bytes", "column 'bytes' is not known"),
+        ("topic,task", "partition is missing"),
+        ("", "topic is missing"),
+        ("\n\n\n", "topic is missing"),
+        ("topic,partition,topic", "column 'topic' is there twice"),
+        ("topic,partition\na", "line 2"),
+        ("topic,partition\n\na,0,9", "line 3"),
+        ("topic,partition\na,x", "line 2: partition is 'x'"),
+        ("topic,partition\na,٣", "line 2: partition is '٣'"),
+        (f"topic,partition\na,{2**31}", "line 2: partition is 2147483648"),
+        ("topic,partition,bytes_per_second\na,0,nan", "line 2: bytes_per_second is 'nan'"),
+        ("topic,partition,messages_per_second\na,0,1_0", "line 2: messages_per_second is '1_0'"),
+        ("topic,partition,bytes_per_second\na,0,1e999", "line 2: bytes_per_second is inf"),
+        (f"topic,partition\n{'a' * 200_000},0", "line 2 is no CSV"),
+        ("[" * 100_000, "is not known"),
     ],
 )
-def test_bad_csv_is_named(lines: list[str], culprit: str) -> None:
-    with pytest.raises(InvalidRequest, match=culprit):
-        read_csv(lines)
+def test_bad_csv_is_named(text: str, culprit: str) -> None:
+    with pytest.raises(InvalidRequest, match=culprit) as refused:
+        read_csv(text)
+    assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("task", ["--5", "-", "٣", "²", "1.5", "a-" + "9" * 5_000, "9" * 5_000])
+def test_what_is_no_number_of_a_task_is_its_name(task: str) -> None:
+    document = read_csv(f"topic,partition,task\na,0,{task}")
+    assert document["partitions"][0]["task"] == task
+    assert understand(document, FALLBACK).answer()[1] == [task]
 
 
 def test_messages_count_where_bytes_are_not_known() -> None:
@@ -164,7 +182,14 @@ def test_messages_count_where_bytes_are_not_known() -> None:
 
 @pytest.mark.parametrize(
     ("text", "culprit"),
-    [("[", "line 1"), ("[]", "JSON object"), ("{\n3}", "line 2"), ("[" * 100_000, "nested too deeply")],
+    [
+        ("[", "line 1"),
+        ("[]", "JSON object"),
+        ("{\n3}", "line 2"),
+        ("[" * 100_000, "nested too deeply"),
+        ("9" * 5_000, "not JSON"),
+        ('{"partitions": [], "partitions": []}', "'partitions' is there twice"),
+    ],
 )
 def test_bad_json_is_named(text: str, culprit: str) -> None:
     with pytest.raises(InvalidRequest, match=culprit):
@@ -199,6 +224,21 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"partitions": [a_partition("a", 0, task="")]}, r"partitions.0.task \(partition a-0\): '' is no task"),
     ({"partitions": [a_partition("a", 0, messages_per_second=float("nan"))]}, "a-0 is nan messages"),
     ({"mode": "sideways"}, "mode: Input should be"),
+    ({"partitions": [a_partition("a", 2**31)]}, "partitions.0.partition"),
+    ({"partitions": [a_partition("a", True)]}, "partitions.0.partition"),
+    ({"partitions": [a_partition("a", "1_0")]}, "partitions.0.partition"),
+    ({"partitions": [a_partition("a", "9" * 100_000)]}, "partitions.0.partition"),
+    ({"partitions": [a_partition("a\0", 0)]}, "partitions.0.topic"),
+    ({"partitions": [a_partition("a\ud800", 0)]}, "partitions.0.topic"),
+    ({"partitions": [a_partition("a", 0, task=True)]}, "partitions.0.task"),
+    ({"partitions": [a_partition("a", 0, task=10**400)]}, "is no task"),
+    ({"partitions": [a_partition("a", 0, bytes_per_second="1_0")]}, "partitions.0.bytes_per_second"),
+    ({"partitions": [a_partition("a", 0, bytes_per_second=10**400)]}, "partitions.0.bytes_per_second"),
+    ({"capacity": {"bytes_per_second": 10**400}}, "capacity of a task in bytes"),
+    ({"capacity": {"bytes_per_second": 9, "messages_per_second": 10**13}}, "capacity of a task in messages"),
+    ({"capacity": []}, "capacity: Input should be"),
+    ({"hosts": [{"name": "a\0"}]}, "hosts.0.name"),
+    ({"x" * 100_000: 1}, "there is no such key"),
     ({"policy": {"tolerance": 7}}, "tolerance is 7"),
 ]
 
@@ -207,6 +247,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
 def test_a_bad_document_names_its_culprit(document: dict[str, Any], culprit: str) -> None:
     with pytest.raises(InvalidRequest, match=culprit):
         understand(document, FALLBACK).answer()
+
+
+@pytest.mark.parametrize("document", [document for document, _ in BAD])
+def test_what_is_refused_is_one_short_sentence(document: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        understand(document, FALLBACK).answer()
+    assert len(str(refused.value)) < 400
+    assert "\n" not in str(refused.value)
 
 
 def test_bad_hosts_are_named() -> None:

@@ -53,7 +53,7 @@ def test_limits_hold() -> None:
     assert (hours[0].required_tasks, hours[0].tasks) == (10, 4)
 
 
-@pytest.mark.parametrize("growth", [0.0, -1.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("growth", [0.0, -0.0, -1.0, 1e308, float("nan"), float("inf")])
 def test_growth_must_make_sense(growth: float) -> None:
     with pytest.raises(InvalidRequest, match="growth"):
         replay(a_day(90), growth, TaskLimits(), HOW)
@@ -83,7 +83,7 @@ def test_both_formats_say_the_same() -> None:
         }
     }
     assert hours_from_json(json.dumps(ROWS)) == expected
-    assert hours_from_csv(lines) == expected
+    assert hours_from_csv("\r\n".join(lines)) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,6 +103,9 @@ def test_both_formats_say_the_same() -> None:
         (json.dumps([{**ROWS[0], "hour_ms": math.inf}]), "entry 0"),
         (json.dumps([{**ROWS[0], "hour_ms": -1}]), "entry 0"),
         (json.dumps([{**ROWS[0], "hour_ms": 10**18}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "hour_ms": 10**15}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "bytes_per_second": "٣"}]), "entry 0"),
+        (json.dumps([{**ROWS[0], "messages_per_second": "1_0"}]), "entry 0"),
         (json.dumps([{**ROWS[0], "partition": 2**31}]), "entry 0"),
         (json.dumps([{**ROWS[0], "partition": True}]), "entry 0"),
         (json.dumps([{**ROWS[0], "topic": ""}]), "entry 0"),
@@ -117,9 +120,22 @@ def test_a_bad_history_names_the_entry(text: str, culprit: str) -> None:
 
 def test_a_bad_csv_history_names_the_line() -> None:
     with pytest.raises(InvalidRequest, match="bytes_per_second is missing"):
-        hours_from_csv(["hour_ms,topic,partition"])
+        hours_from_csv("hour_ms,topic,partition")
     with pytest.raises(InvalidRequest, match="line 2"):
-        hours_from_csv(["hour_ms,topic,partition,bytes_per_second", "x,t,0,5"])
-    for line in ("1,t,٣,5", "1,t,0,1e400", "1,t,0", f"1,{'t' * 200_000},0,5"):
-        with pytest.raises(InvalidRequest, match=r"line [12]"):
-            hours_from_csv(["hour_ms,topic,partition,bytes_per_second", line])
+        hours_from_csv("hour_ms,topic,partition,bytes_per_second\nx,t,0,5")
+    with pytest.raises(InvalidRequest, match="column 'topic' is there twice"):
+        hours_from_csv("hour_ms,topic,topic,partition,bytes_per_second")
+    for line in (
+        "1,t,٣,5",
+        "1,t,0,٣",
+        "1,t,0,1_0",
+        "1,t,0,1e400",
+        "1,t,0",
+        "1,t,0,5,6",
+        "100000000000001,t,0,5",
+        f"1,{'t' * 200_000},0,5",
+        f"1,t,0,{'9' * 200_000}",
+    ):
+        with pytest.raises(InvalidRequest, match=r"line [12]") as refused:
+            hours_from_csv(f"hour_ms,topic,partition,bytes_per_second\n{line}")
+        assert len(str(refused.value)) < 300

@@ -275,7 +275,7 @@ def test_a_person_is_asked(
 def test_a_file_that_is_too_large_or_no_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidRequest, match="no UTF-8"):
+    with pytest.raises(InvalidRequest, match="no text in UTF-8"):
         read_manifests([str(file)])
     with file.open("wb") as grown:
         grown.truncate(17 * 1024 * 1024)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.capacity import (
-    LARGEST_CAPACITY,
     LEAST_CAPACITY,
     CapacityInUse,
     CapacityTerms,

@@ -1,0 +1,47 @@
+"""Rows of a CSV whose first line names the columns. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Collection, Iterator, Sequence
+
+from mirror.errors import InvalidRequest
+from mirror.model.bounds import shown
+from mirror.wording import counted
+
+
+def rows(
+    text: str, needed: Sequence[str], known: Collection[str] | None = None
+) -> Iterator[tuple[str, dict[str, str]]]:
+    """Each row by column, without blanks around values, and `line 2`. Lines that are empty are left out.
+
+    `needed`: columns that have to be there; `known`: those that may be, None: any. Raises InvalidRequest that
+    names the column or the line.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""))
+    try:
+        header = next(reader, [])
+        if problem := _problem(header, needed, known):
+            raise InvalidRequest(
+                f"the first line must name columns: {problem}", advice=f"use {','.join(known or needed)}"
+            )
+        for fields in reader:
+            if not fields:
+                continue
+            where = f"line {reader.line_num}"
+            if len(fields) != len(header):
+                raise InvalidRequest(f"{where} does not have {counted(len(header), 'field')}")
+            yield where, {name: field.strip() for name, field in zip(header, fields, strict=True)}
+    except csv.Error as error:
+        raise InvalidRequest(f"line {reader.line_num} is no CSV: {error}") from error
+
+
+def _problem(header: Sequence[str], needed: Sequence[str], known: Collection[str] | None) -> str:
+    for number, name in enumerate(header):
+        if known is not None and name not in known:
+            return f"column {shown(name)} is not known"
+        if name in header[:number]:
+            return f"column {shown(name)} is there twice"
+    missing = [name for name in needed if name not in header]
+    return f"{missing[0]} is missing" if missing else ""
