@@ -290,7 +290,16 @@ def reason_of(error: BaseException) -> str:
     """What a person reads of an error: its message; for an unexpected one also its class."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
-    return legible(f"unexpected {type(error).__name__}: {error}")
+    return legible(f"unexpected {named(error)}")
+
+
+def named(error: BaseException) -> str:
+    """An error of code that is not ours by its class, with its message where it has one that can be had."""
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - what says what is wrong may be wrong, too
+        message = ""
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def legible(text: str, longest: int = LONGEST_REASON) -> str:

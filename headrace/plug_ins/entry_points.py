@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, legible, named
 from mirror.ports import LoadProvider, Planner
 from mirror.wording import counted
 
@@ -65,30 +65,32 @@ def strategy_names() -> tuple[str, ...]:
 
 def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
     entry = _found(kind, name)
+    what = f"the {kind.what} {name!r} of {entry.value}"
     try:
         make: Callable[[Mapping[str, str]], Any] = entry.load()
-    except Exception as error:
+    except BaseException as error:  # such as SystemExit
         raise ConfigError(
-            f"the {kind.what} {name!r} of {entry.value} cannot be imported: {_shown(error)}",
+            f"{what} cannot be imported: {legible(named(error))}",
             advice=f"look at its package, or choose another {kind.setting}",
         ) from error
     if not callable(make):
         raise ConfigError(
-            f"the {kind.what} {name!r} of {entry.value} is {_a(make)}, not a function",
+            f"{what} is {_a(make)}, not a function",
             advice="its entry point names a function that takes the options and returns the object",
         )
     try:
         made = make(dict(options))
+        method = getattr(made, kind.method, None)
     except ConfigError:
         raise
-    except Exception as error:
+    except BaseException as error:
         raise ConfigError(
-            f"the {kind.what} {name!r} of {entry.value} cannot be made: {_shown(error)}",
+            f"{what} cannot be made: {legible(named(error))}",
             advice=f"look at {kind.setting}_options and at its package",
         ) from error
-    if not callable(getattr(made, kind.method, None)):
+    if not callable(method):
         raise ConfigError(
-            f"the {kind.what} {name!r} of {entry.value} is {_a(made)} without a method {kind.method}",
+            f"{what} is {_a(made)} without a method {kind.method}",
             advice="docs/plug-ins.md says what it has to have",
         )
     return made
@@ -116,10 +118,6 @@ def _entries(kind: PlugInKind) -> tuple[EntryPoint, ...]:
 
 def _known(kind: PlugInKind, every: Collection[EntryPoint]) -> tuple[str, ...]:
     return *kind.own, *sorted({one.name for one in every} - {*kind.own})
-
-
-def _shown(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _a(value: object) -> str:

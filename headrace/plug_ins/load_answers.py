@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from headrace.plug_ins.guard import called
 from mirror.errors import CorruptData, LoadUnavailable, legible
 from mirror.model.bounds import LARGEST_MS, shown
 from mirror.model.identifiers import ClusterRef
@@ -29,7 +30,11 @@ class CheckedLoads:
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """The answer about the partitions that were asked for. Raises LoadUnavailable where it cannot be, and
         what the provider raises."""
-        report: object = self._provider.loads(cluster, partitions)
+        report: object = called(
+            f"the load provider {self._name}",
+            lambda: self._provider.loads(cluster, partitions),
+            LoadUnavailable,
+        )
         if problem := _problem_of_report(report):
             raise LoadUnavailable(f"the load provider {self._name} {problem}", advice=_ADVICE)
         assert isinstance(report, LoadReport)
@@ -51,7 +56,7 @@ def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Fr
         return None
 
     def checked(cluster: ClusterRef) -> Freshness:
-        answer: object = ask(cluster)
+        answer: object = called(f"the load provider {name}", lambda: ask(cluster), CorruptData)
         if problem := _problem_of_freshness(answer):
             raise CorruptData(f"the load provider {name} {problem}", advice=_ADVICE)
         assert isinstance(answer, Freshness)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
+from headrace.plug_ins.guard import PATIENCE_SECONDS, PatientCalls, called
 from mirror.errors import PlanRejected, legible
 from mirror.model.bounds import LARGEST_MS, shown
 from mirror.model.plan import GroupPlan, PlanningRequest
@@ -20,16 +21,20 @@ _ADVICE: Final = "docs/plug-ins.md says what it may answer"
 class CheckedStrategy:
     """Satisfies `ports.Planner`. An answer that cannot be is none: the group keeps its tasks."""
 
-    def __init__(self, name: str, strategy: Planner) -> None:
+    def __init__(self, name: str, strategy: Planner, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._name = name
         self._strategy = strategy
+        self._calls = PatientCalls(patience_seconds)
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """The answer, in which partitions that it does not name have no task. Raises PlanRejected, and what
-        the strategy raises."""
-        answer: object = self._strategy.plan(request)
+        """The answer, in which partitions that it does not name have no task. Raises PlanRejected, TimedOut,
+        and what the strategy raises."""
+        what = f"the placement strategy {self._name}"
+        answer: object = self._calls.ask(
+            what, lambda: called(what, lambda: self._strategy.plan(request), PlanRejected)
+        )
         if problem := _problem(answer):
-            raise PlanRejected(f"the placement strategy {self._name} {problem}", advice=_ADVICE)
+            raise PlanRejected(f"{what} {problem}", advice=_ADVICE)
         assert isinstance(answer, GroupPlan)
         answer.check(request)
         held = frozenset[TopicPartition]().union(*answer.tasks.values())

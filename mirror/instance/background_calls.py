@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
-from mirror.errors import LoadUnavailable, TimedOut
+from mirror.errors import HeadraceError, LoadUnavailable, TimedOut, named
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness, LoadReport
 from mirror.model.topics import TopicPartition
@@ -170,9 +170,9 @@ class _Answer(Future[_T]):
 def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
     try:
         result = job()
-    except Exception as error:  # noqa: BLE001 - raised where the answer is asked for
+    except BaseException as error:  # noqa: BLE001 - raised where the answer is asked for
         answer.done_at = monotonic()
-        answer.set_exception(error)
+        answer.set_exception(error if isinstance(error, Exception) else HeadraceError(named(error)))
     else:
         answer.done_at = monotonic()
         answer.set_result(result)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from mirror.errors import TransformFailed
+from mirror.errors import TransformFailed, legible, named
 from mirror.lane.ledger import OffsetClass
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.compression import LARGEST_PAYLOAD
@@ -77,17 +77,15 @@ class RoutingRules:
                 if made is None:
                     return None
                 changed = made._replace(offset=record.offset)
-            except Exception as error:
+            except BaseException as error:  # a transform of others may raise SystemExit, too
                 raise self.transform_failed(record.offset, error, number) from error
         return changed
 
-    def transform_failed(self, offset: int, error: Exception, number: int = -1) -> TransformFailed:
+    def transform_failed(self, offset: int, error: BaseException, number: int = -1) -> TransformFailed:
         """What to raise for a record at that source offset. `number`: of the transform, -1 for the last."""
         name = self.transform_names[number] if self.transform_names else "?"
         return TransformFailed(
-            f"transform {name} fails for the record at offset {offset}: {type(error).__name__}: {error}"[
-                :500
-            ],
+            legible(f"transform {name} fails for the record at offset {offset}: {named(error)}", 500),
             offset=offset,
             advice="mend the transform or the record, or let on-rejection put such records aside",
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, legible, named
 from mirror.lane.rules import Transform
 from mirror.protocol.batches.records import Record
 
@@ -128,10 +128,9 @@ def _made_by(plug_in: EntryPoint, text: str) -> Transform:
         made: Transform = plug_in.load()(text)
     except ConfigError:
         raise
-    except Exception as error:
+    except BaseException as error:  # such as SystemExit
         raise ConfigError(
-            f"the transform {plug_in.name!r} of {plug_in.value} cannot be made:"
-            f" {type(error).__name__}: {error}",
+            f"the transform {plug_in.name!r} of {plug_in.value} cannot be made: {legible(named(error))}",
             advice="look at the text behind its colon and at its package",
         ) from error
     return made

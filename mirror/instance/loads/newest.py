@@ -46,10 +46,11 @@ class NewestLoads:
         self._known: dict[ClusterRef, ClusterLoads] = {}
 
     def note(self, cluster: ClusterRef, report: LoadReport, now_ms: int) -> None:
-        """Remember an answer of the load provider; loads that are only the default are left out."""
-        at_ms = now_ms if report.measured_at_ms is None else report.measured_at_ms
+        """Remember an answer of the load provider; loads that are only the default are left out. What was
+        measured later than now, by a clock that is ahead, counts as of now."""
+        at_ms = now_ms if report.measured_at_ms is None else min(report.measured_at_ms, now_ms)
         new = {
-            key: load if load.measured_at_ms is not None else replace(load, measured_at_ms=at_ms)
+            key: replace(load, measured_at_ms=min(_or(load.measured_at_ms, at_ms), now_ms))
             for key, load in report.loads.items()
             if load.level is not LoadLevel.DEFAULT
         }
@@ -101,6 +102,10 @@ class NewestLoads:
             f"of {len(held)} of {counted(len(partitions), 'partition')}: {reason}"
         )
         return LoadReport(held, "last known", newest_ms, (note,))
+
+
+def _or(own_ms: int | None, at_ms: int) -> int:
+    return at_ms if own_ms is None else own_ms
 
 
 def _measured_ms(load: PartitionLoad) -> int:

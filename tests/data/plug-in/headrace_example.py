@@ -90,3 +90,13 @@ def no_provider(_: Mapping[str, str]) -> object:
 def raises(_: Mapping[str, str]) -> object:
     """It cannot be made."""
     raise RuntimeError("no route to host")
+
+
+def exits(_: Mapping[str, str]) -> object:
+    """It ends the process."""
+    raise SystemExit(3)
+
+
+def interrupts(_: Mapping[str, str]) -> object:
+    """As if somebody had pressed Ctrl+C."""
+    raise KeyboardInterrupt

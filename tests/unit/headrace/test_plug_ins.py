@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Sequence
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -17,7 +19,8 @@ from headrace.plug_ins.plan_answers import CheckedStrategy
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
-from mirror.errors import ConfigError, CorruptData, LoadUnavailable, PlanRejected
+from mirror.errors import ConfigError, CorruptData, LoadUnavailable, PlanRejected, TimedOut, reason_of
+from mirror.instance.background_calls import PatientLoads, ThreadedCalls
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.load import Freshness, LoadReport, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
@@ -26,6 +29,7 @@ from mirror.ports import LoadProvider, Planner
 from tests.builders import SOURCE
 from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.unit.headrace.conftest import Write
 
 pytestmark = pytest.mark.usefixtures("installed")
@@ -101,6 +105,9 @@ def test_our_own_strategies_have_names(write: Write) -> None:
         ("no-function", "auto", "'no-function' of .* is an object of the type str, not a function"),
         ("no-provider", "auto", "an object of the type object without a method loads"),
         ("raises-when-made", "auto", "cannot be made: RuntimeError: no route to host"),
+        ("exits-at-import", "auto", "cannot be imported: SystemExit: 3"),
+        ("exits-when-made", "auto", "cannot be made: SystemExit: 3"),
+        ("interrupts-when-made", "auto", "cannot be made: KeyboardInterrupt"),
         ("steady", "auto", "steady cannot use its options: 'bytes_per_second'"),
         ("self", "onn-each", "no placement strategy 'onn-each'"),
         ("self", "no-provider", "without a method plan"),
@@ -119,7 +126,7 @@ def test_what_is_wrong_with_a_plug_in_is_said_by_name(
 def test_an_unknown_name_comes_with_those_that_there_are(write: Write) -> None:
     with pytest.raises(ConfigError) as raised:
         check_plug_ins(chosen(write, "nothing"))
-    assert raised.value.advice.startswith("there are self, pinot, none, no-function, no-module")
+    assert raised.value.advice.startswith("there are self, pinot, none, exits-at-import, exits-when-made")
     with pytest.raises(ConfigError) as raised:
         check_plug_ins(chosen(write, strategy="nothing"))
     assert raised.value.advice == "there are auto, assigner, simple, no-provider, one-each"
@@ -129,6 +136,96 @@ def test_an_unknown_name_comes_with_those_that_there_are(write: Write) -> None:
 def test_names_that_cannot_be_are_refused(write: Write, name: str) -> None:
     with pytest.raises(ConfigError, match="load_provider"):
         chosen(write, name)
+
+
+def test_a_name_that_two_packages_have_is_nobodys(
+    write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_text("[headrace.load_providers]\nsteady = other:make\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    said = "2 packages bring a load provider 'steady': headrace_example:steady_loads, other:make"
+    with pytest.raises(ConfigError, match=said):
+        check_plug_ins(chosen(write, "steady"))
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Raises:
+    """A provider and a strategy that raises when it is asked."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
+        raise self.error
+
+    def freshness(self, cluster: ClusterRef) -> Freshness:
+        raise self.error
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
+def test_what_would_end_a_thread_is_a_failure_of_the_plug_in(error: BaseException) -> None:
+    """The leader goes on by its fallback: the last known loads, the tasks in force."""
+    said = f"the (load provider|placement strategy) mine raises {type(error).__name__}"
+    calls = ThreadedCalls(PATIENCE_SECONDS, lambda: None)
+    provider = PatientLoads(CheckedLoads("mine", Raises(error)), calls)
+    for _ in range(2):  # the thread that has asked lives on
+        with pytest.raises(LoadUnavailable, match=said):
+            provider.loads(SOURCE, [T0])
+    ask = freshness_of("mine", Raises(error))
+    assert ask is not None
+    with pytest.raises(CorruptData, match=said):
+        ask(SOURCE)
+    with pytest.raises(PlanRejected, match=said):
+        CheckedStrategy("mine", Raises(error)).plan(ASKED)
+
+
+def test_an_error_that_cannot_say_what_it_is_is_told_by_its_class() -> None:
+    with pytest.raises(Unspeakable) as raised:
+        CheckedStrategy("mine", Raises(Unspeakable())).plan(ASKED)
+    assert reason_of(raised.value) == "unexpected Unspeakable"
+
+
+class Hangs:
+    """A strategy that answers when it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.asked = 0
+
+    def plan(self, request: PlanningRequest) -> GroupPlan:
+        self.asked += 1
+        self.let_go.wait(PATIENCE_SECONDS)
+        return a_plan({"g-0": {T0, T1}})
+
+
+def test_a_strategy_that_hangs_holds_nobody_up() -> None:
+    """It is not asked again before it has come back, and then it is one as any other."""
+    hanging = Hangs()
+    strategy = CheckedStrategy("mine", hanging, 0.01)
+    with pytest.raises(TimedOut, match=r"placement strategy mine has not answered for 0\.01 s"):
+        strategy.plan(ASKED)
+    with pytest.raises(TimedOut, match="mine has not answered an earlier question yet"):
+        strategy.plan(ASKED)
+    assert hanging.asked == 1
+    hanging.let_go.set()
+    wait_until(lambda: _answers(strategy))
+
+
+def _answers(strategy: CheckedStrategy) -> bool:
+    try:
+        return strategy.plan(ASKED).tasks == {"g-0": frozenset({T0, T1})}
+    except TimedOut:
+        return False
 
 
 class Answers:

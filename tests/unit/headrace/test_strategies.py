@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from tests.fakes.site import Site, a_body
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.unit.headrace.conftest import Write
 
 pytestmark = pytest.mark.usefixtures("installed")
@@ -120,6 +122,23 @@ def test_a_strategy_that_can_be_made_again_takes_its_place(write: Write) -> None
         "a task for each",
     )
     assert words[1] == words[2] == ("1 task for 2 partitions",)
+
+
+def test_a_strategy_that_takes_long_to_be_made_holds_nobody_up(write: Write) -> None:
+    let_go = threading.Event()
+
+    def make(_: str) -> Planner:
+        let_go.wait(PATIENCE_SECONDS)
+        return SimplePlanner()
+
+    planner = ChosenStrategies(choose_planner(served_by(write, "one-each")), make, 0.01)
+    asked = replace(ASKED, strategy="mine")
+    for said in ("has not answered for 0.01 s", "has not answered an earlier question yet"):
+        words = planner.plan(asked).reasons
+        assert said in words[0]
+        assert words[1] == "a task for each"
+    let_go.set()
+    wait_until(lambda: planner.plan(asked).reasons == ("1 task for 2 partitions",))
 
 
 class Nothing:

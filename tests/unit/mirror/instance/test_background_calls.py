@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mirror.errors import LoadUnavailable, Unreachable
+from mirror.errors import HeadraceError, LoadUnavailable, Unreachable
 from mirror.instance.background_calls import PatientLoads, StillAsking, ThreadedCalls, WaitBudget
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadReport
@@ -65,6 +65,18 @@ def test_an_error_is_raised_where_it_was_asked() -> None:
     for _ in range(2):
         with pytest.raises(Unreachable, match="gone fishing"):
             BackgroundCalls(20).ask("line", "key", fail)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])
+def test_what_would_end_the_thread_ends_neither_it_nor_who_asks(error: BaseException) -> None:
+    def fail() -> None:
+        raise error
+
+    background_calls = BackgroundCalls(20)
+    for _ in range(2):
+        with pytest.raises(HeadraceError, match=type(error).__name__):
+            background_calls.ask("line", "key", fail)
+    assert background_calls.ask("line", "key", lambda: 5) == 5
 
 
 @pytest.mark.parametrize("outcome", [7, Unreachable("at last")])

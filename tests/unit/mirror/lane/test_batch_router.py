@@ -144,12 +144,14 @@ def shouts(record: Record) -> Record | None:
         raise KeyError(record.value)
     if record.value == b"garbage":
         return "no record"  # type: ignore[return-value]
+    if record.value == b"exits":
+        raise SystemExit(3)
     if record.value == b"half":
         return record._replace(key="not bytes")  # type: ignore[arg-type]
     return None if record.value == b"dropped" else record._replace(value=record.value.upper())
 
 
-@pytest.mark.parametrize("bad", [b"raises", b"garbage", b"half"])
+@pytest.mark.parametrize("bad", [b"raises", b"exits", b"garbage", b"half"])
 def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_goes_on(bad: bytes) -> None:
     rules = RoutingRules(transforms=(shouts,), transform_names=("shouts:x",))
     before = write_batch([Record(0, 5, None, b"one")])

@@ -65,3 +65,12 @@ def test_where_an_answer_has_only_the_default_the_load_of_before_is_held() -> No
     assert before.loads == loads, "nobody changes what was given away"
     assert (known.of(T1, NOW + DAY_MS), known.of(T1, NOW + DAY_MS + 1)) == (known.loads[T1], None)
     assert newest.known(DESTINATION).provider == ""
+
+
+def test_what_a_clock_that_is_ahead_has_measured_is_not_believed_for_ever() -> None:
+    newest, ahead = NewestLoads(), NOW + 400 * DAY_MS
+    report = LoadReport({T0: PartitionLoad(1.0, measured_at_ms=ahead), T1: PartitionLoad(2.0)}, "test", ahead)
+    newest.note(SOURCE, report, NOW)
+    assert newest.measured_at_ms(SOURCE) == NOW
+    assert newest.instead(SOURCE, [T0, T1], "dead", NOW + 5_000) is not None
+    assert newest.instead(SOURCE, [T0, T1], "dead", NOW + DAY_MS + 1) is None
