@@ -12,7 +12,8 @@ from typing import Any, Final
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import Problem, legible, reason_of
 from mirror.coordination.stores.requests import Request, cause_of
-from mirror.errors import CorruptData
+from mirror.errors import CorruptData, InvalidRequest
+from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.nodes import NextNode, Node, NodeChange, NodeDeletion
@@ -32,6 +33,8 @@ MOVES_SHOWN: Final = 500
 
 _READ_AT_ONCE: Final = 100
 """Publications: where ZooKeeper is slow, one after the other would take minutes."""
+_MOST_READ: Final = 100_000
+"""Events of one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
@@ -115,8 +118,10 @@ class EventLog:
 
 def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
     try:
-        return [_read_event(one) for one in znodes.decode_chunks([data], path)["events"]]
-    except (CorruptData, LookupError, TypeError, ValueError, AttributeError) as error:
+        stored = bounds.field(znodes.decode_chunks([data], path), "events")
+        entries = bounds.sequence("events", stored, _MOST_READ)
+        return [_read_event(bounds.mapping("an event", one)) for one in entries]
+    except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError) as error:
         nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
         return [
             _sentence_event(0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, nobody, "", nothing)

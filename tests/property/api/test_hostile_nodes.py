@@ -1,0 +1,126 @@
+"""Whatever a node of the shared state says that plans and advice rest on: every page answers, the leader goes
+on, and what runs keeps running."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.coordination.stores import znodes
+from mirror.instance.loads.advice_store import AdviceStore
+from mirror.instance.loads.store import Dated, ObservationStore
+from mirror.model.identifiers import GroupName
+from mirror.model.load import PartitionLoad
+from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
+from mirror.model.topics import TopicPartition
+from tests.builders import SOURCE
+from tests.fakes.site import Site
+
+PAGES = (
+    "/v1/datastreams",
+    "/v1/datastreams/orders",
+    "/v1/groups/orders",
+    "/v1/plan",
+    "/v1/advice",
+    "/v1/events?limit=500",
+    "/v1/health",
+    "/v1/instances",
+    "/v1/overview",
+    "/v1/loads",
+    "/metrics",
+)
+FOLDERS = (
+    znodes.ASSESSMENTS,
+    znodes.ADVICE,
+    znodes.OBSERVATIONS,
+    znodes.PLAN,
+    znodes.MADE,
+    znodes.ADOPTED,
+    znodes.EVENTS,
+)
+Raw = bytes
+values = st.sampled_from(
+    [None, True, "", "x", "\0", "\ud800", "٣", "x" * 5_000, [], [None], [[[[1]]]], {}, {"": []}]
+) | st.sampled_from([0, -1, 1.5, 2**63, 10**15, 10**400, float("nan"), float("inf")])
+whole = st.sampled_from(
+    [b"", b"\xff\0", b"{}", b"[" * 100_000, b"9" * 5_000, b"x" * 1_000_000]
+    + [zlib.compress(one) for one in (b"{}", b"[]", b'{"a":' * 400 + b"1" + b"}" * 400, b'{"format": 2}')]
+)
+
+
+def a_site() -> Site:
+    """One datastream with all that a leader keeps about it."""
+    site = Site()
+    site.create("orders")
+    now = site.clock.now_ms()
+    hour, past = HourNeed(now, 3, 4), PastNeed(1, 2, 3, 4)
+    need = GroupNeed(GroupName("orders"), 2, 3, (hour,), "", 3, 0.5, 0.1)
+    sums = Hours(1, 2, 3, 4, 5)
+    AdviceStore(site.session).put(
+        Advice(now, 2, 1, 3, 1, "", "s", 3, now, 2, hour, hour, 1, sums, past, None, (need,))
+    )
+    loads = {TopicPartition("t", number): PartitionLoad(5.0, 1.0) for number in range(2)}
+    ObservationStore(site.session).write(SOURCE, (), [Dated(now, now, loads)])
+    return site
+
+
+@cache
+def nodes() -> tuple[tuple[str, bytes], ...]:
+    """Of the site, those that hold something; names of documents with a random part are told by a prefix."""
+    dump = a_site().server.dump()
+    return tuple((path, data) for path, data in dump.items() if data and path.startswith(FOLDERS))
+
+
+def places(document: Any, *above: str | int) -> Iterator[tuple[str | int, ...]]:
+    """Of every field, however deep."""
+    below = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in below:
+        yield *above, key
+        if isinstance(value, dict | list):
+            yield from places(value, *above, key)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> tuple[int, Raw]:
+    """The number of a node, and what somebody has written there."""
+    number = draw(st.integers(0, len(nodes()) - 1))
+    data = nodes()[number][1]
+    if draw(st.integers(0, 9)) == 0:
+        return number, draw(whole | st.just(data[: len(data) // 2]))
+    is_packed = not data.startswith(b"{")
+    document = json.loads(zlib.decompress(data) if is_packed else data)
+    *above, last = draw(st.sampled_from(list(places(document))))
+    level = document
+    for key in above:
+        level = level[key]
+    if isinstance(level, dict) and draw(st.booleans()):
+        level.pop(last)
+    else:
+        level[last] = draw(values)
+    text = json.dumps(document).encode()
+    return number, zlib.compress(text) if is_packed else text
+
+
+@given(st.lists(damaged(), min_size=1, max_size=3))
+def test_what_plans_rest_on_may_be_anything(found: list[tuple[int, Raw]]) -> None:
+    site = a_site()
+    present = [(path, data) for path, data in site.server.dump().items() if data and path.startswith(FOLDERS)]
+    somebody = site.server.session()
+    for number, raw in found:
+        path = present[number][0]
+        somebody.write(path, raw, somebody.read(path).version)
+    site.tick(3)
+    site.leader.leader._resign()  # and the next leader takes up what is there
+    site.tick(3)
+    assert "no new plan" not in site.leader.leader.sentence
+    for page in PAGES:
+        answer = site.client.get(page)
+        expected = {200, 503} if page == "/v1/health" else {200}  # not all is well
+        assert answer.status_code in expected, (page, answer.text)
+    assert site.follower.lanes == ["t-0", "t-1"]
