@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
 from mirror.errors import legible
+
+_LAST_MS: Final = 253_402_300_799_000
+"""In the last second of the year 9999."""
 
 ALERTNAME = "alertname"
 """The label that every alert has."""
@@ -122,6 +125,6 @@ class Style:
 
 
 def rfc3339(moment_ms: int) -> str:
-    """Epoch milliseconds as `2026-11-23T12:00:00.000Z`."""
-    moment = datetime.fromtimestamp(moment_ms / 1000, UTC)
+    """Epoch milliseconds as `2026-11-23T12:00:00.000Z`; a moment that no calendar has is the last of it."""
+    moment = datetime.fromtimestamp(min(moment_ms, _LAST_MS) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -8,12 +8,22 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
-from mirror.errors import DamagedState, legible
+from mirror.errors import DamagedState, InvalidRequest, legible
+from mirror.model import bounds
 
 VERSION: Final = 1
 NOTES: Final = "alerts/"
 """Begins the ids of what is no incident; no incident's does, as no datastream's name has a slash."""
 _MOST_ENTRIES: Final = 100
+_UNREADABLE: Final = (
+    InvalidRequest,
+    ValueError,
+    OverflowError,
+    RecursionError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 
 
 class Phase(StrEnum):
@@ -151,7 +161,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [
-            TimelineEntry(int(one["time_ms"]), Phase(one["phase"]), str(one["text"]))
+            TimelineEntry(_moment(one["time_ms"]), Phase(one["phase"]), str(one["text"]))
             for one in found["timeline"]
             if one["phase"] in _PHASES
         ]
@@ -160,8 +170,8 @@ def record_from_json(value: bytes) -> IncidentRecord:
             str(found["id"]),
             str(found["datastream"]),
             str(found["cluster"]),
-            int(found["opened_ms"]),
-            None if closed_ms is None else int(closed_ms),
+            _moment(found["opened_ms"]),
+            None if closed_ms is None else _moment(closed_ms),
             _number(found["worst_ms"]),
             tuple(entries),
             int(found["left_out"]),
@@ -171,7 +181,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
             {str(name): _value(one) for name, one in found.get("evidence", {}).items()},
             float(found.get("bad_seconds", 0.0)),
             float(found.get("unknown_seconds", 0.0)),
-            int(found.get("judged_ms", 0)),
+            _moment(found.get("judged_ms", 0)),
             tuple(
                 BudgetCost(str(one["objective"]), _number(one["before"]), _number(one["now"]))
                 for one in found.get("costs", ())
@@ -179,7 +189,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
             _gain(found.get("gain")),
             _deliveries(found.get("deliveries")),
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except _UNREADABLE as error:
         raise DamagedState(f"no incident: {value[:100]!r}") from error
 
 
@@ -195,7 +205,11 @@ def _gain(found: Any) -> Gain | None:
     if found is None:
         return None
     figures = (_number(found[name]) for name in ("left", "predicted", "lasted"))
-    return Gain(int(found["acted_ms"]), *figures)
+    return Gain(_moment(found["acted_ms"]), *figures)
+
+
+def _moment(value: Any) -> int:
+    return bounds.integer("a moment", int(value), 0, bounds.LARGEST_MS)
 
 
 def _number(value: Any) -> float | None:

@@ -45,7 +45,7 @@ FOLDERS = (
     znodes.EVENTS,
 )
 Raw = bytes
-values = st.sampled_from(
+values: st.SearchStrategy[object] = st.sampled_from(
     [None, True, "", "x", "\0", "\ud800", "٣", "x" * 5_000, [], [None], [[[[1]]]], {}, {"": []}]
 ) | st.sampled_from([0, -1, 1.5, 2**63, 10**15, 10**400, float("nan"), float("inf")])
 whole = st.sampled_from(

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.errors import DamagedState
+from mirror.model.bounds import LARGEST_MS
 from mirror.model.identifiers import DatastreamName
 from monitor.cycle import Finding
 from monitor.incidents import Incident
@@ -44,23 +45,26 @@ records = st.builds(
     st.text(),
     st.text(),
     st.text(),
-    st.integers(0),
-    st.none() | st.integers(0),
+    st.integers(0, LARGEST_MS),
+    st.none() | st.integers(0, LARGEST_MS),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    st.lists(st.builds(TimelineEntry, st.integers(0), st.sampled_from(Phase), st.text())).map(tuple),
-    st.integers(0),
+    st.lists(st.builds(TimelineEntry, st.integers(0, LARGEST_MS), st.sampled_from(Phase), st.text())).map(
+        tuple
+    ),
+    st.integers(0, LARGEST_MS),
     st.booleans(),
     st.lists(st.text()).map(tuple),
     st.text(),
     st.dictionaries(st.text(), st.text() | st.floats(allow_nan=False, allow_infinity=False)),
     st.floats(0, 1e9),
     st.floats(0, 1e9),
-    st.integers(0),
+    st.integers(0, LARGEST_MS),
     st.lists(st.builds(BudgetCost, st.text(), st.none() | st.floats(0, 1), st.none() | st.floats(0, 1))).map(
         tuple
     ),
-    st.none() | st.builds(Gain, st.integers(0), *[st.none() | st.floats(0, 1e9)] * 3),
-    st.none() | st.lists(st.builds(DeliveryCost, st.text(), st.integers(0), st.floats(0, 1e9))).map(tuple),
+    st.none() | st.builds(Gain, st.integers(0, LARGEST_MS), *[st.none() | st.floats(0, 1e9)] * 3),
+    st.none()
+    | st.lists(st.builds(DeliveryCost, st.text(), st.integers(0, LARGEST_MS), st.floats(0, 1e9))).map(tuple),
 )
 
 

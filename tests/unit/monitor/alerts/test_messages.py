@@ -53,6 +53,7 @@ def test_no_alert_ends_before_it_began() -> None:
 
 def test_moments_are_those_of_rfc_3339() -> None:
     assert rfc3339(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
+    assert rfc3339(10**15) == "9999-12-31T23:59:59.000Z", "what no calendar has is its last moment"
 
 
 def test_a_subject_says_what_the_alerts_have_in_common() -> None:
