@@ -45,6 +45,7 @@ MODULES: Final = (
     "mirror/replication/quotas/read_pacer",
     "mirror/model/movement/position_watch",
     "mirror/model/movement/loss",
+    "mirror/replication/reports/measurements",
     "mirror/replication/reports/positions",
     "mirror/client/transport",
     "mirror/replication/context",
