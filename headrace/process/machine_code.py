@@ -46,6 +46,7 @@ MODULES: Final = (
     "mirror/model/movement/position_watch",
     "mirror/model/movement/loss",
     "mirror/replication/reports/copy_costs",
+    "mirror/replication/reports/measurements",
     "mirror/replication/reports/positions",
     "mirror/client/transport",
     "mirror/replication/context",

@@ -168,7 +168,7 @@ class BatchEngine:
         seconds, where that is said to somebody who was told of all before: then None for one of which
         `PositionWatch` says that it needs no look."""
         if at is not None:
-            return self._positions.to_say(self._measured, metrics, at)
+            return self._positions.to_say(self._measured, at, self._measured_ms)
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 

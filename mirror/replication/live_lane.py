@@ -124,6 +124,7 @@ class Writer(Protocol):
         ...
 
 
+_NOTHING_MEASURED: Final[tuple[int | None, int, int]] = None, 0, 0
 _DRAINS: Final = frozenset({None, Intent.FINISH, Intent.STOP, Intent.PAUSE_WHEN_DRAINED})
 
 
@@ -167,6 +168,7 @@ class LiveLane(Lane):
         "is_ready",
         "is_slow",
         "is_writable",
+        "measured",
         "needs_fence",
         "overdue",
         "place",
@@ -201,17 +203,17 @@ class LiveLane(Lane):
         """Answers in a row that brought no records though there are some."""
         self.is_live = self.is_ready = self.is_slow = False
         self.is_writable = self.is_loaded = self.is_announced = False
-        self.has_owned = False
+        self.has_owned = self.is_identifying = False
         self.is_forgotten = self.is_broken = False
         self.found: LaneProgress | None = None
         """The stored progress that has been read and not been compared with the two clusters yet."""
         self.was_measured: tuple[bool, bool, bool] | None = None
         """Whether it had something to do, whether its lag was not known, and whether an answer was overdue,
         when that was said last."""
-        self.overdue = ANSWERED
-        """The answers that it waited for when it was measured last."""
+        self.overdue, self.measured = ANSWERED, _NOTHING_MEASURED
+        """The answers that it waited for when it was measured last; and the age of what waited then, in ms,
+        with the records and bytes that were copied since it was measured before."""
         self.watch = PositionWatch()
-        self.is_identifying = False
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
         self.waits = False

@@ -89,7 +89,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "target_next",
     },
     "mirror/replication/ownership/transactions.py": {"is_held", "stored", "transaction"},
-    "mirror/replication/reports/measurements.py": {"overdue", "was_measured"},
+    "mirror/replication/reports/measurements.py": {"measured", "overdue", "was_measured"},
     "mirror/replication/startup.py": {
         "found",
         "high_watermark",

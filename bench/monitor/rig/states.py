@@ -17,7 +17,6 @@ from mirror.instance.workers.lane_table import LaneTable
 from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec, LaneStarted
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric
 from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition
 from mirror.model.topics import TopicPartition
 from mirror.replication.live_lane import LiveLane
@@ -121,14 +120,13 @@ class _Worker:
         self, at: float, number: int, start: int, waiting: Sequence[int], spent: Spent
     ) -> list[LanePosition | None]:
         """Of the first lanes, as many as `waiting` has. The lag of each is what its report says."""
-        metrics = []
         lanes = self._lanes[: len(waiting)]
         for lane, records in zip(lanes, waiting, strict=True):
             lane.ledger.next = lane.position = _FIRST_OFFSET + number * _RECORDS
             lane.log_start, lane.high_watermark = start, lane.checkpoint + records
-            metrics.append(_metric(lane.spec, records))
+            lane.measured = _age_ms(records), _RECORDS, _RECORDS * 100
         began = time.process_time()
-        found = self._positions.to_say(lanes, metrics, at)
+        found = self._positions.to_say(lanes, at, 0)
         spent["watched"] += time.process_time() - began
         return found
 
@@ -137,13 +135,6 @@ def _lane(spec: LaneSpec) -> LiveLane:
     lane = LiveLane(spec, 1_048_576, ())
     lane.state = LaneState.COPYING
     return lane
-
-
-def _metric(spec: LaneSpec, waiting: int) -> MirrorMetric:
-    place = spec.key.partition
-    names = "instance-1", spec.task, spec.key.group, spec.source, place.topic, place.partition
-    counts = (0,) * LATENCY_BUCKETS
-    return MirrorMetric(0, 5_000, *names, _RECORDS, 50_000, 5, 5, waiting, _age_ms(waiting), counts)
 
 
 def _tell(rates: Sequence[LaneRate], spent: Spent) -> None:

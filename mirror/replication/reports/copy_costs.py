@@ -6,9 +6,10 @@ with a backlog gets parts and merged batches that are as large as they may be. S
 of a core says too little of what a core can copy, by up to three quarters.
 
 Only the ratios of the prices count, as what a worker has measured of its CPU time is shared out by them.
-Those of batches, parts, bytes and seconds are what `python -m bench placement_costs` finds for the compiled
-data plane; interpreted, a part costs more, so that too little is left out. What is decompressed and what is
-decoded is priced high: it is no part of what is left out.
+Those of batches, parts, bytes and seconds were fitted to what a compiled worker spends on four kinds of
+batches from idle to saturated, and `python -m bench placement_capacity` holds what follows from them against
+what a worker then sustains. Interpreted, a part costs more, so that too little is left out. What is
+decompressed and what is decoded is priced high: it is no part of what is left out.
 """
 
 from __future__ import annotations
@@ -64,11 +65,6 @@ def cost_of(done: LaneCounters) -> CopyCost:
     return CopyCost(cpu_us, min(max(spare_us, 0.0), cpu_us))
 
 
-def spare_each_second(seconds: float) -> float:
-    """What this time costs in microseconds of CPU time, whatever is copied: all of it is spare."""
-    return _SECOND_US * max(seconds, 0.0)
-
-
 def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float) -> list[MirrorMetric]:
     """The CPU time of the worker over the interval, dealt out to lanes. The CPU times of `metrics` are what
     they cost at the prices of this module. The sums over lanes and tasks are exact, a lane's share is an
@@ -76,7 +72,7 @@ def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float
     total = sum(metric.cpu_ms for metric in metrics)
     if not total:
         return list(metrics)
-    each_second = spare_each_second(interval_ms / 1000) / 1000
+    each_second = _SECOND_US * max(interval_ms, 0.0) / 1e6
     real = cpu_ms / (total + each_second)
     found = []
     for metric in metrics:

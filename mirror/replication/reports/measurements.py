@@ -44,6 +44,7 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
     counters = lane.take_counters()
     lane.overdue = ANSWERED if interval.is_answered else unanswered(lane, interval.now)
+    lane.measured = age, counters.records_copied, counters.bytes_copied
     is_busy = bool(counters.batches or lag)
     before, lane.was_measured = lane.was_measured, (is_busy, age is None, lane.overdue != ANSWERED)
     if not is_busy and before == lane.was_measured:

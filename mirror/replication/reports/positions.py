@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from mirror.model.identifiers import ClusterRef
-from mirror.model.metrics import MirrorMetric, age_ms
+from mirror.model.metrics import age_ms
 from mirror.model.movement.history import LATE_MS, UNKNOWN_RETENTION, LanePosition, Retention
 from mirror.replication.live_lane import LiveLane
 
@@ -30,22 +30,22 @@ class Positions:
         hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
         return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms)
 
-    def to_say(
-        self, lanes: Sequence[LiveLane], metrics: Sequence[MirrorMetric], at: float
-    ) -> list[LanePosition | None]:
-        """Of lanes and what was measured of each at that moment (monotonic seconds), to somebody who was told
-        of all before: None for one of which `PositionWatch` says that it needs no look."""
+    def to_say(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
+        """Of lanes that were all measured at that moment (monotonic seconds, and `now_ms`), to somebody who
+        was told of all before: None for one of which `PositionWatch` says that it needs no look."""
         found: list[LanePosition | None] = []
         moments = at, self._said_at
-        for lane, metric in zip(lanes, metrics, strict=True):
-            watch, end, lag_ms = lane.watch, lane.high_watermark, metric.lag_ms
+        for lane in lanes:
+            watch, end = lane.watch, lane.high_watermark
             readable = _readable_end(lane)
+            lag_ms, records, size = lane.measured
             watch.turn(lane.turn)
-            copied = metric.records_copied, metric.bytes_copied
-            if watch.withholds(moments, lane.checkpoint, readable, end, lane.log_start, lag_ms, copied):
+            if watch.withholds(
+                moments, lane.checkpoint, readable, end, lane.log_start, lag_ms, (records, size)
+            ):
                 found.append(None)
             else:
-                found.append(watch.said(self.of(lane, lag_ms, metric.time_ms)))
+                found.append(watch.said(self.of(lane, lag_ms, now_ms)))
         self._said_at = at
         return found
 

@@ -1,1 +1,0 @@
-"""What the measurements of placement run on."""
