@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
+from headrace.plug_ins.entry_points import WHAT_IT_MAY_ANSWER
 from mirror.errors import PlanRejected, legible
 from mirror.model.bounds import LARGEST_MS, shown
 from mirror.model.plan import GroupPlan, PlanningRequest
@@ -14,7 +15,6 @@ from mirror.ports import Planner
 
 _HIGHEST: Final = 1e18
 """Bytes per second of all partitions together."""
-_ADVICE: Final = "docs/plug-ins.md says what it may answer"
 
 
 class CheckedStrategy:
@@ -29,7 +29,7 @@ class CheckedStrategy:
         the strategy raises."""
         answer: object = self._strategy.plan(request)
         if problem := _problem(answer):
-            raise PlanRejected(f"the placement strategy {self._name} {problem}", advice=_ADVICE)
+            raise PlanRejected(f"the placement strategy {self._name} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(answer, GroupPlan)
         answer.check(request)
         held = frozenset[TopicPartition]().union(*answer.tasks.values())
