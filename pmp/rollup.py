@@ -87,6 +87,7 @@ class Rollup:
 
     def _run(self) -> None:
         try:
+            self._attempt()
             while not self._stopped.wait(self._interval_seconds):
                 self._attempt()
         except Exception as error:  # noqa: BLE001 top of a service loop

@@ -68,9 +68,8 @@ def verify(
                 ]
             )
 
-    with one_off(config, "headrace-verify", source=source, destination=destination) as bench:
+    with line, one_off(config, "headrace-verify", source=source, destination=destination) as bench:
         verdicts = bench.run(verify_copy(bench, job, show))
-    line.end()
     if as_json:
         print_json(
             {

@@ -131,6 +131,13 @@ class StatusLine:
         text = fitting(parts, room)
         note(text + " " * (room - cell_len(text)), end="\r", overflow="ignore", no_wrap=True, crop=False)
 
+    def __enter__(self) -> StatusLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the line, also where the work fails: what is said of that has a line of its own."""
+        self.end()
+
     def end(self) -> None:
         """Leave the line."""
         if self._is_terminal and self._is_shown:

@@ -31,6 +31,8 @@ class PlugInKind:
     own: Collection[str]
 
 
+WHAT_IT_MAY_ANSWER: Final = "docs/plug-ins.md says what it may answer"
+"""Advice where the answer of a plug-in is refused."""
 OWN_PROVIDERS: Final = ("self", "pinot", "none")
 OWN_STRATEGIES: Final = ("auto", "assigner", "simple")
 LOAD_PROVIDERS: Final = PlugInKind(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from headrace.plug_ins.entry_points import WHAT_IT_MAY_ANSWER
 from headrace.plug_ins.guard import called
 from mirror.errors import CorruptData, LoadUnavailable, legible
 from mirror.model.bounds import LARGEST_MS, shown
@@ -17,7 +18,6 @@ from mirror.ports import LoadProvider
 
 _MOST_NOTES: Final = 20
 _LONGEST_NOTE: Final = 1_000
-_ADVICE: Final = "docs/plug-ins.md says what it may answer"
 
 
 class CheckedLoads:
@@ -36,7 +36,7 @@ class CheckedLoads:
             LoadUnavailable,
         )
         if problem := _problem_of_report(report):
-            raise LoadUnavailable(f"the load provider {self._name} {problem}", advice=_ADVICE)
+            raise LoadUnavailable(f"the load provider {self._name} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(report, LoadReport)
         asked = set(partitions)
         return replace(
@@ -58,7 +58,7 @@ def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Fr
     def checked(cluster: ClusterRef) -> Freshness:
         answer: object = called(f"the load provider {name}", lambda: ask(cluster), CorruptData)
         if problem := _problem_of_freshness(answer):
-            raise CorruptData(f"the load provider {name} {problem}", advice=_ADVICE)
+            raise CorruptData(f"the load provider {name} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(answer, Freshness)
         return answer
 

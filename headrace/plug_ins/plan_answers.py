@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Final
 
+from headrace.plug_ins.entry_points import WHAT_IT_MAY_ANSWER
 from headrace.plug_ins.guard import PATIENCE_SECONDS, PatientCalls, called
 from mirror.errors import PlanRejected, legible
 from mirror.model.bounds import LARGEST_MS, shown
@@ -15,7 +16,6 @@ from mirror.ports import Planner
 
 _HIGHEST: Final = 1e18
 """Bytes per second of all partitions together."""
-_ADVICE: Final = "docs/plug-ins.md says what it may answer"
 
 
 class CheckedStrategy:
@@ -34,7 +34,7 @@ class CheckedStrategy:
             what, lambda: called(what, lambda: self._strategy.plan(request), PlanRejected)
         )
         if problem := _problem(answer):
-            raise PlanRejected(f"{what} {problem}", advice=_ADVICE)
+            raise PlanRejected(f"{what} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(answer, GroupPlan)
         answer.check(request)
         held = frozenset[TopicPartition]().union(*answer.tasks.values())

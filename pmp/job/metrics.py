@@ -111,7 +111,7 @@ def expired(progress: Mapping[str, Any]) -> int:
 
 
 def _expired(source: Mapping[str, Any]) -> int:
-    begun, read = _offsets(source.get("startOffset")), _offsets(source.get("endOffset"))
+    begun, read = offsets(source.get("startOffset")), offsets(source.get("endOffset"))
     known = {partition: start for partition, start in begun.items() if read.get(partition, start) > start}
     covered = sum(read[partition] - start for partition, start in known.items())
     fresh = any(partition not in begun for partition in read)  # where such a partition began is not reported
@@ -120,11 +120,12 @@ def _expired(source: Mapping[str, Any]) -> int:
 
 def _behind(source: Mapping[str, Any]) -> int:
     """Records between what was read and the end of the topics."""
-    latest, read = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+    latest, read = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
     return sum(max(0, end - read.get(partition, 0)) for partition, end in latest.items())
 
 
-def _offsets(value: Any) -> dict[tuple[str, str], int]:
+def offsets(value: Any) -> dict[tuple[str, str], int]:
+    """Of a progress report, by topic and partition; it may be JSON, or null."""
     if isinstance(value, str):
         value = json.loads(value)
     return {

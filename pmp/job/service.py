@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from pyspark.errors import PySparkException
@@ -32,6 +32,7 @@ from pmp.adapters.checkpoint_locks import CheckpointLocks
 from pmp.job.metrics import JobMetrics, expired
 from pmp.job.session import GONE, is_alive
 from pmp.job.streams import Configuration, Stream, start_stream, streams
+from pmp.job.waiting import awaited
 from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)
@@ -45,6 +46,8 @@ _SILENCE_SECONDS: Final = 20.0
 _LONGEST_BATCH_SECONDS: Final = 600.0
 _SIGNAL_SECONDS: Final = 2.0
 """From Spark's end by a signal until that signal has made this process stop, at most."""
+_NO_CLUSTER: Final = ""
+"""Stands for all clusters among what is waited for."""
 _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
 
 
@@ -87,6 +90,7 @@ class PmpService:
         self._next_reload = 0.0
         self._refused = ""
         self._outages: RepeatedErrors[str] = RepeatedErrors()
+        self._waits: RepeatedErrors[str] = RepeatedErrors()
         self.failure: Exception | None = None
 
     def start(self) -> None:
@@ -183,6 +187,18 @@ class PmpService:
         for name, stream in wanted.items():
             if name not in self._running:
                 self._running[name] = Running(stream)
+        self._say_whether_any_is_read()
+
+    def _say_whether_any_is_read(self) -> None:
+        now = self._clock.monotonic()
+        if self._running:
+            self._waits.succeeded(_NO_CLUSTER, now)
+        elif self._waits.failed(_NO_CLUSTER, "", now):
+            _log.warning(
+                "no cluster is read",
+                advice="name one as [pmp.clusters.ALIAS], or set enabled = true again; with several shards "
+                "another one may read them all",
+            )
 
     def _hold_to_facts(self, job: JobSettings) -> None:
         """Raises ConfigError where a setting differs that a checkpoint cannot change."""
@@ -226,6 +242,7 @@ class PmpService:
                 self._note_success(name, now)
                 report = json.loads(progress.json)
                 self._metrics.record(name, report, self._clock.now_ms())
+                self._say_what_is_awaited(name, running.stream, report, now)
                 if lost := expired(report):
                     _log.warning(
                         "samples expired before they were read: raise the retention of the sample topics",
@@ -235,6 +252,14 @@ class PmpService:
         if not running.problem and self._is_stuck(running, query, now):
             running.problem = "the query stands still: does the cluster answer?"
             self._report(name, running)
+
+    def _say_what_is_awaited(self, name: str, stream: Stream, report: dict[str, Any], now: float) -> None:
+        wait = awaited(report, name, stream.sampled)
+        if wait is None:
+            if self._waits.succeeded(name, now) is not None:
+                _log.info("samples have come", cluster=name)
+        elif self._waits.failed(name, wait.problem, now):
+            _log.warning("waiting for samples", cluster=name, problem=wait.problem, advice=wait.advice)
 
     def _is_stuck(self, running: Running, query: StreamingQuery, now: float) -> bool:
         at_work = "Processing" in query.status["message"]
@@ -286,6 +311,7 @@ class PmpService:
                     _log.warning("a query did not stop", cluster=name, problem=_first_line(error))
         if self._locks is not None:
             self._locks.release(f"cluster {name}")
+        self._waits.succeeded(name, self._clock.monotonic())
         self._metrics.forget(name)
 
 

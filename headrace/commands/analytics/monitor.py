@@ -157,8 +157,8 @@ def audit(
         if line.is_due(time.monotonic()):
             line.show([f"{topic}: {counted(records, 'record', form=',')} read at both ends"])
 
-    results = audit_datastream(load_settings(config), definition, show)
-    line.end()
+    with line:
+        results = audit_datastream(load_settings(config), definition, show)
     rows = [asdict(result) | {"complete": result.is_complete} for result in results]
     if as_json:
         print_json(rows)

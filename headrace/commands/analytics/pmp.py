@@ -50,6 +50,8 @@ def run(config: Config = None) -> None:
 
     It ends by SIGTERM or SIGINT with exit code 0; 1 says that it has failed, 2 that a setting is wrong.
     """
+    import structlog
+
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
@@ -68,6 +70,7 @@ def run(config: Config = None) -> None:
     locks.take(f"shard {job.shard}")
     metrics = JobMetrics()
     serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
+    structlog.get_logger(__name__).info("starting Spark, which takes some seconds", log=job.spark_log or None)
     session = open_unless_told(job, _spark_jars(settings), told)
     if session is None:
         return

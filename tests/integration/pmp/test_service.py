@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from prometheus_client import generate_latest
 from pyspark.sql import SparkSession
+from structlog.testing import capture_logs
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
@@ -59,7 +60,7 @@ class World:
         topic = f"__{self.prefix}-{name}"
         if address is None:
             make_topic(self.address, topic)
-        sampled = SampledCluster(samples_topic=topic)
+        sampled = SampledCluster(samples_topic=topic, execution_topic=f"{topic}-on-execution")
         self.clusters = self.clusters | {name: KafkaCluster(bootstrap_servers=address or self.address)}
         clusters = self.settings.clusters | {name: sampled}
         self.settings = self.settings.model_copy(update={"clusters": clusters})
@@ -189,3 +190,26 @@ def test_many_clusters_are_started_at_the_same_time(world: World) -> None:
         write_samples(world.address, topic, [a_sample()])
     wait_until(lambda: len(world.rows()) == len(topics))
     assert not world.service.problems()
+
+
+def test_what_is_waited_for_is_said_once_and_that_it_has_come(world: World) -> None:
+    with capture_logs() as said:
+        world.service.start()
+        wait_until(lambda: [one for one in said if one["event"] == "no cluster is read"], "nothing to read")
+        topic = world.add("east")
+        wait_until(lambda: [one for one in said if one["event"] == "waiting for samples"], "an empty topic")
+        write_samples(world.address, topic, [a_sample()])
+        wait_until(lambda: [one for one in said if one["event"] == "samples have come"], "samples")
+    (wait,) = [one for one in said if one["event"] == "waiting for samples"]
+    assert wait["problem"] == f"no sample was written to {topic} yet"
+    assert len([one for one in said if one["event"] == "no cluster is read"]) == 1
+
+
+def test_a_cluster_without_a_topic_of_samples_is_named(world: World) -> None:
+    world.add("east", world.address)
+    with capture_logs() as said:
+        world.service.start()
+        wait_until(lambda: [one for one in said if one["event"] == "waiting for samples"], "no topic")
+    (wait,) = [one for one in said if one["event"] == "waiting for samples"]
+    assert wait["problem"].startswith("it has no topic")
+    assert world.service.problems() == {}

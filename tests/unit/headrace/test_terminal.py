@@ -164,6 +164,21 @@ def test_a_status_line_is_rewritten_on_a_terminal_and_never_wider_than_it(
     assert rest == "\n"
 
 
+def test_a_status_line_is_left_where_the_work_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Narrow()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+
+    def work() -> None:
+        with StatusLine() as line:
+            line.show(["half done"])
+            raise ValueError("it fails")
+
+    with pytest.raises(ValueError, match="it fails"):
+        work()
+    assert screen.getvalue().endswith("\r\n")
+
+
 def test_a_status_line_in_a_pipe_is_whole_and_comes_seldom(capsys: pytest.CaptureFixture[str]) -> None:
     line = StatusLine(since=100.0)
     assert not line.is_due(101.0), "what is over soon says nothing"

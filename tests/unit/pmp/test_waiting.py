@@ -1,0 +1,40 @@
+"""What the job says where there is nothing to read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pmp.job.waiting import Wait, awaited
+from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
+from pmp.settings import SampledCluster
+
+
+def said(*sources: dict[str, Any], sampled_by: str = "cruise-control") -> Wait | None:
+    sampled = SampledCluster.model_validate({"sampled_by": sampled_by})
+    return awaited({"sources": [*sources]}, "east", sampled)
+
+
+@pytest.mark.parametrize("sources", [(), ({"endOffset": None},), ({"endOffset": {}, "latestOffset": "{}"},)])
+def test_a_cluster_without_a_topic_of_samples_is_named_with_both_names(
+    sources: tuple[dict[str, Any], ...],
+) -> None:
+    found = said(*sources)
+    assert found is not None
+    assert found.problem == f"it has no topic {SAMPLES_TOPIC} or {EXECUTION_TOPIC}"
+    assert "pmp.clusters.east.samples_topic" in found.advice
+    assert "headrace pmp sampler --cluster east" in found.advice
+
+
+def test_an_empty_topic_waits_for_its_first_sample() -> None:
+    found = said({"endOffset": {SAMPLES_TOPIC: {"0": 0, "1": 0}}}, sampled_by="sampler")
+    assert found == Wait(
+        f"no sample was written to {SAMPLES_TOPIC} yet", "headrace pmp sampler --cluster east writes them"
+    )
+
+
+@pytest.mark.parametrize("field", ["endOffset", "latestOffset"])
+def test_a_topic_with_samples_is_not_waited_for_though_they_are_old(field: str) -> None:
+    assert said({field: json.dumps({SAMPLES_TOPIC: {"0": 0, "1": 7}})}) is None
