@@ -29,10 +29,10 @@ from mirror.ports import Clock
 from mirror.repeats import RepeatedErrors
 from pmp.adapters.checkpoint_facts import hold_to_facts
 from pmp.adapters.checkpoint_locks import CheckpointLocks
+from pmp.job.first_samples import awaited
 from pmp.job.metrics import JobMetrics, expired
 from pmp.job.session import GONE, is_alive
 from pmp.job.streams import Configuration, Stream, start_stream, streams
-from pmp.job.waiting import awaited
 from pmp.settings import JobSettings, PmpSettings
 
 _log = structlog.get_logger(__name__)

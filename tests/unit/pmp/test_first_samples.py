@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pmp.job.waiting import Wait, awaited
+from pmp.job.first_samples import Wait, awaited
 from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 from pmp.settings import SampledCluster
 
