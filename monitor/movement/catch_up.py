@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import sqrt
-from operator import mul, sub, truediv
 from typing import Final, NamedTuple
 
-from mirror.model.movement.history import Waypoint
+from mirror.model.movement.history import LaneHistory
 
 _LEAST_FALLS: Final = 4
 _CERTAINTY: Final = 2.0
@@ -22,33 +20,29 @@ class Approach(NamedTuple):
     is_certain: bool
 
 
-def approach(waypoints: Sequence[Waypoint]) -> Approach | None:
+def approach(history: LaneHistory) -> Approach | None:
     """Since the most waited within the window: what was before, such as an outage, says nothing of what is
     now. None where that is the newest waypoint."""
-    moments, checkpoints, ends, *_ = zip(*waypoints, strict=True)
-    waits = [one if one > 0 else 0 for one in map(sub, ends, checkpoints)]
+    waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:
         peak += 1  # the turn lies between the first two
     steps = len(waits) - 1 - peak
     if steps < 1:
         return None
-    seconds, fallen = moments[-1] - moments[peak], waits[peak] - waits[-1]
+    seconds, fallen = waypoints[-1].at - waypoints[peak].at, waits[peak] - waits[-1]
     mean = fallen / seconds
     if steps < _LEAST_FALLS:
         return Approach(mean, False)
-    falls = list(map(sub, waits[peak:], waits[peak + 1 :]))
-    lengths = map(sub, moments[peak + 1 :], moments[peak:])
     # The sum of (fall - mean * length)^2 / length.
-    squares = max(sum(map(truediv, map(mul, falls, falls), lengths)) - mean * fallen, 0.0)
+    squares = max(sum(history.unrest[peak:]) - mean * fallen, 0.0)
     return Approach(mean, mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1))
 
 
-def eta_seconds(waypoints: Sequence[Waypoint], now: float) -> float | None:
+def eta_seconds(history: LaneHistory, now: float) -> float | None:
     """Until nothing waits, if it continues like that; None where what waits does not become less, or too
     little is known."""
-    found = approach(waypoints)
+    found = approach(history)
     if found is None or not found.is_certain or found.per_second <= 0:
         return None
-    newest = waypoints[-1]
-    return max(newest.waiting / found.per_second - (now - newest.at), 0.0)
+    return max(history.waits[-1] / found.per_second - (now - history.waypoints[-1].at), 0.0)

@@ -158,23 +158,21 @@ def _by_end(
 
 def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement:
     """Rules 13 to 17."""
-    window, late, stuck = history.waypoints, history.late_since, history.stuck_since
-    waiting = window[-1].waiting
+    late, stuck, waiting = history.late_since, history.stuck_since, history.waits[-1]
     they_wait = counted(waiting, "record waits", "records wait")
     if stuck is not None and now - stuck > rules.stall_seconds:
         if facts.throttled:
             return Judgement(_S.THROTTLED, facts.throttled, stuck)
-        reason = (
-            f"{counted(waiting, 'record')} can be read, and its position stays at {window[-1].checkpoint}"
-        )
+        stays_at = history.waypoints[-1].checkpoint
+        reason = f"{counted(waiting, 'record')} can be read, and its position stays at {stays_at}"
         return Judgement(_S.STALL, reason, stuck)
-    eta = eta_seconds(window, now)
+    eta = eta_seconds(history, now)
     if eta is not None:
         reason = f"{they_wait}; {facts.throttled}" if facts.throttled else they_wait
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)
-    found = approach(window)
+    found = approach(history)
     is_new = late is not None and now - late <= rules.patience_seconds
     if is_new and found is not None and found.per_second > 0:
         return Judgement(_S.CATCHING_UP, they_wait, late)

@@ -118,7 +118,8 @@ class LaneHistory:
     long. `stuck_since`: records can be read, and the checkpoint stays. `held_since`: it stays in front of an
     open transaction. `unheard_since`: nobody knows whether anything waits. `record_bytes`: mean size of a
     record, as far as any was copied. `starts`: the last starts of the source's log; the first one was found
-    there, the others are steps of retention, which brokers take minutes apart.
+    there, the others are steps of retention, which brokers take minutes apart. `waits`: what `waiting` is of
+    each waypoint; `unrest`: from each to the next, the square of what it changed by, by the seconds between.
     """
 
     waypoints: tuple[Waypoint, ...] = ()
@@ -130,6 +131,8 @@ class LaneHistory:
     retention: Retention = UNKNOWN_RETENTION
     record_bytes: float | None = None
     starts: tuple[LogStart, ...] = ()
+    waits: tuple[int, ...] = ()
+    unrest: tuple[float, ...] = ()
 
     @property
     def newest(self) -> Waypoint | None:
@@ -161,7 +164,7 @@ class LaneHistory:
         it says nothing of lanes of which nothing is new. `retention` and `record_bytes`: as far as they are
         known now; else they are what they were."""
         before = self.newest
-        if before is not None and before.is_caught_up and heard_at is not None and heard_at > before.at:
+        if before is not None and heard_at is not None and before.is_caught_up and heard_at > before.at:
             quiet = self._with(before._replace(at=heard_at), self.retention, self.record_bytes)
             return quiet.after(waypoint, None, retention, record_bytes)
         kept = self.retention if retention == UNKNOWN_RETENTION else retention
@@ -176,32 +179,56 @@ class LaneHistory:
         for at, checkpoint, end, age, log_start in steps:
             waypoints = _spaced(waypoints, Waypoint(at, checkpoint, end, end, age, log_start))
         newest = waypoints[-1]
+        waypoints = waypoints[-MOST_IN_TIME:]
+        waits = tuple([one.waiting for one in waypoints])
+        changes = [
+            _unrest(waits[place] - waits[place + 1], waypoints[place + 1].at - waypoints[place].at)
+            for place in range(len(waypoints) - 1)
+        ]
         return LaneHistory(
-            waypoints[-MOST_IN_TIME:],
+            waypoints,
             stuck_since=newest.at if newest.waiting else None,
             retention=self.retention,
             record_bytes=record_bytes or self.record_bytes,
             starts=(*self.starts, *starts)[-MOST_STARTS:],
+            waits=waits,
+            unrest=tuple(changes),
         )
 
     def _with(self, waypoint: Waypoint, retention: Retention, record_bytes: float | None) -> LaneHistory:
         before, at, waiting = self.newest, waypoint.at, waypoint.waiting
         stays = before is not None and before.checkpoint == waypoint.checkpoint
         waypoints = _spaced(self.waypoints, waypoint)
-        age = _age_ms(waypoints)
-        is_late = waiting > 0 and (age is None or age > LATE_MS)
-        is_unheard = waiting == 0 and waypoint.lag_ms is None
+        waits, unrest = self._waits_with(waypoints, waiting)
+        is_late = False
+        if waiting:
+            age = _age_ms(waypoints)
+            is_late = age is None or age > LATE_MS
+        is_unheard = not waiting and waypoint.lag_ms is None
+        most = _MOST_LATE if is_late else MOST_IN_TIME
         return LaneHistory(
-            waypoints[-_MOST_LATE if is_late else -MOST_IN_TIME :],
+            waypoints[-most:],
             _since(self.late_since, at, is_so=is_late),
             _since(self.stuck_since if stays else None, at, is_so=waiting > 0),
-            _since(self.held_since if stays else None, at, is_so=waypoint.is_held),
+            _since(self.held_since if stays else None, at, is_so=not waiting and waypoint.is_held),
             _since(self.unheard_since, at, is_so=is_unheard),
             self._rewound(waypoint),
             retention,
             record_bytes,
             starts_with(self.starts, waypoint.at, waypoint.log_start),
+            waits[-most:],
+            unrest[1 - most :],
         )
+
+    def _waits_with(
+        self, waypoints: tuple[Waypoint, ...], waiting: int
+    ) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """`waits` and `unrest` of these waypoints, of which all but the last are known."""
+        kept = len(waypoints) - 1
+        if not kept:
+            return (waiting,), ()
+        change = _unrest(self.waits[kept - 1] - waiting, waypoints[-1].at - waypoints[-2].at)
+        return (*self.waits[:kept], waiting), (*self.unrest[: kept - 1], change)
 
     def _rewound(self, waypoint: Waypoint) -> Rewind | None:
         before, rewind = self.newest, self.rewind
@@ -227,6 +254,10 @@ def _spaced(kept: tuple[Waypoint, ...], waypoint: Waypoint) -> tuple[Waypoint, .
     """The newest one gives way to this one while it is close to the one before it."""
     is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), waypoint)
+
+
+def _unrest(change: int, seconds: float) -> float:
+    return change * change / seconds if seconds > 0 else 0.0
 
 
 def _since(before: float | None, at: float, *, is_so: bool) -> float | None:

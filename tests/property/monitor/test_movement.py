@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.model.movement.history import LaneHistory
 from monitor.movement.catch_up import eta_seconds
 from monitor.movement.judge import judge_lane
 from monitor.movement.states import LaneFacts, MovementState
@@ -51,7 +53,7 @@ def test_a_lag_that_only_wanders_is_seldom_called_catching_up(seed: int, rate: f
     random = Random(seed)
     life = PartitionLife().run(30, rate).run(600, rate, 0)
     life.run(300, rate, rate, noise=lambda: random.uniform(0.8, 1.2))
-    found = eta_seconds(life.history.waypoints, life.now)
+    found = eta_seconds(life.history, life.now)
     assert found is None or found > 3_600
 
 
@@ -71,3 +73,12 @@ def test_every_history_has_one_state_and_is_bounded(steps: list[tuple[float, int
         assert len(life.history.waypoints) <= 24
         moments = [one.at for one in life.history.waypoints]
         assert moments == sorted(set(moments))
+        _assert_sums_are_of_the_waypoints(life.history)
+
+
+def _assert_sums_are_of_the_waypoints(history: LaneHistory) -> None:
+    waits = [one.waiting for one in history.waypoints]
+    assert list(history.waits) == waits
+    lengths = [later.at - sooner.at for sooner, later in pairwise(history.waypoints)]
+    changes = [(before - after) ** 2 for before, after in pairwise(waits)]
+    assert list(history.unrest) == [one / seconds for one, seconds in zip(changes, lengths, strict=True)]
