@@ -63,7 +63,8 @@ def states_of_fleet(what: str, busy: float, late: float, *, segments: bool) -> f
     before, spent, after = (
         _of_one_instance(busy, late, segments=segments, with_position=one) for one in (False, True, False)
     )
-    spent["noted"] -= (before["noted"] + after["noted"]) / 2
+    added = spent["noted"] - (before["noted"] + after["noted"]) / 2
+    spent["noted"] = max(added, 0.0)  # of two runs: below zero by chance, where nothing is added
     shares = [spent[one] / (_REPORTS * REPORT_SECONDS) * INSTANCES * 100 for one in parts]
     print(f"  {what:32}" + "".join(f"{one:8.2f} %" for one in (*shares, sum(shares))), flush=True)
     return sum(shares)
@@ -89,9 +90,9 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
             0 if at >= _LANES * busy else 100_000 - number * 100 if at < _LANES * late else 50
             for at in range(count)
         ]
-        places: Sequence[LanePosition | None] = [None] * count
-        if with_position:
-            places = worker.positions(clock.monotonic(), number, start, waiting, now_spent)
+        places = worker.positions(clock.monotonic(), number, start, waiting, now_spent)
+        if not with_position:  # decided all the same: what that leaves in the processor's caches is not added
+            places = [None] * count
         rates = [_report(*one) for one in zip(specs[:count], waiting, places, strict=True)]
         if with_position:
             _tell([rate for rate in rates if rate.position is not None], now_spent)
