@@ -118,18 +118,25 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
 
 def _sums(sums: Mapping[str, Any]) -> str:
-    said = f"the next {sums['hours']} h: {sums['task_hours']} task-hours stand, "
-    said += f"{sums['needed_task_hours']} are needed"
+    said = (
+        f"the next {sums['hours']} h: {_needed(sums['task_hours'], sums['needed_task_hours'], 'task-hour')}"
+    )
     if sums["needed_instance_hours"] is not None:
-        said += f"; {sums['instance_hours']} instance-hours stand, {sums['needed_instance_hours']} are needed"
+        said += f"; {_needed(sums['instance_hours'], sums['needed_instance_hours'], 'instance-hour')}"
     return said
+
+
+def _needed(there: int, needed: int, what: str) -> str:
+    stand = counted(there, f"{what} stands", f"{what}s stand")
+    return f"{stand}, {counted(needed, 'is needed', 'are needed')}"
 
 
 def _past(span: str, need: Mapping[str, Any] | None) -> str:
     if need is None:
         return f"what the last {span} needed is not known"
     needed, there = need["needed_task_hours"], need["task_hours"]
-    said = f"the last {span} ({need['hours']} h of it are known): {needed} task-hours were needed; "
+    said = f"the last {span} ({need['hours']} h of it are known): "
+    said += f"{counted(needed, 'task-hour was', 'task-hours were')} needed; "
     said += f"what is in force now takes {there}, the busiest hour's number {need['peak_task_hours']}"
     if needed < there:
         said += f"; sizing by the hour would save {there - needed} ({(there - needed) / there:.0%})"

@@ -173,3 +173,10 @@ def test_the_advice_says_what_the_last_day_and_week_needed(site: Site, headrace:
     assert "what the last day needed is not known" in said
     assert "the last week (150 h of it are known): 210 task-hours were needed" in said
     assert "now takes 300, the busiest hour's number 450; sizing by the hour would save 90 (30%)" in said
+
+
+def test_the_advice_counts_one_hour_as_one(site: Site, headrace: Headrace) -> None:
+    advice = Advice(1_700_000_000_000, 2, 1, 2, 1, "", "it fits")
+    AdviceStore(site.session).put(replace(advice, past_week=PastNeed(1, 2, 2, 1)))
+    said = " ".join(headrace("monitor", "advise").out.split())
+    assert "the last week (1 h of it are known): 1 task-hour was needed; " in said
