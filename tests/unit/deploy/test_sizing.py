@@ -44,7 +44,7 @@ def test_every_case_of_the_drain_is_there() -> None:
         ("3.20 s of processor time", "all datastreams are new: the first plan         3.20"),
         ("an event 0.15 s", "a topic grew                                    0.15"),
         ("has happened 0.04 s", "nothing happened                                0.04"),
-        ("takes 0.53 % of a core", "a turn, 0 datastreams late                          53 ms    0.53 %"),
+        ("takes 0.30 % of a core", "a turn, 0 datastreams late                          30 ms    0.30 %"),
         ("20,000 mostly idle partitions | 129 |", "                 0         129     132          84"),
         ("busy partitions | 59 to 62 |", "    ten                200        61.6            120.8"),
     ],
