@@ -225,8 +225,10 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
     age = GaugeMetricFamily(
         "headrace_lag_seconds", "age of the oldest record that is not copied yet", labels=["datastream"]
     )
-    for group in sorted({one.spec.key.group for one in lanes}):
-        mine = [one for one in lanes if one.spec.key.group == group]
+    by_group: dict[GroupName, list[LaneStatus]] = {}
+    for one in lanes:
+        by_group.setdefault(one.spec.key.group, []).append(one)
+    for group, mine in sorted(by_group.items()):
         held.add_metric([group], sum(bool(one.held_back) for one in mine))
         rates = [one.rate for one in mine if one.rate is not None]
         rate.add_metric([group], sum(one.bytes_per_second for one in rates))

@@ -71,9 +71,10 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
     lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
     costs = [lane.pop("cost_us") for lane in lanes]
+    all_costs = max(sum(costs), 1)
     for lane, cost in zip(lanes, costs, strict=True):
         lane["end_offset"] = ends.get((lane["topic"], lane["partition"]))
-        lane["cpu_seconds"] = round(outcome.cpu_seconds * cost / max(sum(costs), 1), 4)
+        lane["cpu_seconds"] = round(outcome.cpu_seconds * cost / all_costs, 4)
     copied = sum(lane["bytes"] for lane in lanes)
     return {
         "state": job.state,
