@@ -47,27 +47,28 @@ def loss_as_it_moves(history: LaneHistory, now: float) -> float | None:
     where nothing is lost then. It moves as it did in the whole of the history or in the last seconds of it,
     whichever is worse: one that has become slower is not excused by what was before, and one that gains and
     loses by turns not by its last gain. A lane of which one report is known stands."""
-    newest, before = history.newest, _compared(history.waypoints)
+    newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
-    passed = now - newest.at
+    passed, before = now - newest.at, _compared(history.waypoints, newest)
     found = []
     for left, share in (
         (_by_time(history), _aging),
         (_by_size(history), _growing),
         (left_by_movement(history.starts, newest.checkpoint, newest.at), _nearing),
     ):
+        if left is None:
+            continue
         most = max((share(history, one, newest) for one in before), default=1.0)
-        if left is not None and most > 0:
+        if most > 0:
             found.append(max(left - passed, 0.0) / min(most, 1.0))
     return min(found, default=None)
 
 
-def _compared(waypoints: Sequence[Waypoint]) -> list[Waypoint]:
+def _compared(waypoints: Sequence[Waypoint], newest: Waypoint) -> list[Waypoint]:
     """The oldest one, and the last that is some seconds older than the newest."""
-    newest = waypoints[-1] if waypoints else None
-    older = [one for one in waypoints[:-1] if newest is not None and one.at < newest.at]
-    recent = [one for one in older if newest is not None and newest.at - one.at >= _RECENT_SECONDS]
+    older = [one for one in waypoints[:-1] if one.at < newest.at]
+    recent = [one for one in older if newest.at - one.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
 
 
@@ -136,8 +137,6 @@ def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> 
 
 
 def _speed(starts: Sequence[LogStart]) -> float:
-    """Offsets a second of the log's start; 1 where it has not moved twice."""
-    if len(starts) <= _LEAST_STEPS:
-        return 1.0
+    """Offsets a second of the log's start, which has moved twice at least."""
     first, last = starts[1], starts[-1]
     return (last.offset - first.offset) / (last.at - first.at)
