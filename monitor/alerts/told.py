@@ -13,17 +13,15 @@ from typing import Any, Final
 
 import structlog
 
-from mirror.errors import InvalidRequest, legible
-from mirror.model import bounds
+from mirror.errors import legible
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey
 from monitor.alerts.catalogue import CATALOGUE, HALTED, WATCHDOG
 from monitor.alerts.partitions import OF_PARTITIONS
 from monitor.records.book import Matter
-from monitor.records.record import NOTES
+from monitor.records.record import NOTES, UNREADABLE, moment_of
 
 _log = structlog.get_logger(__name__)
-_UNREADABLE: Final = (InvalidRequest, ValueError, OverflowError, RecursionError, LookupError, TypeError)
 _SAID: Final = "as a monitor that has ended found it"
 _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
 
@@ -74,7 +72,7 @@ def told_alerts(values: Iterable[bytes]) -> list[Alert]:
     for value in values:
         try:
             found.extend(_alert_of(one) for one in json.loads(value)["alerts"])
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             _log.warning("a stored alert is left out", record=legible(repr(value[:100])), reason=str(error))
     return found
 
@@ -84,7 +82,7 @@ def _alert_of(one: dict[str, Any]) -> Alert:
         kind=_KINDS[one["name"]],
         summary=str(one["summary"]),
         description=_SAID,
-        since_ms=bounds.integer("since when", int(one["since_ms"]), 0, bounds.LARGEST_MS),
+        since_ms=moment_of(one["since_ms"]),
         datastream=str(one["datastream"]),
         cluster=str(one["cluster"]),
         receiver=str(one["receiver"]),

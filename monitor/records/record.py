@@ -15,7 +15,7 @@ VERSION: Final = 1
 NOTES: Final = "alerts/"
 """Begins the ids of what is no incident; no incident's does, as no datastream's name has a slash."""
 _MOST_ENTRIES: Final = 100
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     InvalidRequest,
     ValueError,
     OverflowError,
@@ -24,6 +24,7 @@ _UNREADABLE: Final = (
     TypeError,
     AttributeError,
 )
+"""What reading a stored record raises where it is damaged."""
 
 
 class Phase(StrEnum):
@@ -161,7 +162,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [
-            TimelineEntry(_moment(one["time_ms"]), Phase(one["phase"]), str(one["text"]))
+            TimelineEntry(moment_of(one["time_ms"]), Phase(one["phase"]), str(one["text"]))
             for one in found["timeline"]
             if one["phase"] in _PHASES
         ]
@@ -170,8 +171,8 @@ def record_from_json(value: bytes) -> IncidentRecord:
             str(found["id"]),
             str(found["datastream"]),
             str(found["cluster"]),
-            _moment(found["opened_ms"]),
-            None if closed_ms is None else _moment(closed_ms),
+            moment_of(found["opened_ms"]),
+            None if closed_ms is None else moment_of(closed_ms),
             _number(found["worst_ms"]),
             tuple(entries),
             int(found["left_out"]),
@@ -181,7 +182,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
             {str(name): _value(one) for name, one in found.get("evidence", {}).items()},
             float(found.get("bad_seconds", 0.0)),
             float(found.get("unknown_seconds", 0.0)),
-            _moment(found.get("judged_ms", 0)),
+            moment_of(found.get("judged_ms", 0)),
             tuple(
                 BudgetCost(str(one["objective"]), _number(one["before"]), _number(one["now"]))
                 for one in found.get("costs", ())
@@ -189,7 +190,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
             _gain(found.get("gain")),
             _deliveries(found.get("deliveries")),
         )
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DamagedState(f"no incident: {value[:100]!r}") from error
 
 
@@ -205,10 +206,11 @@ def _gain(found: Any) -> Gain | None:
     if found is None:
         return None
     figures = (_number(found[name]) for name in ("left", "predicted", "lasted"))
-    return Gain(_moment(found["acted_ms"]), *figures)
+    return Gain(moment_of(found["acted_ms"]), *figures)
 
 
-def _moment(value: Any) -> int:
+def moment_of(value: Any) -> int:
+    """Epoch milliseconds. Raises one of `UNREADABLE`."""
     return bounds.integer("a moment", int(value), 0, bounds.LARGEST_MS)
 
 
