@@ -7,19 +7,26 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import httpx
 import pytest
 import structlog
 
 from headrace.__main__ import main
+from mirror.model.identifiers import GroupName
+from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.plan import PlanningRequest
+from mirror.model.topics import TopicPartition
 from tests.example_package import install
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site
 
 Write = Callable[[str], Path]
 Serve = Callable[[httpx.BaseTransport], None]
+T0: Final = TopicPartition("t", 0)
+T1: Final = TopicPartition("t", 1)
+ASKED: Final = PlanningRequest(GroupName("g"), (T0, T1), {}, TaskCapacity(100), TaskLimits(), {})
 
 
 class Shown(NamedTuple):

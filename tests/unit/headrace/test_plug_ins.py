@@ -21,8 +21,8 @@ from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.errors import ConfigError, CorruptData, LoadUnavailable, PlanRejected, TimedOut, reason_of
 from mirror.instance.background_calls import PatientLoads, ThreadedCalls
-from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import Freshness, LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.identifiers import ClusterRef
+from mirror.model.load import Freshness, LoadReport, PartitionLoad
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, Planner
@@ -30,12 +30,9 @@ from tests.builders import SOURCE
 from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
 from tests.patience import PATIENCE_SECONDS, wait_until
-from tests.unit.headrace.conftest import Write
+from tests.unit.headrace.conftest import ASKED, T0, T1, Write
 
 pytestmark = pytest.mark.usefixtures("installed")
-T0: Final = TopicPartition("t", 0)
-T1: Final = TopicPartition("t", 1)
-ASKED: Final = PlanningRequest(GroupName("g"), (T0, T1), {}, TaskCapacity(100), TaskLimits(), {})
 STEADY: Final = """
 [mirror.leader]
 load_provider = "steady"

@@ -18,19 +18,14 @@ from headrace.plug_ins.strategies import ChosenStrategies
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.coordination.placement import SimplePlanner
 from mirror.errors import ConfigError, PlanRejected
-from mirror.model.identifiers import DatastreamName, GroupName
-from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.identifiers import DatastreamName
 from mirror.model.plan import GroupPlan, PlanningRequest
-from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from tests.fakes.site import Site, a_body
 from tests.patience import PATIENCE_SECONDS, wait_until
-from tests.unit.headrace.conftest import Write
+from tests.unit.headrace.conftest import ASKED, T0, T1, Write
 
 pytestmark = pytest.mark.usefixtures("installed")
-T0: Final = TopicPartition("t", 0)
-T1: Final = TopicPartition("t", 1)
-ASKED: Final = PlanningRequest(GroupName("g"), (T0, T1), {}, TaskCapacity(100), TaskLimits(), {})
 SIMPLE: Final = """
 [mirror.leader]
 placement_strategy = "simple"
