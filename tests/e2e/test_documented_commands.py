@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pytest
 from headrace.__main__ import main
 from stack.zookeeper import ZooKeeperServer
 from tests.documented import LOADS_CSV, Documented, documented_commands
+from tests.example_package import install
 from tests.kafka_data import commit_positions, make_topic, produce
 from tests.mirrored import some_records
 from tests.running import RunningInstance
@@ -80,10 +82,13 @@ def shell(
     zookeeper_root: str,
 ) -> Iterator[Shell]:
     """A shell whose settings are those of two instances with clusters of their own, as topics have names of
-    pages. Each cluster has two aliases, since some pages speak of east and west."""
+    pages. Each cluster has two aliases, since some pages speak of east and west. The instances have the
+    package of the page about plug-ins."""
     source, destination = new_kafka("source").address, new_kafka("destination").address
     clusters = {"source": source, "destination": destination, "east": source, "west": destination}
+    packages = [str(install(tmp_path / "packages", tmp_path / "wheels")), os.environ.get("PYTHONPATH", "")]
     environment = {
+        "PYTHONPATH": os.pathsep.join(filter(None, packages)),
         "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
         "HEADRACE_ZOOKEEPER__ROOT": zookeeper_root,
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",
