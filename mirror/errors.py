@@ -293,6 +293,15 @@ def reason_of(error: BaseException) -> str:
     return legible(f"unexpected {named(error)}")
 
 
+def damage_of(error: BaseException) -> str:
+    """What a person reads of a stored document that raised this where it was taken apart."""
+    if isinstance(error, HeadraceError):
+        return legible(str(error))
+    if isinstance(error, KeyError):
+        return legible(f"it has no {', '.join(map(repr, error.args))}")
+    return legible(f"it is not as it was written: {named(error)}")
+
+
 def named(error: BaseException) -> str:
     """An error of code that is not ours by its class, with its message where it has one that can be had."""
     try:

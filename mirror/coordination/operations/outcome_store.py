@@ -14,9 +14,8 @@ from mirror.coordination.operations.operation import (
     to_stored_operation,
 )
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
 from mirror.coordination.stores.requests import MOST_PENDING
-from mirror.errors import CorruptData, InvalidRequest
+from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
@@ -67,5 +66,5 @@ def _read_outcome(path: str, data: bytes) -> Operation | None:
     try:
         return from_stored_operation(znodes.decode(data, path))
     except (CorruptData, InvalidRequest) as error:
-        _log.warning("outcome of an operation cannot be read", path=path, reason=reason_of(error))
+        _log.warning("outcome of an operation cannot be read", path=path, reason=damage_of(error))
         return None

@@ -8,9 +8,8 @@ from typing import Final
 
 from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model.bounds import shown
 from mirror.model.nodes import NodeWrite
 from mirror.ports import NodeStore
@@ -56,7 +55,7 @@ class ProposalStore:
                 identity, from_stored(znodes.decode_chunks([node.data], path)), node.version
             )
         except (InvalidRequest, ValueError) as error:
-            raise DamagedState(f"znode {path} holds no plan: {reason_of(error)}") from error
+            raise DamagedState(f"znode {path} holds no plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
         """Queue its application, which happens once, however many ask. Returns what waits for the leader now.

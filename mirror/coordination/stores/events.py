@@ -10,9 +10,9 @@ from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import Problem, legible, reason_of
+from mirror.coordination.stores.problems import Problem, legible
 from mirror.coordination.stores.requests import Request, cause_of
-from mirror.errors import CorruptData, InvalidRequest
+from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
@@ -122,7 +122,7 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
         entries = bounds.sequence("events", stored, _MOST_READ)
         return [_read_event(bounds.mapping("an event", one)) for one in entries]
     except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError) as error:
-        nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {reason_of(error)}"
+        nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {damage_of(error)}"
         return [
             _sentence_event(0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, nobody, "", nothing)
         ]

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
-from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound
+from mirror.errors import CorruptData, InvalidRequest, LoadUnavailable, NotFound, damage_of
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import HIGHEST_RATE, Freshness, LoadLevel, LoadReport, PartitionLoad, RateSource
@@ -143,7 +142,7 @@ class MeasuredLoads:
             try:
                 found = self._read(f"{znodes.LOADS}/{node}", cluster)
             except _UNREADABLE as error:
-                notes.append(f"what {znodes.name_of(node)} measured cannot be read: {reason_of(error)}")
+                notes.append(f"what {znodes.name_of(node)} measured cannot be read: {damage_of(error)}")
                 continue
             for partition in found.rates:
                 if partition not in newest or newest[partition].measured_ms < found.measured_ms:

@@ -22,7 +22,6 @@ from urllib.parse import quote, unquote
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
 from mirror.errors import (
     AlreadyExists,
     CoordinationError,
@@ -33,6 +32,7 @@ from mirror.errors import (
     PlanRejected,
     Unreachable,
     VersionConflict,
+    damage_of,
 )
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -187,7 +187,7 @@ class PlanStore:
             except (NotFound, CorruptData, InvalidRequest, PlanRejected, ValueError) as error:
                 if node.version == failed_version:
                     raise DamagedState(
-                        f"plan {znodes.PLAN} cannot be read: {reason_of(error)}",
+                        f"plan {znodes.PLAN} cannot be read: {damage_of(error)}",
                         advice="the leader publishes another; what runs goes on meanwhile",
                     ) from error
                 failed_version = node.version
@@ -239,7 +239,7 @@ class PlanStore:
             except (Unreachable, CoordinationError):
                 raise
             except Exception as error:  # noqa: BLE001 - the bulkhead around one part of the plan
-                _log.error("part of the plan left out", group=part[0], document=name, reason=reason_of(error))
+                _log.error("part of the plan left out", group=part[0], document=name, reason=damage_of(error))
                 found.append(part)
         return found
 

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
-from mirror.errors import InvalidRequest, NotFound, VersionConflict
+from mirror.errors import InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
@@ -169,7 +168,7 @@ def _read_request(path: str, data: bytes) -> Request:
     try:
         return _request(identity, znodes.decode(data, path))
     except Exception as error:  # noqa: BLE001 - the bulkhead around one request
-        return DamagedRequest(identity, reason_of(error), GroupName(""))
+        return DamagedRequest(identity, damage_of(error), GroupName(""))
 
 
 def _document(request: PlacementRequest) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.instance.capacity.cost_book import GroupCosts
 from mirror.model import bounds
 from mirror.model.datastreams.policy import LARGEST_RATE
@@ -104,7 +103,7 @@ def _legible(path: str, data: bytes) -> GroupCosts | None:
         groups = bounds.mapping("groups", bounds.field(document, "groups"))
         return {GroupName(group): _hours(rows) for group, rows in groups.items()}
     except _UNREADABLE as error:
-        _log.warning("costs are left out", path=path, reason=reason_of(error))
+        _log.warning("costs are left out", path=path, reason=damage_of(error))
         return None
 
 

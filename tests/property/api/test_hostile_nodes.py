@@ -1,5 +1,5 @@
-"""Whatever a node of the shared state says that plans and advice rest on: every page answers, the leader goes
-on, and what runs keeps running."""
+"""Whatever a node of the shared state says, but for definitions: every page answers, the leader goes on, and
+what runs keeps running."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.measured_load import LateRecords, Measured, MeasuredLoads
+from mirror.coordination.stores.problems import Problem, TroubleStore
+from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.store import Dated, ObservationStore
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.load import PartitionLoad
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
+from mirror.model.sizing.costs import CostSums
 from mirror.model.topics import TopicPartition
 from tests.builders import SOURCE
 from tests.fakes.site import Site
@@ -33,17 +37,20 @@ PAGES = (
     "/v1/instances",
     "/v1/overview",
     "/v1/loads",
+    "/v1/operations",
+    "/v1/monitor",
+    "/v1/lanes",
+    "/v1/movement",
+    "/v1/incidents",
+    "/v1/datastreams/orders/lag",
     "/metrics",
 )
-FOLDERS = (
-    znodes.ASSESSMENTS,
-    znodes.ADVICE,
-    znodes.OBSERVATIONS,
-    znodes.PLAN,
-    znodes.MADE,
-    znodes.ADOPTED,
-    znodes.EVENTS,
+FOLDERS = tuple(
+    path
+    for name, path in vars(znodes).items()
+    if isinstance(path, str) and path.startswith("/") and name not in {"VERSION", "SHARED_KEY", "DATASTREAMS"}
 )
+"""All but what a service has to refuse, and the definitions themselves."""
 Raw = bytes
 values: st.SearchStrategy[object] = st.sampled_from(
     [None, True, "", "x", "\0", "\ud800", "٣", "x" * 5_000, [], [None], [[[[1]]]], {}, {"": []}]
@@ -54,13 +61,38 @@ whole = st.sampled_from(
 )
 
 
+def sent(site: Site, method: str, path: str, body: object) -> None:
+    """A call that succeeds."""
+    answer = site.client.request(method, path, json=body)
+    assert answer.is_success, answer.text
+
+
 def a_site() -> Site:
-    """One datastream with all that a leader keeps about it."""
+    """One datastream with all that leaders, monitors, instances and people keep about it."""
     site = Site()
     site.create("orders")
-    now = site.clock.now_ms()
+    site.tick(2)
+    now, one, orders = site.clock.now_ms(), InstanceName("one"), GroupName("orders")
+    ask = {"datastream": "orders", "full": True}
+    sent(site, "POST", "/v1/rebalance", ask)
+    sent(site, "POST", "/v1/datastreams/orders/plan", {})
+    sent(site, "PUT", "/v1/monitor/lease", {"holder": "somebody"})
+    sent(site, "PATCH", "/v1/monitor", {"acting": True, "reason": "tried"})
+    site.tick(2)
+    sent(site, "POST", "/v1/rebalance", ask)
+    partition = TopicPartition("t", 0)
+    late = {SOURCE: {partition: LateRecords(5, 5, 60)}}
+    MeasuredLoads(site.session).publish(
+        one, Measured({SOURCE: {partition: (5.0, 1.0)}}, {SOURCE: [partition]}, late), now
+    )
+    costs = CostSums(**dict.fromkeys(CostSums.__dataclass_fields__, 1))
+    CostStore(site.session).put(one, {orders: {now // 3_600_000: costs}})
+    site.leader.stores.problems.put(DatastreamName("orders"), Problem("it is set aside", now))
+    troubles = TroubleStore(site.session)
+    troubles.say(0, {orders: "a lane stands still"})
+    troubles.say_held_back(0, {orders: "a quota holds it back"})
     hour, past = HourNeed(now, 3, 4), PastNeed(1, 2, 3, 4)
-    need = GroupNeed(GroupName("orders"), 2, 3, (hour,), "", 3, 0.5, 0.1)
+    need = GroupNeed(orders, 2, 3, (hour,), "", 3, 0.5, 0.1)
     sums = Hours(1, 2, 3, 4, 5)
     AdviceStore(site.session).put(
         Advice(now, 2, 1, 3, 1, "", "s", 3, now, 2, hour, hour, 1, sums, past, None, (need,))
@@ -93,7 +125,9 @@ def damaged(draw: st.DrawFn) -> tuple[int, Raw]:
     data = nodes()[number][1]
     if draw(st.integers(0, 9)) == 0:
         return number, draw(whole | st.just(data[: len(data) // 2]))
-    is_packed = not data.startswith(b"{")
+    if data[:1] not in {b"{", b"x"}:  # an identity, and no document
+        return number, draw(whole)
+    is_packed = data.startswith(b"x")
     document = json.loads(zlib.decompress(data) if is_packed else data)
     *above, last = draw(st.sampled_from(list(places(document))))
     level = document
@@ -107,8 +141,13 @@ def damaged(draw: st.DrawFn) -> tuple[int, Raw]:
     return number, zlib.compress(text) if is_packed else text
 
 
-@given(st.lists(damaged(), min_size=1, max_size=3))
-def test_what_plans_rest_on_may_be_anything(found: list[tuple[int, Raw]]) -> None:
+@given(
+    st.lists(damaged(), min_size=1, max_size=3),
+    st.lists(st.sampled_from(PAGES), min_size=4, max_size=6, unique=True),
+)
+def test_what_is_stored_beside_definitions_may_be_anything(
+    found: list[tuple[int, Raw]], pages: list[str]
+) -> None:
     site = a_site()
     present = [(path, data) for path, data in site.server.dump().items() if data and path.startswith(FOLDERS)]
     somebody = site.server.session()
@@ -119,8 +158,9 @@ def test_what_plans_rest_on_may_be_anything(found: list[tuple[int, Raw]]) -> Non
     site.leader.leader._resign()  # and the next leader takes up what is there
     site.tick(3)
     assert "no new plan" not in site.leader.leader.sentence
-    for page in PAGES:
+    for page in pages:
         answer = site.client.get(page)
         expected = {200, 503} if page == "/v1/health" else {200}  # not all is well
         assert answer.status_code in expected, (page, answer.text)
+        assert "unexpected" not in answer.text, (page, answer.text)
     assert site.follower.lanes == ["t-0", "t-1"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.coordination.stores.problems import LONGEST_REASON, Problem, ProblemStore, legible, reason_of
-from mirror.errors import InvalidRequest
+from mirror.errors import InvalidRequest, damage_of
 from mirror.model.identifiers import DatastreamName
 from tests.fakes.node_store import FakeZooKeeper, Operation
 
@@ -72,6 +72,12 @@ def test_a_reason_is_the_message_and_for_the_unexpected_its_class_too() -> None:
     assert reason_of(InvalidRequest("bad", advice="be good")) == "bad: be good"
     assert reason_of(KeyError("topics")) == "unexpected KeyError: 'topics'"
     assert legible("abc", 2) == "a…"
+
+
+def test_what_is_wrong_with_a_stored_document_is_said_without_the_words_of_the_code() -> None:
+    assert damage_of(InvalidRequest("bad", advice="be good")) == "bad: be good"
+    assert damage_of(KeyError("topics")) == "it has no 'topics'"
+    assert damage_of(ValueError("no number")) == "it is not as it was written: ValueError: no number"
 
 
 def test_of_many_problems_only_those_are_read_again_that_have_changed() -> None:
