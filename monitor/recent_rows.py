@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
+from mirror.errors import CorruptData
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
 from monitor.latency import Observations, Source
@@ -88,9 +89,14 @@ class RecentRows:
         self._lags: dict[tuple[_Topic, int], tuple[int, int, int, int]] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take one row; of a partition's lag the newest counts, in whatever order rows come."""
-        topic, lag = _TOPIC(row), _LAG(row)
-        self._fine.add(topic, lag[0], _NUMBERS(row))
+        """Take one row; of a partition's lag the newest counts, in whatever order rows come.
+
+        Raises CorruptData where it counts less than nothing.
+        """
+        topic, lag, numbers = _TOPIC(row), _LAG(row), _NUMBERS(row)
+        if min(numbers) < 0:
+            raise CorruptData(f"a row of {topic[2]} has a negative count: {min(numbers)}")
+        self._fine.add(topic, lag[0], numbers)
         place = topic, row["kafka_partition"]
         known = self._lags.get(place)
         if known is None or known[0] <= lag[0]:

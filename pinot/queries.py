@@ -13,6 +13,7 @@ from typing import Final
 from mirror.model.metrics import LATENCY_BUCKETS, ChangeKind, PlacementEvent, percentile_ms
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN
 from pinot.client import PinotClient, Row, Value
+from pinot.rows import as_asked
 from pinot.tables import IncidentRow
 from pinot.time_range import TimeRange
 
@@ -75,6 +76,7 @@ def latency_by_partition(
     return _latency(client, ("datastream", "task", "topic", "kafka_partition"), when, datastream)
 
 
+@as_asked
 def _latency(
     client: PinotClient, depth: Sequence[str], when: TimeRange, datastream: str | None
 ) -> list[LatencyRow]:
@@ -132,6 +134,7 @@ class LagRow:
     interval_ms: int
 
 
+@as_asked
 def lag_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None, least_ms: int | None = None
 ) -> list[LagRow]:
@@ -165,6 +168,7 @@ def lag_by_partition(
 _EVENT_COLUMNS: Final = tuple(field.name for field in fields(PlacementEvent))
 
 
+@as_asked
 def placement_events(
     client: PinotClient,
     when: TimeRange,
@@ -199,6 +203,7 @@ def _event(row: Row) -> PlacementEvent:
 _INCIDENT_COLUMNS: Final = tuple(field.name for field in fields(IncidentRow))
 
 
+@as_asked
 def incidents(
     client: PinotClient, when: TimeRange, datastream: str | None = None, limit: int = 1000
 ) -> list[IncidentRow]:
@@ -250,6 +255,7 @@ class MirrorRateRow:
     newest_ms: int
 
 
+@as_asked
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:

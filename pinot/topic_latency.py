@@ -17,6 +17,7 @@ from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import EVERY_TOPIC
 from pinot.client import PinotClient, Row, Value
 from pinot.queries import MOST_GROUPS
+from pinot.rows import as_asked
 from pinot.time_range import TimeRange
 
 Place: TypeAlias = tuple[str, str, str]
@@ -28,11 +29,13 @@ _SLOT_MS: Final = 10_000
 """Lanes measure at least once in this, by default."""
 _MOST_AGES: Final = 20
 """In one query."""
+_MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
 """Groups that a query names; where more are wanted it asks for all."""
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
+@as_asked
 def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> list[Row]:
     """Of every topic with rows in the range: datastream (the group), source cluster, topic, records copied,
     and the `LATENCY_BUCKETS` counts of its histogram. Numbers are as Pinot sums them. Places of `together`
@@ -66,12 +69,17 @@ def _grouped(
     if groups:
         parameters["groups"] = groups
         only = "and datastream in (%(groups)s) "
-    return client.ask(
+    rows = client.ask(
         f"select {names}, {columns} "  # noqa: S608
         f"from mirrorMetrics where time_ms >= %(since)s and time_ms < %(until)s {only}"
         f"group by {names} limit {MOST_GROUPS}",
         parameters,
     ).rows
+    first, width = names.count(",") + 1, len(rows[0]) if rows else 0
+    for row in rows:
+        if len(row) != width or not 0 <= sum(row[first:]) < _MOST_COUNTED:
+            raise ValueError(f"{row[:first]} has {row[first:]}")
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +93,7 @@ class LateColumns:
     within: Mapping[int, Sequence[float]]
 
 
+@as_asked
 def lateness(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int], together: Together = ()
 ) -> LateColumns:
@@ -106,6 +115,7 @@ def lateness(
     )
 
 
+@as_asked
 def stale_by_topic(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int]
 ) -> Mapping[int, Mapping[Place, float]]:

@@ -171,6 +171,8 @@ class TopicMeasurements:
         self._next[number] = offset + 1
         try:
             row = fastavro.schemaless_reader(io.BytesIO(message.value() or b""), self._schema, None)
+            assert isinstance(row, dict)
+            self._rows.add(row)
         except Exception as error:  # noqa: BLE001 - the bulkhead around one record
             if not self._has_left_out:
                 self._has_left_out = True
@@ -181,6 +183,3 @@ class TopicMeasurements:
                     offset=offset,
                     reason=str(error) or type(error).__name__,
                 )
-            return
-        assert isinstance(row, dict)
-        self._rows.add(row)

@@ -14,6 +14,7 @@ from mirror.model.topics import is_legal_topic
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import MOST_TOPICS, ON_PAGE, PAGE_PARTITIONS, Grain, Page, answered, bounds, pages
 from pinot.partitions.rollups import HOUR_MS
+from pinot.rows import as_asked
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
@@ -135,6 +136,7 @@ def partition_rates_pages(
         f"group by topic, kafka_partition limit {2 * page_partitions}"
     )
 
+    @as_asked
     def of_page(page: Page) -> list[PartitionRates]:
         rows = client.ask(statement, given | page.parameters).rows
         chosen = (row for row in rows if wanted is None or row[0] in wanted)
@@ -186,6 +188,7 @@ class TopicRates:
     newest_ms: int
 
 
+@as_asked
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
@@ -233,6 +236,7 @@ def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}
 
+    @as_asked
     def of_page(page: Page) -> list[MoverRow]:
         found = []
         for direction in ("desc", "asc"):
@@ -284,6 +288,7 @@ class FreshnessRow:
     grown: float
 
 
+@as_asked
 def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
     """Newest sample and coverage per cluster and sampler, over the samples of the range."""
     answer = client.ask(
@@ -300,6 +305,7 @@ def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
     ]
 
 
+@as_asked
 def newest_sample(client: PinotClient, cluster: str, when: TimeRange) -> int | None:
     """Time of a cluster's newest sample in the range, epoch milliseconds; None without one."""
     answer = client.ask(

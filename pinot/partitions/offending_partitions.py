@@ -11,6 +11,7 @@ from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import MOST_TOPICS
 from pinot.queries import MOST_GROUPS
+from pinot.rows import as_asked
 from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
@@ -53,6 +54,7 @@ class OffendingRow:
     advice: Advice
 
 
+@as_asked
 def offending_partitions(
     client: PinotClient,
     cluster: str,

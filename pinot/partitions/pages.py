@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Value
+from pinot.rows import as_asked
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 
@@ -76,6 +77,7 @@ class Page:
         return {"first": self.first, "last": self.last, "low": self.low, "high": self.high}
 
 
+@as_asked
 def pages(
     client: PinotClient,
     grain: Grain,

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pinot.client import PinotClient
 from pinot.partitions.pages import ON_PAGE, PAGE_PARTITIONS, Grain, bounds, pages
+from pinot.rows import as_asked
 from pinot.tables import UNKNOWN, PartitionMetricHourly
 from pinot.time_range import TimeRange
 
@@ -35,6 +36,7 @@ class Hour:
     hour_ms: int
 
 
+@as_asked
 def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
     """Number of samples in every hour of the range; its first hour may be there in part."""
     answer = client.ask(
@@ -46,6 +48,7 @@ def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
     return {Hour(cluster, int(hour)): int(count) for cluster, hour, count in answer.rows}
 
 
+@as_asked
 def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
     """Number of samples that the rollups of every hour in the range speak of."""
     answer = client.ask(
@@ -69,7 +72,12 @@ def hour_pages(
             f"group by datacenter, topic, kafka_partition limit {2 * page_partitions}",
             given | page.parameters,
         )
-        yield [_hourly(hour, row) for row in answer.rows]
+        yield _all_hourly(hour, answer.rows)
+
+
+@as_asked
+def _all_hourly(hour: Hour, rows: list[list[Any]]) -> list[PartitionMetricHourly]:
+    return [_hourly(hour, row) for row in rows]
 
 
 def _hourly(hour: Hour, row: list[Any]) -> PartitionMetricHourly:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from pinot.settings import PinotSettings
 from pinot.tables import PARTITION_METRICS
 from pinot.time_range import TimeRange
 from stack.ports import free_ports
+from tests.fakes.pinot_wire import answering
 from tests.metrics_data import MetricsWorld, a_metric, fresh_name
 
 pytestmark = pytest.mark.servers
@@ -92,32 +91,10 @@ WHOLE: dict[str, Any] = {
 }
 
 
-@contextmanager
-def answering(*answers: dict[str, Any]) -> Iterator[PinotSettings]:
-    """A wire that gives these answers in turn, the last one for ever: what a Pinot in trouble sends."""
+def in_turn(*answers: dict[str, Any]) -> Callable[[str], bytes]:
+    """These answers, the last one for ever: what a Pinot in trouble sends."""
     left = list(answers)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            body = json.dumps(left.pop(0) if len(left) > 1 else left[0]).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Quiet."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield PinotSettings(broker=f"127.0.0.1:{server.server_port}", attempts=3)
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    return lambda _: json.dumps(left.pop(0) if len(left) > 1 else left[0]).encode()
 
 
 @pytest.mark.parametrize(
@@ -132,10 +109,11 @@ def answering(*answers: dict[str, Any]) -> Iterator[PinotSettings]:
     ids=lambda trouble: next(iter(trouble)),
 )
 def test_half_an_answer_is_asked_for_again_and_never_given(trouble: dict[str, Any]) -> None:
-    with answering({**WHOLE, **trouble}, WHOLE) as settings, closing(PinotClient(settings)) as client:
+    part = {**WHOLE, **trouble}
+    with answering(in_turn(part, WHOLE)) as settings, closing(PinotClient(settings)) as client:
         assert client.ask("select n from t limit 1").rows == [[1]]
     with (
-        answering({**WHOLE, **trouble}) as settings,
+        answering(in_turn(part)) as settings,
         closing(PinotClient(settings)) as client,
         pytest.raises(AnalyticsError),
     ):

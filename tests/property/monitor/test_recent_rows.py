@@ -6,9 +6,11 @@ import io
 from dataclasses import replace
 
 import fastavro
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mirror.errors import CorruptData
 from mirror.model.metrics import MirrorMetric, add_counts
 from mirror.model.rows import avro_schema, row_of
 from monitor.latency import Source
@@ -98,3 +100,14 @@ def test_a_window_of_minutes_holds_what_a_shorter_one_holds(rows: list[MirrorMet
     kept.forget(NOW_MS, 600_000)
     found = kept.observe(NOW_MS, minutes * 60_000)[Source("g", "c")]
     assert sum(one.records for one in found.values()) == 10 * len(rows)
+
+
+def test_a_row_that_counts_less_than_nothing_is_refused_and_changes_nothing() -> None:
+    kept = RecentRows()
+    row = row_of(a_measurement("g", "c", 0, NOW_MS - 1_000, 5, 1))
+    kept.add(row)
+    for column in ("records_copied", "latency_00"):
+        with pytest.raises(CorruptData, match="negative count: -1"):
+            kept.add({**row, column: -1})
+    (found,) = kept.observe(NOW_MS, WINDOW_MS)[Source("g", "c")].values()
+    assert found.records == 10

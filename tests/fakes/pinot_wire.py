@@ -1,0 +1,51 @@
+"""What stands where a Pinot broker should: it answers every question with the body that it is given."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+from pinot.settings import PinotSettings
+
+
+@contextmanager
+def answering(body: Callable[[str], bytes], attempts: int = 3) -> Iterator[PinotSettings]:
+    """`body`: of the answer to a query, which has the status 200."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 65_536  # one segment: a second one would wait for the acknowledgement of the first
+
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = body(asked["sql"])
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield PinotSettings(broker=f"127.0.0.1:{server.server_port}", attempts=attempts)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def columns_of(sql: str) -> int:
+    """How many columns a query asks for."""
+    columns = sql.lower().partition("select ")[2].partition(" from ")[0]
+    depth, found = 0, 1
+    for character in columns:
+        depth += (character == "(") - (character == ")")
+        found += character == "," and not depth
+    return found

@@ -1,0 +1,139 @@
+"""Whatever answers where Pinot should be: a question has an answer or an error of ours, never another one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mirror.errors import AnalyticsError, HeadraceError
+from mirror.model.datastreams.datastream import LatencyObjective
+from mirror.model.datastreams.objectives.objective import Objective
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicPartition, TopicSelection
+from monitor.adapters.pinot_measurements import PinotMeasurements
+from monitor.burn.pieces import Piece
+from monitor.latency import Source, Subject
+from monitor.objectives.verdicts import judge_all
+from pinot import queries
+from pinot.client import PinotClient
+from pinot.history.latency import latency_steps
+from pinot.history.loads import partition_hours, topics_hours
+from pinot.partitions import loads, offending_partitions, rollups
+from pinot.partitions.pages import Grain
+from pinot.time_range import TimeRange
+from tests.fakes.clock import ManualClock
+from tests.fakes.pinot_wire import answering, columns_of
+
+NOW_MS: Final = 1_795_000_000_000
+WHEN: Final = TimeRange.up_to(NOW_MS, 3_600_000)
+PLACES: Final = (TopicPartition("t", 0),)
+SUBJECT: Final = Subject(
+    LatencyObjective(1_000, 99.0), Source("g", "c"), TopicSelection("t"), objectives=(Objective(1_000, 99.0),)
+)
+
+
+def judged(client: PinotClient) -> object:
+    found = PinotMeasurements(client, ManualClock(NOW_MS)).observe(60.0, 5, ())
+    return judge_all(SUBJECT, {60.0: found, float(SUBJECT.objectives[0].window_seconds): found}, 60.0)
+
+
+def past(client: PinotClient) -> object:
+    return PinotMeasurements(client, ManualClock(NOW_MS)).past(Piece(NOW_MS - 60_000, NOW_MS), [1_000, 2_000])
+
+
+QUESTIONS: Final[Sequence[Callable[[PinotClient], object]]] = (
+    lambda client: client.ask("select n from t limit 1"),
+    lambda client: queries.latency_by_partition(client, WHEN),
+    lambda client: queries.lag_by_partition(client, WHEN),
+    lambda client: queries.placement_events(client, WHEN),
+    lambda client: queries.incidents(client, WHEN),
+    lambda client: queries.mirror_rates(client, "c", WHEN, ["t"], 1_000.0),
+    lambda client: loads.partition_rates(client, "c", WHEN),
+    lambda client: loads.partition_rates(client, "c", WHEN, grain=Grain.HOURS),
+    lambda client: loads.topic_rates(client, "c", WHEN),
+    lambda client: loads.top_movers(client, "c", WHEN),
+    lambda client: loads.freshness(client, WHEN),
+    lambda client: loads.newest_sample(client, "c", WHEN),
+    lambda client: offending_partitions.offending_partitions(client, "c", WHEN, 10.0),
+    lambda client: rollups.sampled_hours(client, WHEN),
+    lambda client: rollups.rolled_up_hours(client, WHEN),
+    lambda client: list(rollups.hour_pages(client, rollups.Hour("c", NOW_MS))),
+    lambda client: latency_steps(client, GroupName("g"), WHEN, 10),
+    lambda client: partition_hours(client, "c", WHEN, PLACES),
+    lambda client: topics_hours(client, "c", WHEN, ["t"]),
+    judged,
+    past,
+)
+BODIES: Final = (
+    b"",
+    b"<html>not here</html>",
+    b"\xff\0",
+    b"null",
+    b"7",
+    b"[]",
+    b"[" * 10_000,
+    b"{}",
+    b'{"numServersQueried": "many"}',
+    b'{"exceptions": 5}',
+    b'{"exceptions": [5]}',
+    b'{"exceptions": [{"errorCode": "x"}]}',
+    b'{"resultTable": 5, "numServersQueried": 1, "numServersResponded": 1, "exceptions": []}',
+    b'{"resultTable": {"rows": 7}, "numServersQueried": 1, "numServersResponded": 1, "exceptions": []}',
+)
+values: st.SearchStrategy[Any] = st.sampled_from(
+    [None, True, "", "t", "\ud800", [], {}, 0, 1, -1, 1.5, NOW_MS, 2**63, 10**400, float("nan"), float("inf")]
+)
+"""Of a row, each of which may be the right one somewhere."""
+
+
+class Wire:
+    """Answers with one body to everything, or with rows of the width that is asked for."""
+
+    def __init__(self) -> None:
+        self.body: bytes | None = None
+        self.rows: Sequence[Sequence[Any]] = ()
+
+    def answer(self, sql: str) -> bytes:
+        if self.body is not None:
+            return self.body
+        width = columns_of(sql)
+        rows = [[row[number % len(row)] for number in range(width)] for row in self.rows]
+        schema = {"columnNames": ["n"] * width, "columnDataTypes": ["LONG"] * width}
+        table = {"dataSchema": schema, "rows": rows}
+        return json.dumps(
+            {"resultTable": table, "exceptions": [], "numServersQueried": 1, "numServersResponded": 1}
+        ).encode()
+
+
+@pytest.fixture(scope="module")
+def wire() -> Wire:
+    return Wire()
+
+
+@pytest.fixture(scope="module")
+def client(wire: Wire) -> Iterator[PinotClient]:
+    with answering(wire.answer, attempts=1) as broker, closing(PinotClient(broker)) as made:
+        yield made
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body[:40].decode("utf-8", "replace"))
+def test_what_is_no_answer_of_pinot_is_said_to_be_none(wire: Wire, client: PinotClient, body: bytes) -> None:
+    wire.body = body
+    with pytest.raises(AnalyticsError) as found:
+        client.ask("select n from t limit 1")
+    assert found.value.message.startswith(("Pinot", "no Pinot"))
+
+
+@pytest.mark.parametrize("number", range(len(QUESTIONS)))
+@given(rows=st.lists(st.lists(values, min_size=1, max_size=40), max_size=3))
+def test_rows_may_hold_anything(wire: Wire, client: PinotClient, number: int, rows: list[list[Any]]) -> None:
+    wire.body, wire.rows = None, rows
+    with contextlib.suppress(HeadraceError):
+        QUESTIONS[number](client)
