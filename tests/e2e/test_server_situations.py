@@ -25,8 +25,11 @@ from headrace.console.client import RestClient
 from mirror.adapters.system_clock import SystemClock
 from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.model.topics import TopicSelection
+from monitor.adapters.lane_answers import evidence_of
 from monitor.adapters.rest_service import RestService
 from monitor.causes.diagnosis import Cause
+from monitor.causes.judge import diagnose
 from monitor.cycle import MonitorCycle
 from monitor.incidents import IncidentPolicy
 from monitor.latency import Observation, Observations, Source, Standing
@@ -159,6 +162,9 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
         ending.enter_context(killed(side))
     if side is destination:
         scene.write()
+    if situation.endswith("frozen"):
+        named = partial(is_named_before_it_is_given_up, scene, CAUSES[situation])
+        wait_until(named, f"{situation}: lanes say how long they wait", interval_seconds=0.1)
 
 
 def _allow_the_rest(address: str, topic: str) -> None:
@@ -245,6 +251,19 @@ CAUSES: Final = {
     "the destination is frozen": Cause.DESTINATION_BOUND,
     "the destination is dead": Cause.DESTINATION_BOUND,
 }
+WAITED_MS: Final = 1_000
+"""Longer than any answer of a cluster that is well."""
+
+
+def is_named_before_it_is_given_up(scene: Scene, cause: Cause) -> bool:
+    """The cluster is the cause by how long it has not answered, while lanes copy as far as they know."""
+    lanes = [lane for lane in scene.instance.lanes() if lane["datastream"] == scene.name]
+    source = Source(scene.name, "source")
+    found = diagnose(evidence_of({"lanes": lanes, "instances": []}, source, TopicSelection(".*")), WAITED_MS)
+    is_copying = all(lane["phase"] == "copying" for lane in lanes)
+    return is_copying and found.cause is cause and " for an answer" in found.sentence
+
+
 SHOWN: Final[Mapping[str, Shown]] = {
     **dict.fromkeys(SERVERS, stands_still),
     **{situation: partial(stands_still_for, cause) for situation, cause in CAUSES.items()},
