@@ -19,9 +19,9 @@ _MOST_TOPICS: Final = 1_000_000
 STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
 """Where batches spend their latency: at the source, being received, in our queue, until the
 acknowledgement."""
-_STAGES_AT: Final = tuple(SHOWN_OF_LANES.index(name) for name in STAGES)
-_BATCHES_AT: Final = tuple(SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))
-
+_WAIT, _FETCH, _QUEUE, _PRODUCE = (SHOWN_OF_LANES.index(name) for name in STAGES)
+_BATCHES, _PASSED = (SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))
+_SHOWN: Final = len(SHOWN_OF_LANES)
 
 _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 
@@ -65,9 +65,10 @@ class TopicSums:
             self.unmeasured += 1
             return
         self.bytes_per_second += rate.bytes_per_second
-        if len(rate.shown) == len(SHOWN_OF_LANES):
-            one, two, three, four = (rate.shown[at] for at in _STAGES_AT)
-            self._add_batches(sum(rate.shown[at] for at in _BATCHES_AT), (one, two, three, four))
+        shown = rate.shown
+        if len(shown) == _SHOWN:
+            stages = shown[_WAIT], shown[_FETCH], shown[_QUEUE], shown[_PRODUCE]
+            self._add_batches(shown[_BATCHES] + shown[_PASSED], stages)
 
     def add_idle(self, lag_records: int | None) -> None:
         """One more partition that nobody copies."""
@@ -83,8 +84,10 @@ class TopicSums:
 
     def _add_batches(self, batches: float, stage_ms: tuple[float, float, float, float]) -> None:
         self.batches += batches
-        one, two, three, four = (mine + more for mine, more in zip(self.stage_ms, stage_ms, strict=True))
-        self.stage_ms = (one, two, three, four)
+        # Written out: a page waits for this to be done once for each of many lanes.
+        wait, fetch, queue, produce = self.stage_ms
+        more_wait, more_fetch, more_queue, more_produce = stage_ms
+        self.stage_ms = wait + more_wait, fetch + more_fetch, queue + more_queue, produce + more_produce
 
 
 _TOLD: Final = TypeAdapter(list[TopicSums])
