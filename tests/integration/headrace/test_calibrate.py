@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from stack.wait import wait_until
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.servers, pytest.mark.long]
@@ -31,3 +35,29 @@ def test_what_one_core_copies_is_measured_for_every_shape() -> None:
     assert shapes["hundred-zstd"]["batch_bytes"] < shapes["hundred"]["batch_bytes"]
     dearest = min(max(one["low"], one["bytes_per_second"] / 2) for one in shapes.values())
     assert 0.9 * dearest <= found["setting"] <= dearest
+
+
+def test_an_interrupt_leaves_no_broker_and_no_file(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headrace", "calibrate", "--seconds", "600"]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        told = iter(running.stderr)
+        assert any("batches of 1" in line for line in told)
+        assert _processes_under(tmp_path)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(PATIENCE_SECONDS) == 128 + signal.SIGINT
+    wait_until(lambda: not _processes_under(tmp_path), PATIENCE_SECONDS, "nothing runs any more")
+    assert not list(tmp_path.glob("headrace-calibrate-*"))
+
+
+def _processes_under(folder: Path) -> list[str]:
+    """Ids of those whose command names a file there."""
+    found = []
+    for one in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if str(folder).encode() in one.read_bytes():
+                found.append(one.parent.name)
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it has ended meanwhile
+    return found
