@@ -1,5 +1,8 @@
 """Objectives as OpenSLO v1 documents (`kind: SLO`), and back. Pure.
 
+What is read may name its indicator (`indicatorRef`), which is a document of `kind: SLI` beside it then, and
+documents of `kind: Service` say nothing that matters here.
+
 A document has what an objective says where OpenSLO has a field for it, and the rest (percentile and window of
 what is judged now) in the specification of its metric source, which is the vendor's own. It may have several
 objectives. What is not understood is refused by its field: an objective that means something else than its
@@ -12,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 from mirror.errors import InvalidRequest
@@ -24,6 +28,8 @@ from mirror.wording import counted
 
 API_VERSION: Final = "openslo/v1"
 KIND: Final = "SLO"
+INDICATOR: Final = "SLI"
+SERVICE: Final = "Service"
 METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
@@ -141,14 +147,13 @@ class _Reader:
         return len(found)
 
 
-def from_document(document: object) -> tuple[NamedObjective, ...]:
-    """The objectives of an OpenSLO document, at least one. Raises RefusedFields with every field that is not
-    understood."""
-    reader = _Reader(document)
-    reader.expect(API_VERSION, "apiVersion")
-    reader.expect(KIND, "kind")
-    reader.only(("apiVersion", "kind", "metadata", "spec"))
-    reader.only(("name", "displayName", "labels", "annotations"), "metadata")
+def from_document(
+    document: object, indicators: Mapping[str, object] = MappingProxyType({})
+) -> tuple[NamedObjective, ...]:
+    """The objectives of an OpenSLO document, at least one. `indicators`: those that it may name, as they would
+    be written in it. Raises RefusedFields with every field that is not understood."""
+    reader = _Reader(_with_indicator(document, indicators))
+    _read_head(reader, KIND)
     fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
     reader.only(fields, "spec")
     reader.expect(_METHOD, "spec", "budgetingMethod")
@@ -158,6 +163,41 @@ def from_document(document: object) -> tuple[NamedObjective, ...]:
     found = [_objective(reader, index, days, judged) for index in range(number)]
     reader.problems.check()
     return tuple(NamedObjective(datastream, one) for one in found if one is not None)
+
+
+def _read_head(reader: _Reader, kind: str) -> None:
+    reader.expect(API_VERSION, "apiVersion")
+    reader.expect(kind, "kind")
+    reader.only(("apiVersion", "kind", "metadata", "spec"))
+    reader.only(("name", "displayName", "labels", "annotations"), "metadata")
+
+
+def _with_indicator(document: object, indicators: Mapping[str, object]) -> object:
+    """The document with the indicator that it names. Raises RefusedFields where there is none of that name."""
+    reader, place = _Reader(document), ("spec", "indicatorRef")
+    name = reader.part(*place)
+    if name is None:
+        return document
+    if reader.part("spec", "indicator") is not None:
+        reader.refuse(place, "the document has an indicator of its own", "leave one of them out")
+    elif not isinstance(name, str) or name not in indicators:
+        reader.refuse(
+            place, f"there is no {INDICATOR} {bounds.shown(name)}", "import its document with this one"
+        )
+    reader.problems.check()
+    spec = {field: one for field, one in reader.part("spec").items() if field != "indicatorRef"}
+    return {**reader.part(), "spec": {**spec, "indicator": indicators[name]}}
+
+
+def _name_of(document: object, kind: str) -> str:
+    """Of a document that others name. Raises RefusedFields."""
+    reader = _Reader(document)
+    _read_head(reader, kind)
+    name = reader.part("metadata", "name")
+    if not isinstance(name, str) or not name:
+        reader.refuse(["metadata", "name"], "it must be a name")
+    reader.problems.check()
+    return str(name)
 
 
 def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
@@ -227,13 +267,13 @@ def _percent(share: object) -> float:
 
 
 def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
-    """The objectives of several documents, each with where it is from. Raises InvalidRequest that names every
-    document and field that is not understood."""
+    """The objectives of several documents, each with where it is from; an indicator may come before or after
+    what names it. Raises InvalidRequest that names every document and field that is not understood."""
     found: dict[str, list[Objective]] = {}
-    wrong = []
-    for where, document in documents:
+    objectives, indicators, wrong = _sorted_out(documents)
+    for where, document in objectives:
         try:
-            for one in from_document(document):
+            for one in from_document(document, indicators):
                 found.setdefault(one.datastream, []).append(one.objective)
         except InvalidRequest as error:
             wrong.append(f"{where}: {error}")
@@ -241,3 +281,27 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
         more = f"; and {counted(rest, 'more document')}" if (rest := len(wrong) - _MOST_WRONG) > 0 else ""
         raise InvalidRequest("; ".join(wrong[:_MOST_WRONG]) + more)
     return {name: checked_objectives(f"datastream {name}", objectives) for name, objectives in found.items()}
+
+
+def _sorted_out(
+    documents: Iterable[tuple[str, object]],
+) -> tuple[list[tuple[str, object]], dict[str, object], list[str]]:
+    """Objectives, indicators by name, and what is wrong with documents that are neither."""
+    objectives: list[tuple[str, object]] = []
+    indicators: dict[str, object] = {}
+    wrong = []
+    for where, document in documents:
+        kind = document.get("kind") if isinstance(document, Mapping) else None
+        try:
+            if kind == SERVICE:
+                _name_of(document, SERVICE)
+            elif kind == INDICATOR and isinstance(document, Mapping):
+                name = _name_of(document, INDICATOR)
+                if name in indicators:
+                    raise InvalidRequest(f"there is another {INDICATOR} {bounds.shown(name)}")
+                indicators[name] = {"metadata": document["metadata"], "spec": document.get("spec")}
+            else:
+                objectives.append((where, document))
+        except InvalidRequest as error:
+            wrong.append(f"{where}: {error}")
+    return objectives, indicators, wrong

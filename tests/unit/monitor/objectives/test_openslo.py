@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -96,6 +97,70 @@ def test_what_means_something_else_is_refused_by_its_field(
 def test_what_is_wrong_is_said_of_every_document_and_field() -> None:
     good = to_document(NamedObjective("orders", Objective(5, 99.0)))
     with pytest.raises(InvalidRequest, match=r"second: .*/kind.*third: "):
-        by_datastream([("first", good), ("second", {**good, "kind": "SLI"}), ("third", "text")])
+        by_datastream([("first", good), ("second", {**good, "kind": "AlertPolicy"}), ("third", "text")])
     with pytest.raises(InvalidRequest, match="datastream orders has an objective twice"):
         by_datastream([("first", good), ("second", good)])
+
+
+REFERRING = """
+apiVersion: openslo/v1
+kind: Service
+metadata: {name: checkout}
+spec: {description: what people buy with}
+---
+apiVersion: openslo/v1
+kind: SLO
+metadata: {name: orders}
+spec:
+  service: checkout
+  indicatorRef: latency-of-orders
+  timeWindow: [{duration: 30d, isRolling: true}]
+  budgetingMethod: Occurrences
+  objectives: [{op: lte, value: 2000, targetPercent: 99.5}]
+---
+apiVersion: openslo/v1
+kind: SLI
+metadata: {name: latency-of-orders, displayName: Age of orders}
+spec:
+  description: from source to destination
+  thresholdMetric:
+    metricSource:
+      type: Headrace
+      spec: {datastream: orders, percentile: 95.0}
+"""
+
+
+def referring() -> list[tuple[str, Any]]:
+    return [(f"document {number}", one) for number, one in enumerate(read_documents(REFERRING, "x"))]
+
+
+def test_an_indicator_may_be_a_document_of_its_own() -> None:
+    assert by_datastream(referring()) == {"orders": (Objective(2_000, 99.5, 95.0),)}
+    assert by_datastream(reversed(referring())) == by_datastream(referring())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda all_: all_.pop(), r"document 1: .*/spec/indicatorRef: there is no SLI 'latency-of-orders'"),
+        (lambda all_: all_.append(("again", all_[2][1])), "again: there is another SLI 'latency-of-orders'"),
+        (lambda all_: all_[1][1]["spec"].update(indicatorRef=7), "there is no SLI 7"),
+        (lambda all_: all_[1][1]["spec"].update(indicator={}), "the document has an indicator of its own"),
+        (lambda all_: all_[2][1].pop("metadata"), r"document 2: .*/metadata"),
+        (lambda all_: all_[2][1]["metadata"].update(name=""), "/metadata/name: it must be a name"),
+        (lambda all_: all_[0][1].update(apiVersion="v2"), "document 0: .*/apiVersion"),
+        (lambda all_: all_[2][1].update(spec=None), r"document 1: .*/spec/indicator/spec"),
+        (
+            lambda all_: all_[2][1]["spec"]["thresholdMetric"]["metricSource"].update(type="Prometheus"),
+            r"document 1: .*/spec/indicator/spec/thresholdMetric/metricSource/type",
+        ),
+    ],
+    ids=range(9),
+)
+def test_an_indicator_that_is_not_there_or_not_ours_is_refused(
+    change: Callable[[list[tuple[str, Any]]], object], said: str
+) -> None:
+    documents = referring()
+    change(documents)
+    with pytest.raises(InvalidRequest, match=said):
+        by_datastream(documents)
