@@ -150,8 +150,8 @@ class _Reader:
 def from_document(
     document: object, indicators: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[NamedObjective, ...]:
-    """The objectives of an OpenSLO document, at least one. `indicators`: those that it may name, as they would
-    be written in it. Raises RefusedFields with every field that is not understood."""
+    """The objectives of an OpenSLO document, at least one. `indicators`: those that it may name, as they
+    would be written in it. Raises RefusedFields with every field that is not understood."""
     reader = _Reader(_with_indicator(document, indicators))
     _read_head(reader, KIND)
     fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
@@ -173,7 +173,7 @@ def _read_head(reader: _Reader, kind: str) -> None:
 
 
 def _with_indicator(document: object, indicators: Mapping[str, object]) -> object:
-    """The document with the indicator that it names. Raises RefusedFields where there is none of that name."""
+    """The document with the indicator that it names. Raises RefusedFields where there is none."""
     reader, place = _Reader(document), ("spec", "indicatorRef")
     name = reader.part(*place)
     if name is None:
@@ -181,9 +181,8 @@ def _with_indicator(document: object, indicators: Mapping[str, object]) -> objec
     if reader.part("spec", "indicator") is not None:
         reader.refuse(place, "the document has an indicator of its own", "leave one of them out")
     elif not isinstance(name, str) or name not in indicators:
-        reader.refuse(
-            place, f"there is no {INDICATOR} {bounds.shown(name)}", "import its document with this one"
-        )
+        what = f"there is no {INDICATOR} {bounds.shown(name)}"
+        reader.refuse(place, what, "import its document with this one")
     reader.problems.check()
     spec = {field: one for field, one in reader.part("spec").items() if field != "indicatorRef"}
     return {**reader.part(), "spec": {**spec, "indicator": indicators[name]}}
@@ -298,7 +297,7 @@ def _sorted_out(
             elif kind == INDICATOR and isinstance(document, Mapping):
                 name = _name_of(document, INDICATOR)
                 if name in indicators:
-                    raise InvalidRequest(f"there is another {INDICATOR} {bounds.shown(name)}")
+                    wrong.append(f"{where}: there is another {INDICATOR} {bounds.shown(name)}")
                 indicators[name] = {"metadata": document["metadata"], "spec": document.get("spec")}
             else:
                 objectives.append((where, document))
