@@ -84,7 +84,7 @@ def judge_lane(
     left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
     if left is None and hidden_ms is None:
         return found
-    found = found._replace(seconds_to_loss=left, hidden_ms=hidden_ms)
+    found = Judgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
     return found._replace(keeps_ahead=True) if _keeps_ahead(found, history, now) else found
 
 

@@ -11,6 +11,8 @@ from mirror.model.datastreams.lanes import PauseCause
 class MovementState(StrEnum):
     """What the copying of a partition does. The first six and the last follow from movement alone."""
 
+    __hash__ = str.__hash__  # in C, and that of the equal text
+
     OK = "OK"
     """Whatever waits is younger than what counts as late."""
     CATCHING_UP = "CATCHING_UP"
