@@ -42,7 +42,11 @@ def approach(history: LaneHistory) -> Approach | None:
 def eta_seconds(history: LaneHistory, now: float) -> float | None:
     """Until nothing waits, if it continues like that; None where what waits does not become less, or too
     little is known."""
-    found = approach(history)
+    return eta_by(approach(history), history, now)
+
+
+def eta_by(found: Approach | None, history: LaneHistory, now: float) -> float | None:
+    """As `eta_seconds`, where it is known how quickly the lane of that history comes nearer."""
     if found is None or not found.is_certain or found.per_second <= 0:
         return None
     return max(history.waits[-1] / found.per_second - (now - history.waypoints[-1].at), 0.0)

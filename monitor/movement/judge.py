@@ -34,14 +34,14 @@ small lag is OK while it is young (12).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
 from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
 from mirror.wording import counted
-from monitor.movement.catch_up import approach, eta_seconds
+from monitor.movement.catch_up import approach, eta_by
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
 _S = MovementState
@@ -84,8 +84,8 @@ def judge_lane(
     left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
     if left is None and hidden_ms is None:
         return found
-    found = replace(found, seconds_to_loss=left, hidden_ms=hidden_ms)
-    return replace(found, keeps_ahead=True) if _keeps_ahead(found, history, now) else found
+    found = Judgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
+    return found._replace(keeps_ahead=True) if _keeps_ahead(found, history, now) else found
 
 
 def _keeps_ahead(found: Judgement, history: LaneHistory, now: float) -> bool:
@@ -166,13 +166,13 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
         stays_at = history.waypoints[-1].checkpoint
         reason = f"{counted(waiting, 'record')} can be read, and its position stays at {stays_at}"
         return Judgement(_S.STALL, reason, stuck)
-    eta = eta_seconds(history, now)
+    found = approach(history)
+    eta = eta_by(found, history, now)
     if eta is not None:
         reason = f"{they_wait}; {facts.throttled}" if facts.throttled else they_wait
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)
-    found = approach(history)
     is_new = late is not None and now - late <= rules.patience_seconds
     if is_new and found is not None and found.per_second > 0:
         return Judgement(_S.CATCHING_UP, they_wait, late)

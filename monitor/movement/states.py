@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
     """What the copying of a partition does. The first six and the last follow from movement alone."""
+
+    __hash__ = str.__hash__  # in C, and that of the equal text
 
     OK = "OK"
     """Whatever waits is younger than what counts as late."""
@@ -48,8 +50,7 @@ class LaneActivity(StrEnum):
     """Nobody copies it."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaneFacts:
+class LaneFacts(NamedTuple):
     """What decides beside movement. `cause`: of a pause. `reason`: what is said of it. `throttled`: which
     quota holds it back, empty where none does. `since`: when it began to do so, in monotonic seconds; None
     where that is not known. `by_user`: a person wants it so."""
@@ -62,8 +63,7 @@ class LaneFacts:
     by_user: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(NamedTuple):
     """What was found. `state`: None while nothing is known yet. `since`: in monotonic seconds, None where it
     is not known. `eta_seconds`: until nothing waits any more. `seconds_to_loss`: until the source deletes the
     first record that is not at the destination, if it is not copied before. None where it is not known.

@@ -5,7 +5,7 @@ So that what is said of 200,000 partitions stays small: rows by topic and state 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -75,16 +75,54 @@ NOTHING_KNOWN = Movements()
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
     """Of partitions one by one. What a state of None or OK says is left out."""
-    parts = []
-    for place, one, since_ms in found:
-        if one.state is None or one.state is MovementState.OK:
+    states: dict[MovementState, _Counting] = {}
+    losing: list[PartitionMovement] = []
+    for one in found:
+        state = one.judgement.state
+        if state is None or state is MovementState.OK:
             continue
-        count = StateCount(one.state, 1, str(place), one.reason, since_ms)
-        loss = None
-        if one.loses_data and one.seconds_to_loss is not None:
-            loss = LossAhead(1, str(place), one.seconds_to_loss, one.eta_seconds)
-        parts.append(Movement((count,), loss))
-    return added(parts)
+        count = states.get(state)
+        if count is None:
+            states[state] = _Counting(one)
+        else:
+            count.note(one)
+        if one.judgement.loses_data:
+            losing.append(one)
+    return Movement(tuple([states[key].said(key) for key in sorted(states)]), _loss_of(losing))
+
+
+class _Counting:
+    """Partitions in one state: only of the worst is said what it does."""
+
+    __slots__ = ("_number", "_worst")
+
+    def __init__(self, first: PartitionMovement) -> None:
+        self._number, self._worst = 1, first
+
+    def note(self, one: PartitionMovement) -> None:
+        """One more."""
+        self._number += 1
+        since_ms, longest = one.since_ms, self._worst.since_ms
+        if since_ms == longest:
+            if str(one.partition) < str(self._worst.partition):
+                self._worst = one
+        elif longest is None or (since_ms is not None and since_ms < longest):
+            self._worst = one
+
+    def said(self, state: MovementState) -> StateCount:
+        partition, judgement, since_ms = self._worst
+        return StateCount(state, self._number, str(partition), judgement.reason, since_ms)
+
+
+def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
+    """Of partitions of which something is lost."""
+    first: tuple[float, str, float | None] | None = None
+    for partition, judgement, _ in losing:
+        seconds = judgement.seconds_to_loss
+        if seconds is not None and (first is None or seconds <= first[0]):
+            one = seconds, str(partition), judgement.eta_seconds
+            first = one if first is None or one[:2] < first[:2] else first
+    return None if first is None else LossAhead(len(losing), first[1], first[0], first[2])
 
 
 def added(parts: Iterable[Movement]) -> Movement:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, Retention, Waypoint
@@ -103,8 +102,7 @@ class PartitionLife:
     def history_at(self, now: float) -> LaneHistory:
         """As if it had happened just before that moment."""
         shift, before = now - self.now, self.history
-        return replace(
-            before,
+        return before._replace(
             waypoints=tuple(one._replace(at=one.at + shift) for one in before.waypoints),
             late_since=_moved(before.late_since, shift),
             stuck_since=_moved(before.stuck_since, shift),
@@ -114,7 +112,7 @@ class PartitionLife:
 
     def keeping(self, retention: Retention, record_bytes: float | None = 100.0) -> PartitionLife:
         """What is known of what the source keeps."""
-        self.history = replace(self.history, retention=retention, record_bytes=record_bytes)
+        self.history = self.history._replace(retention=retention, record_bytes=record_bytes)
         return self
 
 

@@ -41,6 +41,8 @@ class LanePhase(StrEnum):
     asked to drain it and to store its checkpoint.
     """
 
+    __hash__ = str.__hash__  # in C, and that of the equal text
+
     WAITING = "waiting"
     STARTING = "starting"
     COPYING = "copying"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 LATE_MS: Final = 10_000
@@ -109,8 +108,7 @@ class Rewind(NamedTuple):
     down_to: int
 
 
-@dataclass(frozen=True, slots=True)
-class LaneHistory:
+class LaneHistory(NamedTuple):
     """`waypoints`: oldest first; a few of a lane that is in time, the last two minutes of one that is late.
 
     The moments (monotonic seconds) say since when that has been so which is so now, however long ago that is;
@@ -142,7 +140,12 @@ class LaneHistory:
     @property
     def is_in_time(self) -> bool:
         """Whether nothing of what waits is late, hidden, unknown, or written once more."""
-        return (self.late_since, self.held_since, self.unheard_since, self.rewind) == (None,) * 4
+        return (
+            self.late_since is None
+            and self.held_since is None
+            and self.unheard_since is None
+            and self.rewind is None
+        )
 
     @property
     def age_ms(self) -> int | None:
@@ -200,10 +203,7 @@ class LaneHistory:
         stays = before is not None and before.checkpoint == waypoint.checkpoint
         waypoints = _spaced(self.waypoints, waypoint)
         waits, unrest = self._waits_with(waypoints, waiting)
-        is_late = False
-        if waiting:
-            age = _age_ms(waypoints)
-            is_late = age is None or age > LATE_MS
+        is_late = waiting > 0 and _is_late(waypoints)
         is_unheard = not waiting and waypoint.lag_ms is None
         most = _MOST_LATE if is_late else MOST_IN_TIME
         return LaneHistory(
@@ -264,6 +264,20 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
     if not is_so:
         return None
     return at if before is None else before
+
+
+def _is_late(waypoints: tuple[Waypoint, ...]) -> bool:
+    """Whether `_age_ms` of these, of the newest of which records wait, is unknown or more than `LATE_MS`:
+    those that are older than that need no look."""
+    newest = waypoints[-1]
+    if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
+        return False
+    for one in reversed(waypoints):
+        if int((newest.at - one.at) * 1000) > LATE_MS:
+            return True
+        if one.end <= newest.checkpoint:
+            return False
+    return True
 
 
 def _age_ms(waypoints: tuple[Waypoint, ...]) -> int | None:

@@ -20,7 +20,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from mirror.model.movement.history import UNLIMITED, LaneHistory, LogStart, Retention, Waypoint
+from mirror.model.movement.history import (
+    UNKNOWN_RETENTION,
+    UNLIMITED,
+    LaneHistory,
+    LogStart,
+    Retention,
+    Waypoint,
+)
 
 _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
@@ -31,6 +38,8 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
     """None where nothing waits, nothing is deleted, or it is not known."""
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
+        return None
+    if history.retention == UNKNOWN_RETENTION and len(history.starts) <= _LEAST_STEPS:
         return None
     passed = now - newest.at
     known = (

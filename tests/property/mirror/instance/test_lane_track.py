@@ -117,6 +117,7 @@ def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Ste
         whole = step.added_to(whole, place, now, heard_at)
         assert track.history == whole
         assert track.rate is rate
+        _assert_late_by_age(whole)
         _assert_in_time_is_ok(track, whole, now)
     _assert_in_time_is_ok(track, whole, now + later)
 
@@ -228,6 +229,12 @@ def test_what_another_turn_of_a_lane_or_one_that_was_forgotten_begins_with_is_sa
             watch.forget()
         found.append(_is_withheld(watch, number))
     assert found == [False, True, False, True, False]
+
+
+def _assert_late_by_age(whole: LaneHistory) -> None:
+    newest, age = whole.newest, whole.age_ms
+    assert newest is not None
+    assert (whole.late_since is not None) == (newest.waiting > 0 and (age is None or age > LATE_MS))
 
 
 def _assert_in_time_is_ok(track: LaneTrack, whole: LaneHistory, now: float) -> None:
