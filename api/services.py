@@ -33,6 +33,7 @@ from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import LoadSource
 from mirror.model.metrics import Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.plan import Plan
@@ -113,12 +114,17 @@ class InstanceStatus(Protocol):
         ...
 
     @property
-    def loads(self) -> Mapping[ClusterRef, LoadStanding]:
-        """What is known of the loads of each source cluster, where it leads."""
+    def loads(self) -> Mapping[LoadSource, LoadStanding]:
+        """What is known of the loads of each source, where it leads."""
         ...
 
-    def known_loads(self, cluster: ClusterRef) -> ClusterLoads | None:
+    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
         """What is known of the loads of a source cluster's partitions; None where it does not lead."""
+        ...
+
+    @property
+    def load_sources(self) -> Mapping[GroupName, LoadSource]:
+        """Of which loads each group is planned, by the last look of the leader that it is."""
         ...
 
     @property

@@ -9,7 +9,8 @@ from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import Assessment
-from mirror.instance.loads.newest import ClusterLoads, NewestLoads
+from mirror.instance.loads.newest import ClusterLoads
+from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
@@ -17,6 +18,7 @@ from mirror.instance.workers.supervisor import Supervisor, WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import LoadSource
 from mirror.model.metrics import Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import TaskSums
@@ -32,14 +34,14 @@ class RunningStatus:
         supervisor: Supervisor,
         leader: Leader,
         health: Health,
-        newest: NewestLoads,
+        memory: LoadMemory,
     ) -> None:
         self.name = name
         self._supervisor = supervisor
         self._follower = follower
         self._leader = leader
         self._health = health
-        self._newest = newest
+        self._memory = memory
 
     @property
     def is_leading(self) -> bool:
@@ -102,13 +104,18 @@ class RunningStatus:
         return self._leader.problems
 
     @property
-    def loads(self) -> Mapping[ClusterRef, LoadStanding]:
-        """What is known of the loads of each source cluster, where it leads."""
+    def loads(self) -> Mapping[LoadSource, LoadStanding]:
+        """What is known of the loads of each source, where it leads."""
         return self._leader.loads
 
-    def known_loads(self, cluster: ClusterRef) -> ClusterLoads | None:
+    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
         """What is known of the loads of a source cluster's partitions; None where it does not lead."""
-        return self._newest.known(cluster) if self._leader.is_leading else None
+        return self._memory.newest.known(source) if self._leader.is_leading else None
+
+    @property
+    def load_sources(self) -> Mapping[GroupName, LoadSource]:
+        """Of which loads each group is planned, by the last look of the leader that it is."""
+        return self._memory.sources
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:

@@ -23,15 +23,16 @@ from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
+from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.world_view import Planning
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import Freshness, LoadReport, TaskCapacity
+from mirror.model.load import LoadReport, TaskCapacity
 from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.freeze import read_freeze
 from mirror.model.sizing.knobs import joint_terms
 from mirror.model.topics import TopicPartition
-from mirror.ports import LoadProvider, NodeStore, Planner
+from mirror.ports import NodeStore, Planner
 
 _log = structlog.get_logger(__name__)
 _EXTRA: Final = "headrace[assigner]"
@@ -84,24 +85,47 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
             return CheckedStrategy(name, placement_strategy(name, _plain(options)))
 
 
-def choose_provider(
-    settings: HeadraceSettings, measured: MeasuredLoads
-) -> tuple[LoadProvider, Callable[[ClusterRef], Freshness] | None]:
-    """By `mirror.leader.load_provider`; and who says how new its loads are, if there are any. Raises
-    ConfigError."""
+def choose_providers(
+    settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
+) -> LoadProviders:
+    """The service's, by `mirror.leader.load_provider`, and those that datastreams choose. Raises ConfigError
+    where the service's cannot be made; the others are made when they are needed."""
     leader = settings.mirror.leader
-    match leader.load_provider:
-        case "self":
-            return measured, measured.freshness
-        case "none":
-            return NoLoads(), None
-        case "pinot":
-            from headrace.analytics import pinot_freshness, pinot_provider
 
-            return CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings)
-        case name:
-            made = load_provider(name, _plain(leader.load_provider_options))
-            return CheckedLoads(name, made), freshness_of(name, made)
+    def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
+        """With the backlog, and without ever waiting long."""
+        with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
+        ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
+        return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
+
+    def made(name: str) -> ProviderInUse:
+        options = leader.provider_options_by_name.get(name, {})
+        return in_use(_provider(settings, name, options, measured), name)
+
+    service = _provider(settings, leader.load_provider, leader.load_provider_options, measured)
+    return LoadProviders(in_use(service), leader.load_provider, made, SystemClock())
+
+
+def _provider(
+    settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr], measured: MeasuredLoads
+) -> ProviderInUse:
+    """Raises ConfigError."""
+    match name:
+        case "self":
+            return ProviderInUse(measured, measured.freshness)
+        case "none":
+            return ProviderInUse(NoLoads())
+        case "pinot":
+            try:
+                from headrace.analytics import pinot_freshness, pinot_provider
+            except ModuleNotFoundError as error:
+                raise ConfigError(
+                    f"the load provider pinot needs {error.name}", advice="install headrace[pmp]"
+                ) from error
+            return ProviderInUse(CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings))
+        case _:
+            made = load_provider(name, _plain(options))
+            return ProviderInUse(CheckedLoads(name, made), freshness_of(name, made))
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:
@@ -109,6 +133,9 @@ def check_plug_ins(settings: HeadraceSettings) -> None:
     leader = settings.mirror.leader
     if leader.load_provider not in OWN_PROVIDERS:
         load_provider(leader.load_provider, _plain(leader.load_provider_options))
+    for name, options in leader.provider_options_by_name.items():
+        if name not in OWN_PROVIDERS:
+            load_provider(name, _plain(options))
     choose_planner(settings)
     for name, options in leader.strategy_options_by_name.items():
         _strategy(settings, name, options)
@@ -147,15 +174,11 @@ def choose_planning(
 ) -> Planning:
     """Everything the leader plans with."""
     leader = settings.mirror.leader
-    provider, freshness = choose_provider(settings, measured)
     return Planning(
         planner=choose_strategies(settings),
-        provider=PatientLoads(
-            LoadsWithBacklog(provider, measured.waiting, leader.catch_up_seconds), background_calls
-        ),
+        providers=choose_providers(settings, measured, background_calls),
         capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
         rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
         freezes=tuple(read_freeze(one) for one in leader.freeze_windows),
-        freshness=PatientFreshness(freshness, ThreadedCalls(0.0, lambda: None)) if freshness else None,
     )

@@ -145,7 +145,7 @@ def build_instance(
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined = leader.joined
     follower.event_drops = event_topic.drops
-    status = RunningStatus(name, follower, supervisor, leader, health, memory.newest)
+    status = RunningStatus(name, follower, supervisor, leader, health, memory)
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
     services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)

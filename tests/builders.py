@@ -13,11 +13,14 @@ from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import LoadSource
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition, TopicSelection
 
 SOURCE = ClusterRef("source")
 DESTINATION = ClusterRef("destination")
+SOURCE_LOADS = LoadSource(SOURCE)
+"""Of the service's provider."""
 OPEN_CLUSTERS = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
 """Both, for everybody; no others."""
 

@@ -18,7 +18,8 @@ from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.load import LoadSource
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition
 
@@ -44,7 +45,7 @@ def own_loads(
     limit: int,
 ) -> DatastreamLoads | None:
     """What this instance knows as the leader; None where it does not lead."""
-    loads = _loads_of(services, datastream.source)
+    loads = _loads_of(services, _source_of(services, datastream))
     if loads is None:
         return None
     owners, name = owners_of(datastream, plan), datastream.name
@@ -93,26 +94,31 @@ def unheard_loads(
 
 
 def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer] | None:
-    """Every source cluster as this instance knows it as the leader; None where it does not lead."""
-    sources = {one.group: one.source for one in services.status.datastreams}
-    places: dict[ClusterRef, set[TopicPartition]] = {one: set() for one in sources.values()}
+    """Every source as this instance knows it as the leader; None where it does not lead."""
+    sources = {one.group: _source_of(services, one) for one in services.status.datastreams}
+    places: dict[LoadSource, set[TopicPartition]] = {one: set() for one in sources.values()}
     for task in plan.tasks:
         if task.group in sources:
             places[sources[task.group]] |= task.partitions
     found = []
-    for cluster in sorted(places):
-        loads = _loads_of(services, cluster)
+    for source in sorted(places):
+        loads = _loads_of(services, source)
         if loads is None:
             return None
-        found.append(ClusterLoadsAnswer.from_loads(cluster, loads, places[cluster]))
+        found.append(ClusterLoadsAnswer.from_loads(source, loads, places[source]))
     return found if services.status.is_leading else None
 
 
-def _loads_of(services: Services, cluster: ClusterRef) -> LeadersLoads | None:
-    known = services.status.known_loads(cluster)
+def _source_of(services: Services, datastream: Datastream) -> LoadSource:
+    """Of one that the leader has not looked at yet: that of the service."""
+    return services.status.load_sources.get(datastream.group, LoadSource(datastream.source))
+
+
+def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
+    known = services.status.known_loads(source)
     if known is None:
         return None
-    return LeadersLoads(known, services.status.loads.get(cluster), services.clock.now_ms())
+    return LeadersLoads(known, services.status.loads.get(source), services.clock.now_ms())
 
 
 def told_loads(services: Services, asked: Mapping[str, str]) -> Any:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStanding, LoadState
-from mirror.model.load import PartitionLoad, RateSource
+from mirror.model.load import LoadSource, PartitionLoad, RateSource
 from mirror.model.plan import TaskPlacement
 from mirror.model.topics import TopicPartition
 
@@ -31,7 +31,7 @@ class _LoadModel(BaseModel):
 
 @dataclass(frozen=True)
 class LeadersLoads:
-    """What the leader knows of one source cluster. `standing`: where the provider is; None: there is none to
+    """What the leader knows of one source. `standing`: where the provider is; None: there is none to
     ask, or it has not been asked yet."""
 
     known: ClusterLoads
@@ -126,7 +126,8 @@ class DatastreamLoads(_LoadModel):
     no_answer: str
     """Why the leader has not answered, so that no load is known; empty where it has."""
     provider: str | None
-    """Whose answer came last: self, pinot; kept: what the leader before has observed; null: none has come."""
+    """Whose answer came last: self, pinot, a plug-in; kept: what the leader before has observed; null: none
+    has come."""
     planned_ms: int | None
     """When its tasks were planned last (epoch ms), also where that has changed nothing; null: never."""
     bytes_per_second: float | None
@@ -144,11 +145,14 @@ class DatastreamLoads(_LoadModel):
 
 
 class ClusterLoadsAnswer(_LoadModel):
-    """What is known of the loads of one source cluster. What is not known is null."""
+    """What is known of the loads of one source cluster, by one load provider. What is not known is null."""
 
     cluster: str
+    chosen_provider: str | None = None
+    """The load provider that datastreams choose for these loads; null: they are by that of the service."""
     provider: str | None
-    """Whose answer came last: self, pinot; kept: what the leader before has observed; null: none has come."""
+    """Whose answer came last: self, pinot, a plug-in; kept: what the leader before has observed; null: none
+    has come."""
     state: str | None
     """known; stale: nothing new is measured; unavailable: the provider does not answer; unknown: nothing is
     measured now; null: no provider is configured, or it has not been asked yet."""
@@ -161,7 +165,7 @@ class ClusterLoadsAnswer(_LoadModel):
     age_ms: int | None
     """How long ago that was."""
     partitions: int | None
-    """That tasks have of it."""
+    """That tasks have of it; those that are planned by these loads."""
     known: int | None
     """Those of them with a load."""
     held: int | None
@@ -176,13 +180,14 @@ class ClusterLoadsAnswer(_LoadModel):
 
     @classmethod
     def from_loads(
-        cls, cluster: str, loads: LeadersLoads, places: Collection[TopicPartition]
+        cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """The JSON form. `places`: what tasks have of the cluster."""
+        """The JSON form. `places`: what tasks have of the source."""
         standing, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = standing.measured_at_ms if standing else None
         return cls(
-            cluster=cluster,
+            cluster=source.cluster,
+            chosen_provider=source.provider or None,
             provider=loads.known.provider or None,
             state=standing.state.value if standing else None,
             since_ms=standing.since_ms if standing else None,
@@ -197,7 +202,8 @@ class ClusterLoadsAnswer(_LoadModel):
 
 
 class LoadsAnswer(_LoadModel):
-    """What is known of the loads of every source cluster. The leader knows it."""
+    """What is known of the loads of every source cluster, by each load provider that plans by them. The
+    leader knows it."""
 
     leader: str | None
     """The instance that was asked; null: nobody leads, as far as the instance knows that has answered."""

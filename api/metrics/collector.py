@@ -22,6 +22,7 @@ from mirror.instance.loads.watch import LoadStanding
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.load import LoadSource
 from mirror.model.metrics import LATENCY_BOUNDS_MS, LATENCY_SERIES, SUMMED, Drops, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.ports import Clock
@@ -101,22 +102,23 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
     yield remarks
 
 
-def _load_metrics(loads: Mapping[ClusterRef, LoadStanding]) -> Iterator[Metric]:
+def _load_metrics(loads: Mapping[LoadSource, LoadStanding]) -> Iterator[Metric]:
     """The time of the newest measurement is left out where nothing has been measured."""
     states = GaugeMetricFamily(
         "headrace_loads",
-        "1 for the state of what is known of a source cluster's loads; told by the leader",
+        "1 for the state of what is known of a source cluster's loads, or of those by a load provider that"
+        " datastreams choose (`source by provider`); told by the leader",
         labels=["source", "state"],
     )
     newest = GaugeMetricFamily(
         "headrace_loads_measured_timestamp_seconds",
-        "when a load of the source cluster was measured last; told by the leader",
+        "when a load of the source was measured last; told by the leader",
         labels=["source"],
     )
     for source, standing in loads.items():
-        states.add_metric([source, standing.state.value], 1.0)
+        states.add_metric([str(source), standing.state.value], 1.0)
         if standing.measured_at_ms is not None:
-            newest.add_metric([source], standing.measured_at_ms / 1000)
+            newest.add_metric([str(source)], standing.measured_at_ms / 1000)
     yield states
     yield newest
 

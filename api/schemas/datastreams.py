@@ -186,7 +186,7 @@ class ServiceObjectiveBody(DatastreamModel):
 
 class PlacementBody(DatastreamModel):
     """How its tasks are planned; null: as the settings say. Where datastreams share tasks the strictest
-    choice counts, and all that choose a strategy choose the same."""
+    choice counts, and all that choose a strategy or a load provider choose the same."""
 
     capacity_bytes_per_second: (
         Annotated[int, Field(ge=LEAST_CAPACITY, le=LARGEST_CAPACITY)] | Literal["learned"] | None
@@ -201,8 +201,9 @@ class PlacementBody(DatastreamModel):
     strategy: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
     """Who decides how many tasks there are and what each carries: `assigner`, `simple`, `auto` (the assigner
     where it is installed), or the name of a plug-in."""
-    load_provider: Literal["none"] | None = None
-    """`none`: its tasks are planned by count, whatever is known of their loads."""
+    load_provider: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
+    """Who says what its partitions carry: `self`, `pinot`, the name of a plug-in, or `none`: its tasks are
+    planned by count, whatever is known of their loads."""
 
 
 class ChoicesBody(DatastreamModel):

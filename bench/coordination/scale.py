@@ -40,6 +40,7 @@ from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
 from mirror.instance.loads.assessments import AssessmentStore
+from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
@@ -131,7 +132,10 @@ class _World:
         )
         topic_discovery = TopicDiscovery(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
         watch = RouteWatch(topic_discovery, ClusterIds(own), rules.own)
-        planning = Planning(LoadPlanner(), MeasuredLoads(own), TaskCapacity(10 * 2**20))
+        loads = ProviderInUse(MeasuredLoads(own))
+        planning = Planning(
+            LoadPlanner(), LoadProviders(loads, "self", lambda _: loads, clock), TaskCapacity(10 * 2**20)
+        )
         self.world_view = _TimedWorldView(stores, planning, topic_discovery, clock, watch.look)
         self.leader = Leader(self.world_view, EventLog(own), lambda _: None, clock, Health(), 1.0)
         self.members = [

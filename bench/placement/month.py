@@ -26,7 +26,7 @@ from bench.placement.week import Score
 from mirror.instance.loads.expectation import HOUR_MS, Expectation, with_expected
 from mirror.instance.loads.observations import LoadMemory
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.load import LoadReport, PartitionLoad, TaskLimits
+from mirror.model.load import LoadReport, LoadSource, PartitionLoad, TaskLimits
 from mirror.model.plan import PlanningRequest
 from mirror.model.sizing.quiet_window import QuietTerms, quiet_window
 from mirror.model.topics import TopicPartition
@@ -34,7 +34,7 @@ from mirror.model.topics import TopicPartition
 Ints = npt.NDArray[np.int64]
 
 _GROUP: Final = GroupName("month")
-_CLUSTER: Final = ClusterRef("simulated:9092")
+_SOURCE: Final = LoadSource(ClusterRef("simulated:9092"))
 _LARGEST_SHARE: Final = 0.5
 """No partition fills more of a task: what none fits is another question."""
 _TOPIC: Final = 8
@@ -165,7 +165,7 @@ class Month:
     def _plan(self, hour: int) -> None:
         now_ms = hour * HOUR_MS
         report = LoadReport(self._loads(self._rates[hour]), "simulated", now_ms)
-        recent = self._memory.before(_CLUSTER, hour * 3_600.0)
+        recent = self._memory.before(_SOURCE, hour * 3_600.0)
         counted, earlier = with_expected(report, recent, self._expectation(hour), now_ms)
         request = PlanningRequest(
             _GROUP,
@@ -179,7 +179,7 @@ class Month:
         )
         answer = self._planner.plan(request)
         self._current = {name: task for task, held in answer.tasks.items() for name in held}
-        self._memory.note(_CLUSTER, report, hour * 3_600.0)
+        self._memory.note(_SOURCE, report, hour * 3_600.0)
 
     def _loads(self, rates: Floats) -> Mapping[TopicPartition, PartitionLoad]:
         return {name: PartitionLoad(rate) for name, rate in zip(self._names, rates.tolist(), strict=True)}

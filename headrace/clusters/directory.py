@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.plug_ins.entry_points import strategy_names
+from headrace.plug_ins.entry_points import provider_names, strategy_names
 from mirror.control.admission import Admission, ClusterRights
 from mirror.control.owner_quotas import OwnerQuota
 from mirror.errors import ConfigError, InvalidRequest
@@ -74,7 +74,15 @@ class ClusterDirectory:
             owner: OwnerQuota(one.datastreams, one.bytes_per_second, one.partitions)
             for owner, one in rules.quotas.items()
         }
-        return Admission(rights, rules.addresses, rules.most_tasks, knows_callers, quotas, strategy_names)
+        return Admission(
+            rights,
+            rules.addresses,
+            rules.most_tasks,
+            knows_callers,
+            quotas,
+            strategies=strategy_names,
+            providers=provider_names,
+        )
 
     def address_of(self, cluster: ClusterRef) -> str:
         """Bootstrap servers."""

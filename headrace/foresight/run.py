@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from headrace.foresight.history import PastHours
+from headrace.foresight.history import AskHour, PastHours
 from headrace.foresight.turn import ForesightTurn, Means
 from headrace.settings import HeadraceSettings
-from mirror.errors import reason_of
+from mirror.errors import HistoryUnavailable, reason_of
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
     from mirror.instance.loads.assessments import Assessment
     from mirror.model.datastreams.datastream import Datastream
-    from mirror.model.identifiers import GroupName
+    from mirror.model.identifiers import ClusterRef, GroupName
+    from mirror.model.load import PartitionLoad
+    from mirror.model.topics import TopicPartition
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
@@ -109,9 +111,8 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """One that asks Pinot for the past where loads come from there."""
+    """One that asks Pinot for the past of what is planned by its loads."""
     advice = settings.assigner.advice
-    has_past = settings.mirror.leader.load_provider == "pinot"
     turn = ForesightTurn(
         Means(
             services,
@@ -119,7 +120,8 @@ def build_foresight(
             expected,
             advice,
             _how(settings, services.assessments),
-            _past(settings) if has_past else None,
+            PastHours(_past(settings), advice.history_days),
+            settings.mirror.leader.load_provider,
         )
     )
     return ForesightThread(
@@ -127,10 +129,20 @@ def build_foresight(
     )
 
 
-def _past(settings: HeadraceSettings) -> PastHours:
-    from headrace.foresight.pinot_hours import rolled_up_hours_of
+def _past(settings: HeadraceSettings) -> AskHour:
+    """Asks Pinot; what that takes is imported when somebody asks. Raises HistoryUnavailable where it is not
+    installed, and what the question raises."""
 
-    return PastHours(rolled_up_hours_of(settings), settings.assigner.advice.history_days)
+    def ask(cluster: ClusterRef, hour_ms: int) -> Mapping[TopicPartition, PartitionLoad]:
+        try:
+            from headrace.foresight.pinot_hours import rolled_up_hours_of
+        except ModuleNotFoundError as error:
+            raise HistoryUnavailable(
+                f"no history can be read: {error.name} is not installed", advice="install headrace[pmp]"
+            ) from error
+        return rolled_up_hours_of(settings)(cluster, hour_ms)
+
+    return ask
 
 
 def _how(

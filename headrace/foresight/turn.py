@@ -20,9 +20,10 @@ from mirror.errors import HeadraceError, InvalidRequest
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.expectation import Expectation, ExpectedLoads
+from mirror.instance.loads.providers import chosen_sources
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import PartitionLoad, TaskLimits, joint_limits
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadSource, PartitionLoad, TaskLimits, joint_limits
 from mirror.model.plan import Plan
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
 from mirror.model.sizing.quiet_window import QuietTerms, QuietWindow, quiet_window
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _DAY_MS = DAY * HOUR_MS
-NO_PAST = "no history of loads is kept: that takes Pinot (mirror.leader.load_provider)"
+NO_PAST = "no history of loads is kept: that takes Pinot (the load provider pinot)"
 
 
 @dataclass(frozen=True)
 class Means:
-    """What a turn works with. `past`: None where there is no history. `how`: capacity of a task of these
+    """What a turn works with. `past`: of what is planned by the loads of Pinot; None where there is no
+    history. `provider`: the name of the service's load provider. `how`: capacity of a task of these
     datastreams, and the policy of the planner."""
 
     services: Services
@@ -48,6 +50,7 @@ class Means:
     settings: AdviceSettings
     how: Callable[[Sequence[Datastream]], Fallback]
     past: PastHours | None = None
+    provider: str = "pinot"
 
 
 class ForesightTurn:
@@ -63,13 +66,15 @@ class ForesightTurn:
         services, now_ms = self._means.services, self._means.services.clock.now_ms()
         groups, plan = groups_of(services.status.datastreams), services.plan()
         assessments = services.assessments()
-        pasts = {source: self._past(source, now_ms) for source in {one[0].source for one in groups.values()}}
+        mirrored = (one for members in groups.values() for one in members)
+        sources = chosen_sources(mirrored, self._means.provider).of
+        pasts = {source: self._past(source, now_ms) for source in set(sources.values())}
         needs: list[GroupNeed] = []
         behind: list[Mapping[int, int]] = []
         quiet: dict[GroupName, QuietWindow] = {}
-        ahead: dict[ClusterRef, list[tuple[Outlook | None, str]]] = {source: [] for source in pasts}
+        ahead: dict[LoadSource, list[tuple[Outlook | None, str]]] = {source: [] for source in pasts}
         for group, members in groups.items():
-            source, planned = members[0].source, plan.planned.get(group, frozenset())
+            source, planned = sources[group], plan.planned.get(group, frozenset())
             hours, why = pasts[source]
             past = {hour: _only(loads, planned) for hour, loads in hours.items()}
             sizing = self._sizing(members, planned) if planned and past else None
@@ -100,14 +105,18 @@ class ForesightTurn:
         if self._means.past is not None:
             self._means.past.forget()
 
-    def _past(self, source: ClusterRef, now_ms: int) -> tuple[Hours, str]:
+    def _history(self, source: LoadSource) -> PastHours | None:
+        return self._means.past if (source.provider or self._means.provider) == "pinot" else None
+
+    def _past(self, source: LoadSource, now_ms: int) -> tuple[Hours, str]:
         """The hours behind, and why there are none."""
-        if self._means.past is None:
+        history = self._history(source)
+        if history is None:
             return {}, NO_PAST
         try:
-            return self._means.past.of(source, now_ms), ""
+            return history.of(source.cluster, now_ms), ""
         except HeadraceError as error:
-            _log.warning("no history of loads", cluster=source, reason=error.message)
+            _log.warning("no history of loads", cluster=source.cluster, reason=error.message)
             return {}, f"Pinot does not say what was: {error.message}"
 
     def _coming(
@@ -155,7 +164,7 @@ class ForesightTurn:
             return None
         return found
 
-    def _expect(self, ahead: Mapping[ClusterRef, Sequence[tuple[Outlook | None, str]]]) -> None:
+    def _expect(self, ahead: Mapping[LoadSource, Sequence[tuple[Outlook | None, str]]]) -> None:
         """Hand what is forecast, at its high end, to the planning."""
         settings = self._means.settings
         counted = max(settings.imminent_hours, settings.consent_hours) + 2
@@ -166,7 +175,7 @@ class ForesightTurn:
                     loads = one.loads(number, float(one.totals.high[number]))
                     hours.setdefault(hour_ms, {}).update(loads)
             why = "" if hours else next((why for _, why in found if why), "")
-            if self._means.past is not None:
+            if self._history(source) is not None:
                 expectation = Expectation(hours, settings.imminent_hours, settings.consent_hours, why)
                 self._means.expected.put(source, expectation)
 

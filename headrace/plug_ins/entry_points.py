@@ -59,6 +59,12 @@ def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
     return found
 
 
+def provider_names() -> tuple[str, ...]:
+    """Headrace's own load providers, then those of other packages, sorted; of the latter nothing is
+    loaded."""
+    return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
+
+
 def strategy_names() -> tuple[str, ...]:
     """Headrace's own placement strategies, then those of other packages, sorted; of the latter nothing is
     loaded."""

@@ -24,6 +24,7 @@ from mirror.instance.workers.supervisor import WorkerCount
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.load import LoadSource
 from mirror.model.metrics import Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.worker.protocol import TaskSums
@@ -103,13 +104,14 @@ class _Nothing:
     workers: WorkerCount = _NO_WORKERS
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
-    loads: Mapping[ClusterRef, LoadStanding] = field(default_factory=dict)
+    loads: Mapping[LoadSource, LoadStanding] = field(default_factory=dict)
+    load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)
     uncopied: Sequence[UncopiedLane] = ()
     assessments: Mapping[GroupName, Assessment] = field(default_factory=dict)
     datastreams: tuple[Datastream, ...] = ()
     has_died: bool = False
 
-    def known_loads(self, cluster: ClusterRef) -> ClusterLoads | None:
+    def known_loads(self, source: LoadSource) -> ClusterLoads | None:
         """Nothing is."""
 
 

@@ -31,7 +31,7 @@ LONGEST_EXPRESSION: Final = 4_096
 """Bytes of an expression of a new datastream: some hundred topics by name. What is stored may be longer."""
 
 _EVERYBODY: Final = ("*",)
-_MAY_BE_UNSAID: Final = frozenset({"placement strategy"})
+_MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
 """Of members of a group: those that do not choose leave it to the others."""
 _MAY_DIFFER: Final = frozenset({"limits"})
 """Of members of a group, once they are there: the strictest count."""
@@ -97,8 +97,8 @@ class _Problem(NamedTuple):
 class Admission:
     """`clusters`: the configured ones by alias. `addresses`: patterns of others that may be named;
     `most_tasks`: that the limits of a datastream may ask for. `knows_callers`: rights are those of
-    principals, which what is stored does not name. `quotas`: by owner. `strategies`: finds the names of the
-    placement strategies that there are."""
+    principals, which what is stored does not name. `quotas`: by owner. `strategies`, `providers`:
+    find the names of the placement strategies and load providers that there are."""
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
     addresses: Sequence[str] = ()
@@ -106,6 +106,7 @@ class Admission:
     knows_callers: bool = False
     quotas: Mapping[str, OwnerQuota] = field(default_factory=dict)
     strategies: Callable[[], Collection[str]] = lambda: ()
+    providers: Callable[[], Collection[str]] = lambda: ()
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
         """Why an owner or a principal may not do this at a configured cluster; None: it may."""
@@ -142,13 +143,11 @@ class Admission:
                         _MOST_TASKS,
                     )
         if former is None or former.placement.strategy != new.placement.strategy:
-            self._check_strategy(new.placement.strategy, found)
+            _check_is_there("strategy", "placement strategy", new.placement.strategy, self.strategies, found)
+        if former is None or former.placement.load_provider != new.placement.load_provider:
+            chosen = new.placement.load_provider
+            _check_is_there("load_provider", "load provider", chosen, self.providers, found)
         found.check(InvalidRequest)
-
-    def _check_strategy(self, name: str | None, found: FieldProblems) -> None:
-        if name is not None and name not in (known := self.strategies()):
-            advice = f"there are {', '.join(known)}" if known else ""
-            found.refuse("/placement/strategy", f"there is no placement strategy {shown(name)}", advice)
 
     def objection(self, stored: Datastream) -> str:
         """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
@@ -236,6 +235,15 @@ class Admission:
         return all(any(fnmatchcase(one, pattern.lower()) for pattern in self.addresses) for one in servers)
 
 
+def _check_is_there(
+    key: str, what: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
+) -> None:
+    """Whether what a datastream chooses under this key of its placement is among the names that there are."""
+    if name is not None and name not in (known := names()):
+        advice = f"there are {', '.join(known)}" if known else ""
+        found.refuse(f"/placement/{key}", f"there is no {what} {shown(name)}", advice)
+
+
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
     """Nothing is known of which cluster an address is."""
     return ()
@@ -243,8 +251,8 @@ def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collectio
 
 def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
     """Who shares tasks shares what becomes of them: raises InvalidRequest unless a new member of a group has
-    the owner, the policies, the limits and the start of those who are there, and the placement strategy that
-    any of them chooses."""
+    the owner, the policies, the limits and the start of those who are there, and the placement strategy and
+    load provider that any of them chooses."""
     for other in mates:
         if differing := _differing(new, other):
             detail = (
@@ -262,7 +270,8 @@ def check_staying(
     before: Datastream, new: Datastream, mates: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
     """Raises InvalidRequest where a change makes a member of a group differ from another one in owner,
-    policies, start or placement strategy. `mates`: as they are, and as the same call leaves them."""
+    policies, start, placement strategy or load provider. `mates`: as they are, and as the same call leaves
+    them."""
     for other_before, other in mates:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
             raise InvalidRequest(
@@ -297,6 +306,7 @@ def _alike(one: Datastream) -> dict[str, object]:
         "limits": one.limits,
         "start": (one.start, one.start_ms),
         "placement strategy": one.placement.strategy,
+        "load provider": one.placement.load_provider,
     }
 
 

@@ -32,11 +32,11 @@ from mirror.coordination.task_placement import (
 )
 from mirror.errors import CorruptData, InvalidRequest
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, TaskName
+from mirror.model.identifiers import DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
 from mirror.model.sizing.capacity import CapacityInUse
-from mirror.model.sizing.knobs import are_by_count, joint_headroom, joint_strategy
+from mirror.model.sizing.knobs import joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 from mirror.wording import counted
@@ -72,8 +72,8 @@ class World:
     """One picture of everything that a plan depends on.
 
     `topics`: partition counts by source cluster; a cluster that could not be asked is missing, and
-    what is planned of it stays. `loads`: by group that is planned again. `recent`: by source cluster
-    what was observed before, oldest first. `due`: groups that are planned again because it is their
+    what is planned of it stays. `loads`, and `recent`, what was observed before, oldest first: by
+    group that is planned again. `due`: groups that are planned again because it is their
     turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
     `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
     `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
@@ -89,7 +89,7 @@ class World:
     topics: TopicsByCluster
     requests: tuple[Request, ...] = ()
     loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
-    recent: Mapping[ClusterRef, tuple[Mapping[TopicPartition, PartitionLoad], ...]] = field(
+    recent: Mapping[GroupName, tuple[Mapping[TopicPartition, PartitionLoad], ...]] = field(
         default_factory=dict
     )
     due: frozenset[GroupName] = frozenset()
@@ -370,7 +370,7 @@ def planning_request(
         },
         full=any(request.full for request in asked),
         rebalance=bool(asked) or is_too_few,
-        recent=() if are_by_count(knobs) else world.recent.get(members[0].source, ()),
+        recent=world.recent.get(group, ()),
         scale_in_headroom=joint_headroom(knobs),
         calm=world.calm.get(group, ""),
         strategy=joint_strategy(knobs),

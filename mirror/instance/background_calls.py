@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from mirror.errors import HeadraceError, LoadUnavailable, TimedOut, named
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import Freshness, LoadReport
+from mirror.model.load import Freshness, LoadReport, LoadSource
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
 
@@ -183,17 +183,21 @@ class LoadsOnTheWay(LoadUnavailable):
 
 
 class PatientLoads:
-    """A load provider that never holds up who asks. Satisfies `ports.LoadProvider`."""
+    """A load provider that never holds up who asks. Satisfies `ports.LoadProvider`. `name`: of one that
+    datastreams choose; each is asked in a line of its own."""
 
-    def __init__(self, provider: LoadProvider, background_calls: BackgroundCalls) -> None:
+    def __init__(self, provider: LoadProvider, background_calls: BackgroundCalls, name: str = "") -> None:
         self._provider = provider
         self._background_calls = background_calls
+        self._name = name
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """The provider's answer. Raises LoadUnavailable, and LoadsOnTheWay."""
         try:
             return self._background_calls.ask(
-                "loads", f"loads of {cluster}", lambda: self._provider.loads(cluster, partitions)
+                f"loads by {self._name}" if self._name else "loads",
+                f"loads of {LoadSource(cluster, self._name)}",
+                lambda: self._provider.loads(cluster, partitions),
             )
         except StillAsking as error:
             raise LoadsOnTheWay(error.message, advice="the next plan has them") from error

@@ -60,7 +60,8 @@ from mirror.instance.uncopied.backlog import Backlog
 from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
+from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName
+from mirror.model.load import LoadSource
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
 from mirror.ports import Clock
@@ -134,8 +135,8 @@ class Leader:
         return self._board.problems if self.is_leading else {}
 
     @property
-    def loads(self) -> Mapping[ClusterRef, LoadStanding]:
-        """What is known of the loads of each source cluster, while we lead; safe to read from any thread."""
+    def loads(self) -> Mapping[LoadSource, LoadStanding]:
+        """What is known of the loads of each source, while we lead; safe to read from any thread."""
         return self._load_watch.standings if self.is_leading else {}
 
     @property
@@ -310,7 +311,7 @@ class Leader:
         return application.request.reason
 
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
-        sources = {members[0].source for members in world.groups.values()}
+        sources = self._world_view.load_sources(world)
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
             self._publisher.announce(events)
 

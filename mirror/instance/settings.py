@@ -47,6 +47,11 @@ class LeaderSettings(Settings):
     sampler; `none`, nowhere; or the name of a plug-in (docs/plug-ins.md)."""
     load_provider_options: dict[str, SecretStr] = Field(default={})
     """What a plug-in is given: text by name."""
+    provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
+        default={}
+    )
+    """What plug-ins are given that datastreams choose for their loads and that are not the service's: for the
+    name of each a table of text by name."""
     placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
     """Who decides how many tasks there are and what each carries: `assigner`, with bounds and proofs;
     `simple`, which needs nothing else; `auto`, the assigner where it is installed; or the name of a plug-in.
@@ -130,6 +135,11 @@ class LeaderSettings(Settings):
             raise ValueError(
                 f"the options of {self.placement_strategy}, the service's own strategy, belong to"
                 " placement_strategy_options, not to strategy_options_by_name"
+            )
+        if self.load_provider in self.provider_options_by_name:
+            raise ValueError(
+                f"the options of {self.load_provider}, the service's own load provider, belong to"
+                " load_provider_options, not to provider_options_by_name"
             )
         return self
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
@@ -22,36 +22,33 @@ from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore, reason_of
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, RequestQueue
 from mirror.coordination.task_placement import TaskPlacementRules
-from mirror.instance.background_calls import LoadsOnTheWay
 from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
-from mirror.instance.loads.expectation import Loads, with_expected
+from mirror.instance.loads.group_loads import LoadGathering, Observed, wanted_of
 from mirror.instance.loads.keeper import MemoryKeeper
 from mirror.instance.loads.observations import NEWEST, LoadMemory
+from mirror.instance.loads.providers import GroupSources, LoadProviders
 from mirror.instance.loads.store import ObservationStore
-from mirror.instance.loads.watch import AskFreshness, LoadWatch
+from mirror.instance.loads.watch import LoadWatch
 from mirror.instance.uncopied.backlog import positions_of
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.lifecycle import activated
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName, TaskName
-from mirror.model.load import LoadLevel, LoadReport, TaskCapacity
+from mirror.model.identifiers import DatastreamName, GroupName, TaskName
+from mirror.model.load import LoadLevel, LoadSource, TaskCapacity
 from mirror.model.plan import Move, Plan
 from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.sizing.freeze import FreezeWindow, frozen_by
-from mirror.model.sizing.knobs import are_by_count
 from mirror.model.topics import SourcePosition, TopicPartition
-from mirror.ports import Clock, LoadProvider, Planner, Watch
+from mirror.ports import Clock, Planner, Watch
 
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
 """How long a request waits for a load provider that is slow; then it is planned without."""
 _GROUPS_A_TICK: Final = 20
-_BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""For a group whose datastreams choose that."""
 _TRIES: Final = 30
 """Ticks in which a provider that did not answer is asked again for an observation."""
 
@@ -78,17 +75,15 @@ Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
 
 @dataclass(frozen=True)
 class Planning:
-    """How tasks are decided. `interval_seconds`: between observations of the loads. `freshness`: how new
-    those of a cluster are; None where there is no provider. `capacities`: of groups; None: all have
-    `capacity`. `freezes`: in which nothing moves that need not."""
+    """How tasks are decided. `interval_seconds`: between observations of the loads. `capacities`: of groups;
+    None: all have `capacity`. `freezes`: in which nothing moves that need not."""
 
     planner: Planner
-    provider: LoadProvider
+    providers: LoadProviders
     capacity: TaskCapacity
     interval_seconds: float = 600.0
     rules: TaskPlacementRules = _RULES
     memory: LoadMemory = field(default_factory=LoadMemory)
-    freshness: AskFreshness | None = None
     capacities: CapacityBook | None = None
     freezes: tuple[FreezeWindow, ...] = ()
 
@@ -134,11 +129,12 @@ class WorldView:
         self._planning = planning
         self._clock = clock
         self._memory = planning.memory
+        self._gathering = LoadGathering(planning.providers, planning.memory, clock)
         self.keeper = MemoryKeeper(planning.memory, stores.observations, clock)
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
-        self._tries: dict[ClusterRef, int] = {}
-        self._observed: dict[ClusterRef, tuple[LoadReport, float]] = {}
+        self._tries: dict[LoadSource, int] = {}
+        self._observed: dict[LoadSource, Observed] = {}
         self._task_loads: dict[TaskName, float] = {}
         self._last: Mapping[GroupName, LastPlanning] = {}
         self._previewing = threading.Lock()
@@ -149,7 +145,7 @@ class WorldView:
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
         """Bytes per second of what moves as last known, without what nobody has measured."""
-        sources = {one.group: one.source for one in datastreams}
+        sources = self._planning.providers.choose(datastreams).of
         found = {}
         for one in (one for one in moves if one.group in sources):
             load = self._memory.newest.of(sources[one.group], one.partition)
@@ -158,8 +154,13 @@ class WorldView:
         return found
 
     def load_watch(self, health: Health) -> LoadWatch:
-        """A watch over the provider that loads are asked of."""
-        return LoadWatch(self._planning.freshness, self._memory.newest, self._clock, health)
+        """A watch over the providers that loads are asked of."""
+        return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
+
+    def load_sources(self, world: World) -> Collection[LoadSource]:
+        """Of which loads the groups that are mirrored are planned."""
+        sources = self._planning.providers.choose(world.datastreams).of
+        return {sources[group] for group in world.groups}
 
     def world(
         self,
@@ -186,11 +187,11 @@ class WorldView:
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
         """As of each task's last planning; of those that a former leader planned by load, by the last known
         loads."""
-        by_count = {one.group for one in datastreams if are_by_count((one.placement,))}
-        sources = {one.group: one.source for one in datastreams if one.group not in by_count}
-        known = {one: self._memory.newest.is_known(one) for one in set(sources.values())}
+        sources = self._planning.providers.choose(datastreams)
+        by_load = {group: one for group, one in sources.of.items() if group not in sources.by_count}
+        known = {one: self._memory.newest.is_known(one) for one in set(by_load.values())}
         for placement in plan.tasks:
-            source = sources.get(placement.group)
+            source = by_load.get(placement.group)
             if placement.task not in self._task_loads and source is not None and known[source]:
                 total = self._memory.newest.total(source, placement.partitions)
                 self._task_loads[placement.task] = total
@@ -198,22 +199,16 @@ class WorldView:
 
     def decide(self, world: World) -> Decision:
         """Ask for the loads of the groups that must be planned, then plan."""
-        now = self._clock.monotonic()
-        until = {source: at for source, (_, at) in self._observed.items()} if world.due else {}
-        sources = {one.source for one in world.datastreams}
-        recent: Mapping[ClusterRef, tuple[Loads, ...]] = {
-            source: self._memory.before(source, until.get(source, now)) for source in sources
-        }
-        loads, awaited = self._loads(world)
-        loads, recent = self._looking_ahead(world, loads, recent)
-        postponed = self._postponed(world, awaited)
+        sources = self._planning.providers.choose(world.datastreams)
+        gathered = self._gathering.gather(world, sources, self._observed)
+        postponed = self._postponed(world, gathered.awaited)
         requests = tuple(one for one in world.requests if one.identity not in postponed)
         world = _with(
             world,
-            loads=loads,
-            recent=recent,
+            loads=gathered.reports,
+            recent=gathered.recent,
             requests=requests,
-            awaited=awaited,
+            awaited=gathered.awaited,
             capacities=self._capacities(world),
         )
         calmed, now_ms = self._calmed(world), self._clock.now_ms()
@@ -226,34 +221,6 @@ class WorldView:
         """Of the groups that are planned."""
         book = self._planning.capacities
         return book.of({one: world.groups[one] for one in groups_to_plan(world)}) if book else {}
-
-    def _looking_ahead(
-        self,
-        world: World,
-        loads: Mapping[GroupName, LoadReport],
-        recent: Mapping[ClusterRef, tuple[Loads, ...]],
-    ) -> tuple[Mapping[GroupName, LoadReport], Mapping[ClusterRef, tuple[Loads, ...]]]:
-        """With what is expected of the clusters of which somebody forecasts. Each answer is looked at once,
-        however many groups it is for, and only for these."""
-        now_ms, found, before = self._clock.now_ms(), dict(loads), dict(recent)
-        by_source: dict[ClusterRef, list[GroupName]] = {}
-        for group in (one for one in loads if loads[one] is not _BY_COUNT):
-            by_source.setdefault(world.groups[group][0].source, []).append(group)
-        for source, groups in by_source.items():
-            expectation = self._memory.expected.of(source)
-            if expectation is None:
-                continue
-            wanted = (world.wishes.partitions[one] or world.plan.planned.get(one) or () for one in groups)
-            planned = frozenset[TopicPartition]().union(*wanted)
-            earlier, done = recent.get(source, ()), dict[int, LoadReport]()
-            for group in groups:
-                report = loads[group]
-                if id(report) not in done:
-                    done[id(report)], before[source] = with_expected(
-                        report, earlier, expectation, now_ms, planned
-                    )
-                found[group] = done[id(report)]
-        return found, before
 
     def _calmed(self, world: World) -> World:
         """With the groups of which nothing moves now that need not: all in a freeze, else those that wait for
@@ -286,39 +253,42 @@ class WorldView:
     def in_turn(self, world: World) -> World:
         """The same world, with some groups that are planned because their turn has come.
 
-        Once an interval the loads of every source cluster are observed; when enough observations
+        Once an interval the loads of every load source are observed; when enough observations
         are there, all groups are planned by them, a few a tick. Only for the leader.
         """
         now = self._clock.monotonic()
+        sources = self._planning.providers.choose(world.datastreams)
+        self._memory.sources = sources.of
         if self._next_turn is None:
             self._next_turn = now + self._planning.interval_seconds
         elif now >= self._next_turn:
             self._next_turn = now + self._planning.interval_seconds
             self._observed, self._waiting = {}, []
-            self._tries = dict.fromkeys({one.source for one in world.datastreams}, _TRIES)
+            self._tries = dict.fromkeys(sources.of.values(), _TRIES)
             if self._planning.capacities is not None:
                 self._planning.capacities.tidy()
         for source in sorted(self._tries):
-            self._observe(source, world, now)
+            self._observe(source, world, sources, now)
         due, self._waiting = self._waiting[:_GROUPS_A_TICK], self._waiting[_GROUPS_A_TICK:]
         return _with(world, due=frozenset(due))
 
-    def _observe(self, source: ClusterRef, world: World, now: float) -> None:
+    def _observe(self, source: LoadSource, world: World, sources: GroupSources, now: float) -> None:
         left = self._tries.pop(source) - 1
         try:
-            report = self._planning.provider.loads(source, _partitions(world, source))
+            wanted = wanted_of(world, sources, source)
+            report = self._planning.providers.of(source).loads(source.cluster, wanted)
         except Exception as error:  # noqa: BLE001 - no observation; what is placed stays
             if left > 0:
                 self._tries[source] = left
             else:
-                _log.warning("loads not observed", cluster=source, reason=reason_of(error))
+                _log.warning("loads not observed", source=str(source), reason=reason_of(error))
             return
         if self._memory.note(source, report, now):
             self.keeper.keep(source)
         self._memory.newest.note(source, report, self._clock.now_ms())
         if len(self._memory.before(source, now + 1)) >= NEWEST:
-            self._observed[source] = report, now
-            self._waiting += [group for group, members in world.groups.items() if members[0].source == source]
+            self._observed[source] = Observed(report, now)
+            self._waiting += [group for group in world.groups if sources.of[group] == source]
 
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now of its group; only that one's clusters are asked. Raises
@@ -375,11 +345,13 @@ class WorldView:
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
         """Bytes per second of these lanes; what only a default is known of is left out."""
-        sources = {one.group: one.source for one in datastreams}
-        places: dict[ClusterRef, set[TopicPartition]] = {}
+        sources = self._planning.providers.choose(datastreams).of
+        places: dict[LoadSource, set[TopicPartition]] = {}
         for one in found:
             places.setdefault(sources[one.key.group], set()).add(one.key.partition)
-        reports = {source: self._ask(source, sorted(wanted), set()) for source, wanted in places.items()}
+        reports = {
+            source: self._gathering.ask(source, sorted(wanted), set()) for source, wanted in places.items()
+        }
         loads = {one.key: reports[sources[one.key.group]].loads.get(one.key.partition) for one in found}
         return {
             key: load.bytes_per_second
@@ -394,56 +366,9 @@ class WorldView:
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)
 
-    def _loads(self, world: World) -> tuple[Mapping[GroupName, LoadReport], frozenset[GroupName]]:
-        """Reports by group; and the groups whose loads are on their way."""
-        groups = world.groups
-        asked = {request.group for request in world.requests}
-        by_source: dict[ClusterRef, LoadReport] = {}
-        reports: dict[GroupName, LoadReport] = {}
-        late: set[ClusterRef] = set()
-        for group in groups_to_plan(world):
-            source = groups[group][0].source
-            if are_by_count(one.placement for one in groups[group]):
-                reports[group] = _BY_COUNT
-                continue
-            if group in world.due and group not in asked and source in self._observed:
-                reports[group], _ = self._observed[source]
-                continue
-            if source not in by_source:
-                by_source[source] = self._ask(source, _partitions(world, source), late)
-            reports[group] = by_source[source]
-        by_load = (group for group, report in reports.items() if report is not _BY_COUNT)
-        return reports, frozenset(group for group in by_load if groups[group][0].source in late)
-
-    def _ask(
-        self, source: ClusterRef, partitions: Sequence[TopicPartition], late: set[ClusterRef]
-    ) -> LoadReport:
-        """The provider's answer; while there is none, the last known loads with their age."""
-        now_ms = self._clock.now_ms()
-        try:
-            report = self._planning.provider.loads(source, partitions)
-        except Exception as error:  # noqa: BLE001 - whatever ails the provider, placement goes on without it
-            reason = reason_of(error)
-            if isinstance(error, LoadsOnTheWay):
-                late.add(source)
-            else:
-                _log.warning("no new loads", cluster=source, reason=reason)
-        else:
-            self._memory.newest.note(source, report, now_ms)
-            return report
-        held = self._memory.newest.instead(source, partitions, reason, now_ms)
-        return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
-
 
 def _with(world: World, **more: Any) -> World:
     """The same picture with what only a planning needs: who is mirrored and what is wanted is found once."""
     found = replace(world, **more)
     found.__dict__.update(groups=world.groups, wishes=world.wishes)
     return found
-
-
-def _partitions(world: World, source: ClusterRef) -> list[TopicPartition]:
-    """What is mirrored from the cluster."""
-    groups = [group for group, members in world.groups.items() if members[0].source == source]
-    wanted = (world.wishes.partitions[group] for group in groups)
-    return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

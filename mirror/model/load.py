@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
+from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import MOST_PARTITIONS, TopicPartition
 
 MOST_TASKS: Final = 10_000
@@ -18,6 +19,17 @@ HIGHEST_RATE: Final = 10**12
 
 LARGEST_CAPACITY: Final = 10**12
 """Bytes or messages per second of one task."""
+
+
+class LoadSource(NamedTuple):
+    """A source cluster, and the load provider that says what its partitions carry: a name that datastreams
+    choose, or empty for that of the service."""
+
+    cluster: ClusterRef
+    provider: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.cluster} by {self.provider}" if self.provider else self.cluster
 
 
 class LoadLevel(StrEnum):

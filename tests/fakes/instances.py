@@ -20,6 +20,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
+from mirror.errors import ConfigError
 from mirror.instance.background_calls import BackgroundCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
@@ -34,6 +35,7 @@ from mirror.instance.leader import Leader
 from mirror.instance.lease import Lease
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
 from mirror.instance.plan_executor import SharedState
@@ -229,13 +231,14 @@ class LeaderRig:
         )
         self.events = EventLog(session)
         measured = MeasuredLoads(session)
+        service = ProviderInUse(provider or measured, freshness or measured.freshness)
+        self.chosen: dict[str, ProviderInUse] = {}  # that datastreams may choose
         self.memory = LoadMemory()
         planning = Planning(
             planner or SimplePlanner(),
-            provider or measured,
+            LoadProviders(service, "self", self._chosen_provider, self.clock),
             TaskCapacity(task_bytes_per_second),
             memory=self.memory,
-            freshness=freshness or measured.freshness,
             capacities=self._capacities(session, terms or CapacityTerms(task_bytes_per_second, 1, None, 90)),
         )
         self.clusters = clusters
@@ -244,6 +247,11 @@ class LeaderRig:
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
         self.leader = Leader(self.world_view, self.events, self._tell, self.clock, self.health, 1.0)
+
+    def _chosen_provider(self, name: str) -> ProviderInUse:
+        if name not in self.chosen:
+            raise ConfigError(f"there is no load provider {name}")
+        return self.chosen[name]
 
     def _capacities(self, session: FakeSession, terms: CapacityTerms) -> CapacityBook:
         return CapacityBook(CostStore(session), lambda _: terms, self.stores.assessments.all, self.clock)

@@ -126,7 +126,7 @@ class Site:
                 self.follower.workers,
                 self.leader.leader,
                 self.health,
-                self.leader.memory.newest,
+                self.leader.memory,
             ),
             events=self.leader.events,
             clock=self.clock,

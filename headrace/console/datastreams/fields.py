@@ -184,7 +184,10 @@ FIELDS: Final = (
         "Who plans its tasks: assigner, simple, auto, or a plug-in.",
     ),
     FieldOption(
-        "load_provider", ("placement", "load_provider"), str, "none: its tasks are planned by count."
+        "load_provider",
+        ("placement", "load_provider"),
+        str,
+        "Who says what it carries: self, pinot, a plug-in, or none: its tasks are planned by count.",
     ),
     FieldOption("monitor", ("monitor",), Mode, "Whether the monitor acts on a breach, or only observes."),
 )

@@ -18,6 +18,8 @@
     /costs/<instance>              what copying has cost there, by group and hour
     /observations/<cluster>        which observations of a source cluster's loads the leader keeps
     /observations/<cluster>/<time>-…   one of them
+    /chosen-observations/<provider>:<cluster>   as /observations/<cluster>, of a load provider that
+                                   datastreams choose
     /assessments/<group>           what the last planning of a group found
     /advice                        how many tasks and instances are needed
     /clusters/<name>               what a cluster calls itself that definitions call so
@@ -73,6 +75,7 @@ EVENTS: Final = "/events"
 LOADS: Final = "/loads"
 COSTS: Final = "/costs"
 OBSERVATIONS: Final = "/observations"
+CHOSEN_OBSERVATIONS: Final = "/chosen-observations"
 ASSESSMENTS: Final = "/assessments"
 ADVICE: Final = "/advice"
 CLUSTERS: Final = "/clusters"

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from mirror.model.identifiers import ClusterRef, GroupName
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad
 from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicPartition
 
@@ -41,19 +41,19 @@ class Expectation:
 
 
 class ExpectedLoads:
-    """By source cluster. Written by one thread and read by others: a cluster's value is replaced whole."""
+    """By load source. Written by one thread and read by others: a source's value is replaced whole."""
 
     def __init__(self) -> None:
-        self._by_cluster: dict[ClusterRef, Expectation] = {}
+        self._by_source: dict[LoadSource, Expectation] = {}
         self._quiet: Mapping[GroupName, QuietWindow] = {}
 
-    def put(self, cluster: ClusterRef, expectation: Expectation) -> None:
-        """In place of what was expected of the cluster."""
-        self._by_cluster[cluster] = expectation
+    def put(self, source: LoadSource, expectation: Expectation) -> None:
+        """In place of what was expected of the source."""
+        self._by_source[source] = expectation
 
     def forget(self) -> None:
         """Nothing is expected of any."""
-        self._by_cluster, self._quiet = {}, {}
+        self._by_source, self._quiet = {}, {}
 
     def put_quiet(self, windows: Mapping[GroupName, QuietWindow]) -> None:
         """The quiet hours of the groups that have some, in place of all that were known."""
@@ -63,9 +63,9 @@ class ExpectedLoads:
         """None: it has none, or nobody has learned them."""
         return self._quiet.get(group)
 
-    def of(self, cluster: ClusterRef) -> Expectation | None:
+    def of(self, source: LoadSource) -> Expectation | None:
         """None: nobody forecasts."""
-        return self._by_cluster.get(cluster)
+        return self._by_source.get(source)
 
 
 def with_expected(

@@ -1,4 +1,4 @@
-"""The newest loads that are known of each source cluster, for while the load provider does not answer."""
+"""The newest loads that are known of each load source, for while its provider does not answer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource, age_text
+from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad, RateSource, age_text
 from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
@@ -18,8 +17,8 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoads:
-    """The newest loads of one source cluster's partitions. `provider`: whose answer came last; empty: none
-    did. `at_least`: partitions that were behind, so that they may carry more."""
+    """The newest loads of one source's partitions. `provider`: whose answer came last; empty: none did.
+    `at_least`: partitions that were behind, so that they may carry more."""
 
     provider: str
     loads: Mapping[TopicPartition, PartitionLoad]
@@ -35,7 +34,7 @@ _NOTHING: Final = ClusterLoads("", {}, frozenset())
 
 
 class NewestLoads:
-    """Loads that somebody measured, by source cluster and partition. For any thread.
+    """Loads that somebody measured, by load source and partition. For any thread.
 
     An answer about a part of the partitions replaces what is known of those; of which it has only the default
     the load of before is held.
@@ -43,9 +42,9 @@ class NewestLoads:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._known: dict[ClusterRef, ClusterLoads] = {}
+        self._known: dict[LoadSource, ClusterLoads] = {}
 
-    def note(self, cluster: ClusterRef, report: LoadReport, now_ms: int) -> None:
+    def note(self, source: LoadSource, report: LoadReport, now_ms: int) -> None:
         """Remember an answer of the load provider; loads that are only the default are left out. What was
         measured later than now, by a clock that is ahead, counts as of now."""
         at_ms = now_ms if report.measured_at_ms is None else min(report.measured_at_ms, now_ms)
@@ -55,41 +54,41 @@ class NewestLoads:
             if load.level is not LoadLevel.DEFAULT
         }
         with self._lock:
-            before = self._known.get(cluster, _NOTHING)
+            before = self._known.get(source, _NOTHING)
             kept = {key: one for key, one in before.loads.items() if _measured_ms(one) >= now_ms - DAY_MS}
             for key in kept.keys() & (report.loads.keys() - new.keys()):
                 kept[key] = replace(kept[key], rate_source=RateSource.HELD)
             at_least = (before.at_least & kept.keys() - new.keys()) | (report.at_least & new.keys())
-            self._known[cluster] = ClusterLoads(report.provider, kept | new, at_least)
+            self._known[source] = ClusterLoads(report.provider, kept | new, at_least)
 
-    def known(self, cluster: ClusterRef) -> ClusterLoads:
-        """Everything that is known of the cluster; no later answer changes it."""
+    def known(self, source: LoadSource) -> ClusterLoads:
+        """Everything that is known of the source; no later answer changes it."""
         with self._lock:
-            return self._known.get(cluster, _NOTHING)
+            return self._known.get(source, _NOTHING)
 
-    def of(self, cluster: ClusterRef, partition: TopicPartition) -> float | None:
+    def of(self, source: LoadSource, partition: TopicPartition) -> float | None:
         """Bytes per second of a partition; None where that is not known."""
-        load = self.known(cluster).loads.get(partition)
+        load = self.known(source).loads.get(partition)
         return None if load is None else load.bytes_per_second
 
-    def total(self, cluster: ClusterRef, partitions: Iterable[TopicPartition]) -> float:
+    def total(self, source: LoadSource, partitions: Iterable[TopicPartition]) -> float:
         """Bytes per second of the partitions, as far as they are known."""
-        known = self.known(cluster).loads
+        known = self.known(source).loads
         return sum(known[key].bytes_per_second for key in partitions if key in known)
 
-    def is_known(self, cluster: ClusterRef) -> bool:
+    def is_known(self, source: LoadSource) -> bool:
         """Whether the load of any of its partitions is known."""
-        return bool(self.known(cluster).loads)
+        return bool(self.known(source).loads)
 
-    def measured_at_ms(self, cluster: ClusterRef) -> int | None:
-        """When anything of the cluster was measured last; None where nothing is known of it."""
-        return max(map(_measured_ms, self.known(cluster).loads.values()), default=None)
+    def measured_at_ms(self, source: LoadSource) -> int | None:
+        """When anything of the source was measured last; None where nothing is known of it."""
+        return max(map(_measured_ms, self.known(source).loads.values()), default=None)
 
     def instead(
-        self, cluster: ClusterRef, partitions: Sequence[TopicPartition], reason: str, now_ms: int
+        self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
         """What is known, in place of an answer that cannot be had for the reason; None when nothing is."""
-        known = self.known(cluster)
+        known = self.known(source)
         found = {key: known.of(key, now_ms) for key in partitions}
         held = {
             key: replace(load, rate_source=RateSource.HELD) for key, load in found.items() if load is not None

@@ -1,6 +1,6 @@
 """What partitions carried earlier, as far as planning needs it: in the memory of the leader.
 
-Of each source cluster the newest observations are kept, so that a spike can be told from a load that
+Of each load source the newest observations are kept, so that a spike can be told from a load that
 lasts, and beside them the heaviest of each quarter of the last day (or of what is set to be remembered), so
 that the night does not forget what the day needs.
 """
@@ -14,8 +14,8 @@ from typing import Final
 
 from mirror.instance.loads.expectation import ExpectedLoads
 from mirror.instance.loads.newest import NewestLoads
-from mirror.model.identifiers import ClusterRef
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 NEWEST: Final = 3
@@ -72,27 +72,29 @@ class LoadMemory:
     """Written by one thread; times are those of one monotonic clock.
 
     `newest`: the newest loads that anybody was given, also those that are no observation. `expected`: those
-    of the hours ahead. `remembered_seconds`: how long an observation counts, at most a day.
+    of the hours ahead. `sources`: of which loads each group is planned, by the leader's last look; replaced
+    whole. `remembered_seconds`: how long an observation counts, at most a day.
     """
 
     def __init__(self, remembered_seconds: float = DAY_SECONDS) -> None:
         self._remembered_seconds = remembered_seconds
         self.newest = NewestLoads()
         self.expected = ExpectedLoads()
-        self._kept: dict[ClusterRef, tuple[Observation, ...]] = {}
+        self._kept: dict[LoadSource, tuple[Observation, ...]] = {}
+        self.sources: Mapping[GroupName, LoadSource] = {}
 
-    def all_of(self, cluster: ClusterRef) -> tuple[Observation, ...]:
-        """Everything that is kept of the cluster, oldest first."""
-        return self._kept.get(cluster, ())
+    def all_of(self, source: LoadSource) -> tuple[Observation, ...]:
+        """Everything that is kept of the source, oldest first."""
+        return self._kept.get(source, ())
 
-    def restore(self, cluster: ClusterRef, observations: Iterable[Observation]) -> None:
+    def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
         """Take what another leader observed in place of what is kept."""
-        self._kept[cluster] = tuple(sorted(observations, key=lambda one: one.at_seconds))
+        self._kept[source] = tuple(sorted(observations, key=lambda one: one.at_seconds))
 
-    def note(self, cluster: ClusterRef, report: LoadReport, now_seconds: float) -> bool:
+    def note(self, source: LoadSource, report: LoadReport, now_seconds: float) -> bool:
         """Remember an answer of the load provider; false where it only repeats the one before, or says
         nothing."""
-        kept = self._kept.get(cluster, ())
+        kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:
             return False
@@ -106,13 +108,13 @@ class LoadMemory:
             quarter = int(one.at_seconds * _QUARTERS // self._remembered_seconds)
             if quarter not in heaviest or one.loads.total > heaviest[quarter].loads.total:
                 heaviest[quarter] = one
-        self._kept[cluster] = (*heaviest.values(), *every[-NEWEST:])
+        self._kept[source] = (*heaviest.values(), *every[-NEWEST:])
         return True
 
-    def before(self, cluster: ClusterRef, now_seconds: float) -> tuple[Snapshot, ...]:
+    def before(self, source: LoadSource, now_seconds: float) -> tuple[Snapshot, ...]:
         """What was observed before now and still counts, oldest first."""
         return tuple(
             one.loads
-            for one in self._kept.get(cluster, ())
+            for one in self._kept.get(source, ())
             if now_seconds - self._remembered_seconds <= one.at_seconds < now_seconds
         )

@@ -1,7 +1,8 @@
 """The leader's observations in ZooKeeper, so that the next leader decides by the same day.
 
-Of each source cluster the index names the documents that count, one for each observation. A document is
-written before the index that names it, so what broke off in between is never read.
+Of each load source the index names the documents that count, one for each observation. A document is
+written before the index that names it, so what broke off in between is never read. Those of providers that
+datastreams choose lie in a folder of their own: versions that know only the service's do not look there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, 
 from mirror.instance.loads.newest import DAY_MS
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef
-from mirror.model.load import HIGHEST_RATE, LoadLevel, PartitionLoad, RateSource
+from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadSource, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore
 from mirror.wording import counted
@@ -26,7 +27,7 @@ FORMAT: Final = 1
 MOST_CHUNKS: Final = 8
 """Of one observation: a million partitions take fewer."""
 MOST_OBSERVATIONS: Final = 16
-"""Of one cluster: more than any leader keeps."""
+"""Of one source: more than any leader keeps."""
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 
 
@@ -41,31 +42,31 @@ class Dated:
 
 @dataclass(frozen=True)
 class Kept:
-    """What was found of a cluster: observations by the name of their document, and what could not be read."""
+    """What was found of a source: observations by the name of their document, and what could not be read."""
 
     observations: Mapping[str, Dated]
     problems: tuple[str, ...] = ()
 
 
 class ObservationStore:
-    """Observations by source cluster. Used by the leader's thread."""
+    """Observations by load source. Used by the leader's thread."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
-    def read(self, now_ms: int) -> Mapping[ClusterRef, Kept]:
-        """What is kept of every cluster, of the last day. What is damaged, or has another format, is left out
+    def read(self, now_ms: int) -> Mapping[LoadSource, Kept]:
+        """What is kept of every source, of the last day. What is damaged, or has another format, is left out
         and named."""
-        found = {}
-        for node in self._nodes.children(znodes.OBSERVATIONS):
-            kept = self._of(f"{znodes.OBSERVATIONS}/{node}", now_ms)
-            found[ClusterRef(znodes.name_of(node))] = kept
-        return found
+        sources = [
+            *(_source_of(node) for node in self._nodes.children(znodes.OBSERVATIONS)),
+            *(_chosen_source_of(node) for node in self._nodes.children(znodes.CHOSEN_OBSERVATIONS)),
+        ]
+        return {source: self._of(_folder(source), now_ms) for source in sources}
 
-    def write(self, cluster: ClusterRef, kept: Collection[str], new: Sequence[Dated]) -> list[str]:
+    def write(self, source: LoadSource, kept: Collection[str], new: Sequence[Dated]) -> list[str]:
         """Keep the documents of these names and write further ones, whose names come back in order; what is
         not named any more is removed. Raises InvalidRequest for an observation that is too large."""
-        folder = znodes.child(znodes.OBSERVATIONS, cluster)
+        folder = _folder(source)
         names = [self._document(folder, one) for one in new]
         version = self._version(folder)
         index = {"format": FORMAT, "names": [*kept, *names]}
@@ -74,9 +75,9 @@ class ObservationStore:
             self._nodes.delete_tree(f"{folder}/{name}")
         return names
 
-    def forget(self, cluster: ClusterRef) -> None:
-        """Nothing of the cluster is mirrored any more."""
-        self._nodes.delete_tree(znodes.child(znodes.OBSERVATIONS, cluster))
+    def forget(self, source: LoadSource) -> None:
+        """Nothing is planned by the source any more."""
+        self._nodes.delete_tree(_folder(source))
 
     def _version(self, folder: str) -> int:
         try:
@@ -127,6 +128,22 @@ class ObservationStore:
         paths = [path, *(f"{path}/{number:04}" for number in range(further))]
         chunks = [node.data for node in self._nodes.read_all(paths)]
         return _decoded(znodes.decode_chunks(chunks, path))
+
+
+def _folder(source: LoadSource) -> str:
+    if not source.provider:
+        return znodes.child(znodes.OBSERVATIONS, source.cluster)
+    return znodes.child(znodes.CHOSEN_OBSERVATIONS, f"{source.provider}:{source.cluster}")
+
+
+def _source_of(node: str) -> LoadSource:
+    return LoadSource(ClusterRef(znodes.name_of(node)))
+
+
+def _chosen_source_of(node: str) -> LoadSource:
+    """The name of a provider has no colon; that of a cluster may have one."""
+    provider, _, cluster = znodes.name_of(node).partition(":")
+    return LoadSource(ClusterRef(cluster), provider)
 
 
 def _names(index: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,6 @@
-"""The leader's watch over the load provider: an outage is said at once, not when somebody plans.
+"""The leader's watch over the load providers: an outage is said at once, not when somebody plans.
 
-Of every source cluster that is mirrored the provider is asked every few seconds how new its loads are.
+Of every load source that is planned by, the provider is asked every few seconds how new its loads are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.instance.background_calls import StillAsking
 from mirror.instance.health import Health
 from mirror.instance.loads.newest import NewestLoads
 from mirror.model.identifiers import ClusterRef, InstanceName
-from mirror.model.load import Freshness, age_text
+from mirror.model.load import Freshness, LoadSource, age_text
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
@@ -34,6 +34,8 @@ SILENT_AFTER_SECONDS: Final = 5.0
 AskFreshness = Callable[[ClusterRef], Freshness]
 """Raises StillAsking while there is no answer, LoadUnavailable where nothing was measured, or what ails the
 provider. Never waits."""
+FreshnessOf = Callable[[LoadSource], AskFreshness | None]
+"""Whom to ask about a source; None: nobody says how new its loads are."""
 
 
 class LoadState(StrEnum):
@@ -61,7 +63,7 @@ class LoadStanding:
 
 
 def judged(answer: Freshness | Exception, before: LoadStanding | None, now_ms: int) -> LoadStanding:
-    """Where a cluster's loads stand by the provider's answer, or by what it raised. Pure."""
+    """Where a source's loads stand by the provider's answer, or by what it raised. Pure."""
     measured_ms = before.measured_at_ms if before is not None else None
     match answer:
         case Freshness(measured_at_ms=None):
@@ -89,36 +91,33 @@ def _of_those_behind(answer: Freshness) -> str:
 
 
 class LoadWatch:
-    """Used by the leader's thread; `standings` may be read from any. `ask` None: there is no provider to
-    watch."""
+    """Used by the leader's thread; `standings` may be read from any."""
 
-    def __init__(self, ask: AskFreshness | None, newest: NewestLoads, clock: Clock, health: Health) -> None:
-        self._ask = ask
+    def __init__(self, ask_of: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health) -> None:
+        self._ask_of = ask_of
         self._newest = newest
         self._clock = clock
         self._health = health
-        self._asked_at: dict[ClusterRef, float] = {}
-        self._due: dict[ClusterRef, float] = {}
-        self._standings: Mapping[ClusterRef, LoadStanding] = {}
-        self._forgotten: Mapping[ClusterRef, str] = {}
+        self._asked_at: dict[LoadSource, float] = {}
+        self._due: dict[LoadSource, float] = {}
+        self._standings: Mapping[LoadSource, LoadStanding] = {}
+        self._forgotten: Mapping[LoadSource, str] = {}
 
     @property
-    def standings(self) -> Mapping[ClusterRef, LoadStanding]:
-        """By source cluster, while we lead."""
+    def standings(self) -> Mapping[LoadSource, LoadStanding]:
+        """By load source, while we lead."""
         return self._standings
 
     def look(
-        self, sources: Collection[ClusterRef], forgotten: Mapping[ClusterRef, str], me: InstanceName
+        self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
-        """Ask about the clusters whose turn it is, show what is known in health, and give back what changed
-        as events. `forgotten`: what of a cluster's observations could not be read or kept."""
+        """Ask about the sources whose turn it is, show what is known in health, and give back what changed
+        as events. `forgotten`: what of a source's observations could not be read or kept."""
         events = self._told(forgotten, me)
-        if self._ask is None:
-            return tuple(events)
-        found: dict[ClusterRef, LoadStanding] = {}
+        found: dict[LoadSource, LoadStanding] = {}
         for source in sorted(sources):
-            before = self._standings.get(source)
-            now = self._answered(source, before)
+            ask, before = self._ask_of(source), self._standings.get(source)
+            now = self._answered(source, before, ask) if ask is not None else None
             if now is not None:
                 found[source] = now
                 events += self._changes(source, before, now, me)
@@ -138,7 +137,7 @@ class LoadWatch:
         self._standings, self._asked_at, self._due = {}, {}, {}
         self._told({}, InstanceName(""))
 
-    def _told(self, forgotten: Mapping[ClusterRef, str], me: InstanceName) -> list[PlacementEvent]:
+    def _told(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
         """Show problems of the observations in health; events of those that are new."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
@@ -152,16 +151,17 @@ class LoadWatch:
         self._forgotten = dict(forgotten)
         return events
 
-    def _answered(self, source: ClusterRef, before: LoadStanding | None) -> LoadStanding | None:
+    def _answered(
+        self, source: LoadSource, before: LoadStanding | None, ask: AskFreshness
+    ) -> LoadStanding | None:
         """The standing by the newest answer; as before while that is not due or on its way."""
-        assert self._ask is not None
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
             return before
         answer: Freshness | Exception
         asked_at = self._asked_at.setdefault(source, now)
         try:
-            answer = self._ask(source)
+            answer = ask(source.cluster)
         except StillAsking:
             if now - asked_at <= SILENT_AFTER_SECONDS:
                 return before
@@ -177,26 +177,26 @@ class LoadWatch:
             return replace(standing, reason=f"{standing.reason}; {took}")
         return standing
 
-    def _done(self, source: ClusterRef, now: float) -> None:
+    def _done(self, source: LoadSource, now: float) -> None:
         self._due[source] = now + ASKED_EVERY_SECONDS
         del self._asked_at[source]
 
     def _changes(
-        self, source: ClusterRef, before: LoadStanding | None, now: LoadStanding, me: InstanceName
+        self, source: LoadSource, before: LoadStanding | None, now: LoadStanding, me: InstanceName
     ) -> list[PlacementEvent]:
         was_well = before is None or before.is_well
         if was_well == now.is_well and (now.is_well or before is None or before.state is now.state):
             return []
         at_ms, sentence = self._clock.now_ms(), self._sentence(source, now)
         if not now.is_well:
-            _log.warning("loads", cluster=source, state=now.state.value, reason=now.reason)
-            return [loads_event(me, source, now.since_ms, sentence, at_ms)]
+            _log.warning("loads", source=str(source), state=now.state.value, reason=now.reason)
+            return [loads_event(me, str(source), now.since_ms, sentence, at_ms)]
         assert before is not None
-        _log.info("loads are known again", cluster=source, after=before.state.value)
+        _log.info("loads are known again", source=str(source), after=before.state.value)
         over = f"over, after {age_text(at_ms - before.since_ms)}: {sentence}"
-        return [loads_event(me, source, before.since_ms, over, at_ms, is_over=True)]
+        return [loads_event(me, str(source), before.since_ms, over, at_ms, is_over=True)]
 
-    def _sentence(self, source: ClusterRef, standing: LoadStanding) -> str:
+    def _sentence(self, source: LoadSource, standing: LoadStanding) -> str:
         text = f"loads of {source} are {standing.state.value}"
         if standing.state is LoadState.KNOWN:
             return f"{text}: {standing.reason}"
@@ -208,5 +208,5 @@ class LoadWatch:
         )
 
 
-def _part(source: ClusterRef) -> str:
+def _part(source: LoadSource) -> str:
     return f"loads of {source}"

@@ -38,15 +38,15 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
     """Of one datastream; None: as the settings say. Capacities are those of a task, per second; `learned`:
-    what one core was seen to copy. `strategy`: the name of who plans its tasks. `load_provider`: `none`,
-    they are planned by count, whatever is known of their loads. Raises InvalidRequest."""
+    what one core was seen to copy. `strategy`: the name of who plans its tasks. `load_provider`: of who says
+    what its partitions carry; `none`: its tasks are planned by count. Raises InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
     utilisation_percent: int | None = None
     scale_in_headroom: float | None = None
     strategy: str | None = None
-    load_provider: Literal["none"] | None = None
+    load_provider: str | None = None
 
     def __post_init__(self) -> None:
         if self.capacity_bytes_per_second not in (None, LEARNED):
@@ -60,12 +60,9 @@ class PlacementKnobs:
         if self.scale_in_headroom is not None:
             bounds.number("the headroom of a task", self.scale_in_headroom, 0, LARGEST_HEADROOM)
         if self.strategy is not None:
-            _check_strategy(self.strategy)
-        if self.load_provider not in (None, NO_LOADS):
-            raise InvalidRequest(
-                f"a datastream cannot choose the load provider {bounds.shown(self.load_provider)}",
-                advice=f"choose {NO_LOADS}, or nothing, which leaves it to the settings",
-            )
+            _check_name("placement strategy", self.strategy)
+        if self.load_provider is not None:
+            _check_name("load provider", self.load_provider)
 
     @property
     def text(self) -> str:
@@ -91,11 +88,11 @@ def read_knobs(what: str, value: object) -> PlacementKnobs:
     return PlacementKnobs(**found)
 
 
-def _check_strategy(name: object) -> None:
-    found = bounds.line("the placement strategy", name)
+def _check_name(what: str, name: object) -> None:
+    found = bounds.line(f"the {what}", name)
     if not re.fullmatch(PLUG_IN_NAME, found):
         raise InvalidRequest(
-            f"{bounds.shown(found)} cannot name a placement strategy",
+            f"{bounds.shown(found)} cannot name a {what}",
             advice="a letter, then up to 62 letters, digits, and any of _ . -",
         )
 
@@ -152,6 +149,8 @@ def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
     return next((one.strategy for one in several if one.strategy is not None), None)
 
 
-def are_by_count(several: Iterable[PlacementKnobs]) -> bool:
-    """Whether tasks that datastreams share are planned by count, as one of them chooses."""
-    return any(one.load_provider == NO_LOADS for one in several)
+def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
+    """`none` where one of them chooses it, else the first that one of them chooses; None: as the settings
+    say."""
+    chosen = [one.load_provider for one in several if one.load_provider is not None]
+    return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

@@ -19,7 +19,7 @@ from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.store import Dated, ObservationStore
 from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
-from mirror.model.load import PartitionLoad
+from mirror.model.load import LoadSource, PartitionLoad
 from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours, PastNeed
 from mirror.model.sizing.costs import CostSums
 from mirror.model.topics import TopicPartition
@@ -98,7 +98,7 @@ def a_site() -> Site:
         Advice(now, 2, 1, 3, 1, "", "s", 3, now, 2, hour, hour, 1, sums, past, None, (need,))
     )
     loads = {TopicPartition("t", number): PartitionLoad(5.0, 1.0) for number in range(2)}
-    ObservationStore(site.session).write(SOURCE, (), [Dated(now, now, loads)])
+    ObservationStore(site.session).write(LoadSource(SOURCE), (), [Dated(now, now, loads)])
     return site
 
 

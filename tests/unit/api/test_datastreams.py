@@ -331,7 +331,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"placement": {"capacity_messages_per_second": 1.5}}, "placement.capacity_messages_per_second"),
         ({"placement": {"utilisation_percent": 101}}, "placement.utilisation_percent"),
         ({"placement": {"scale_in_headroom": 1}}, "placement.scale_in_headroom"),
-        ({"placement": {"load_provider": "self"}}, "placement.load_provider"),
+        ({"placement": {"load_provider": "-a"}}, "placement.load_provider"),
         ({"placement": {"room": 5}}, "placement.room"),
         ({"metadata": {"owner": "x", "headrace-placement": "capacity much"}}, "capacity in metadata"),
         ({"metadata": {"owner": "x", "headrace-placement": "room 5"}}, "cannot have 'room 5'"),

@@ -16,8 +16,8 @@ from mirror.errors import InvalidRequest
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import DAY_MS, ClusterLoads
 from mirror.instance.loads.watch import LoadStanding, LoadState
-from mirror.model.identifiers import InstanceName
-from mirror.model.load import PartitionLoad, RateSource
+from mirror.model.identifiers import ClusterRef, InstanceName
+from mirror.model.load import LoadSource, PartitionLoad, RateSource
 from mirror.model.topics import TopicDescription, TopicPartition
 from tests.builders import SOURCE, a_task
 from tests.fakes.site import Site, two_sites
@@ -276,7 +276,7 @@ def test_a_load_says_what_it_rests_on(state: LoadState | None, source: RateSourc
     loads = leaders_loads(standing, PartitionLoad(1.0, rate_source=source, measured_at_ms=NOW - 5))
     row = PartitionLoadAnswer.from_load(T0, a_task("orders-0", ["t-0"]), loads, None)
     assert (row.rate_source, row.messages_per_second, row.age_ms, row.is_offending) == (shown, None, 5, None)
-    cluster = ClusterLoadsAnswer.from_loads("source", loads, {T0, T1})
+    cluster = ClusterLoadsAnswer.from_loads(LoadSource(ClusterRef("source")), loads, {T0, T1})
     assert (cluster.known, cluster.held, cluster.unknown) == (1, int(shown == "held"), 1)
     assert (cluster.state, cluster.measured_at_ms) == ((state.value, NOW - 5) if state else (None, None))
 

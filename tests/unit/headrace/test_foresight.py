@@ -25,7 +25,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.load import PartitionLoad, TaskCapacity
 from mirror.model.topics import TopicPartition
-from tests.builders import SOURCE
+from tests.builders import SOURCE, SOURCE_LOADS
 from tests.fakes.clock import ManualClock
 from tests.fakes.site import Site
 
@@ -80,7 +80,7 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
     assert need.tried > 1_000
     assert need.error is not None
     assert need.error < 0.01
-    expectation = means.expected.of(SOURCE)
+    expectation = means.expected.of(SOURCE_LOADS)
     assert expectation is not None
     assert len(expectation.hours) == 8
     quiet = means.expected.quiet(need.group)
@@ -146,7 +146,7 @@ def test_pinot_away_leaves_the_present_need_and_the_reason(site: Site) -> None:
     advice = ForesightTurn(means).run()
     assert (advice.required_tasks, advice.rises, advice.sums) == (1, None, None)
     assert "Pinot does not say what was" in advice.why
-    expectation = means.expected.of(SOURCE)
+    expectation = means.expected.of(SOURCE_LOADS)
     assert expectation is not None
     assert not expectation.hours
     assert "Pinot does not say what was" in expectation.why
@@ -157,7 +157,7 @@ def test_without_pinot_the_advice_knows_only_the_present_need(site: Site) -> Non
     advice = ForesightTurn(means).run()
     assert advice.required_tasks == 1
     assert NO_PAST in advice.why
-    assert means.expected.of(SOURCE) is None
+    assert means.expected.of(SOURCE_LOADS) is None
 
 
 def test_a_history_of_a_day_forecasts_nothing(site: Site) -> None:
@@ -180,7 +180,7 @@ def test_forecasts_that_were_far_off_change_no_plan(site: Site) -> None:
 
     means = means_of(site, wild, largest_error=0.2)
     ForesightTurn(means).run()
-    expectation = means.expected.of(SOURCE)
+    expectation = means.expected.of(SOURCE_LOADS)
     assert expectation is not None
     assert not expectation.hours
     assert "were off by" in expectation.why

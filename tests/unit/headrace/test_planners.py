@@ -10,6 +10,7 @@ from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.errors import LoadUnavailable
 from mirror.model.identifiers import ClusterRef, InstanceName
 from mirror.model.topics import TopicPartition
+from tests.builders import SOURCE_LOADS
 from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
 from tests.unit.headrace.conftest import Write
@@ -24,7 +25,13 @@ def test_by_default_the_mirrors_own_rates_count() -> None:
     partition = TopicPartition("t", 0)
     own.publish(InstanceName("one"), Measured({ClusterRef("source"): {partition: (70.0, 2.0)}}), 5)
     planning = choose_planning(load_settings(), own, AtOnce())
-    assert planning.provider.loads(ClusterRef("source"), [partition]).loads[partition].bytes_per_second == 70
+    assert (
+        planning.providers.of(SOURCE_LOADS)
+        .loads(ClusterRef("source"), [partition])
+        .loads[partition]
+        .bytes_per_second
+        == 70
+    )
     assert planning.capacity.usable_bytes_per_second == 10 * 2**20 * 70 // 100
 
 
@@ -33,7 +40,7 @@ def test_without_a_provider_placement_is_by_count(write: Write) -> None:
         load_settings(write('[mirror.leader]\nload_provider = "none"\n')), measured(), AtOnce()
     )
     with pytest.raises(LoadUnavailable, match="load_provider"):
-        planning.provider.loads(ClusterRef("source"), [])
+        planning.providers.of(SOURCE_LOADS).loads(ClusterRef("source"), [])
 
 
 def test_capacity_is_what_the_settings_say(write: Write) -> None:

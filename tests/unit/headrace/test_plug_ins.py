@@ -26,7 +26,7 @@ from mirror.model.load import Freshness, LoadReport, PartitionLoad
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, Planner
-from tests.builders import SOURCE
+from tests.builders import SOURCE, SOURCE_LOADS
 from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -73,10 +73,10 @@ class TestOneEach(PlacementStrategyContract):
 def test_the_leader_plans_with_the_plug_ins_that_are_chosen(write: Write) -> None:
     settings = load_settings(write(STEADY.replace('"steady"', '"steady"\nplacement_strategy = "one-each"')))
     planning = choose_planning(settings, MeasuredLoads(FakeZooKeeper().session()), AtOnce())
-    report = planning.provider.loads(SOURCE, [T0])
+    report = planning.providers.of(SOURCE_LOADS).loads(SOURCE, [T0])
     assert (report.provider, report.loads[T0].bytes_per_second) == ("steady", 70)
     assert planning.planner.plan(ASKED).reasons == ("a task for each",)
-    assert planning.freshness is not None
+    assert planning.providers.freshness_of(SOURCE_LOADS) is not None
     check_plug_ins(settings)
 
 

@@ -245,16 +245,25 @@ def test_limits_ask_for_no_more_tasks_than_the_operator_allows() -> None:
         few.check(a_datastream(limits=limits, topics="t"), a_datastream(limits=limits), another)
 
 
-def test_a_strategy_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        ("strategy", "strategy: there is no placement strategy"),
+        ("provider", "provider: there is no load provider"),
+    ],
+)
+def test_a_plug_in_that_there_is_not_is_refused_with_those_that_there_are(word: str, what: str) -> None:
     everybody = Admission(
-        dict.fromkeys((SOURCE, DESTINATION), ClusterRights()), strategies=lambda: ("simple", "one-each")
+        dict.fromkeys((SOURCE, DESTINATION), ClusterRights()),
+        strategies=lambda: ("simple", "one-each"),
+        providers=lambda: ("simple", "one-each"),
     )
     mine, other = (
-        a_datastream(metadata={"headrace-placement": f"strategy {name}"}) for name in ("one-each", "other")
+        a_datastream(metadata={"headrace-placement": f"{word} {name}"}) for name in ("one-each", "other")
     )
     everybody.check(mine, None, another)
     for former in (None, mine, a_datastream()):
-        with pytest.raises(InvalidRequest, match="strategy: there is no placement strategy 'other'"):
+        with pytest.raises(InvalidRequest, match=f"{what} 'other'"):
             everybody.check(other, former, another)
     with pytest.raises(InvalidRequest) as caught:
         everybody.check(other, None, another)

@@ -17,6 +17,7 @@ from mirror.errors import LoadUnavailable, Unreachable
 from mirror.instance.background_calls import LoadsOnTheWay
 from mirror.instance.loads.expectation import HOUR_MS, Expectation
 from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.world_view import Planning, WorldView
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
@@ -25,7 +26,8 @@ from mirror.model.sizing.freeze import read_freeze
 from mirror.model.sizing.quiet_window import QuietWindow
 from mirror.model.topics import TopicDescription, TopicPartition, TopicSelection
 from mirror.ports import LoadProvider, Planner
-from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
+from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance
+from tests.fakes.clock import ManualClock
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
@@ -341,9 +343,9 @@ def test_what_is_expected_of_others_is_planned_by_beside_tasks_by_count() -> Non
     rig.stores.definitions.create(a_datastream("the last one", "u", metadata=BY_COUNT))
     rig.leader.tick()
     places = [TopicPartition("t", number) for number in range(2)]
-    rig.memory.note(SOURCE, LoadReport(dict.fromkeys(places, PartitionLoad(60.0)), "test"), 0.0)
+    rig.memory.note(SOURCE_LOADS, LoadReport(dict.fromkeys(places, PartitionLoad(60.0)), "test"), 0.0)
     hour = rig.clock.now_ms() // HOUR_MS * HOUR_MS
-    rig.memory.expected.put(SOURCE, Expectation({hour: dict.fromkeys(places, PartitionLoad(90.0))}))
+    rig.memory.expected.put(SOURCE_LOADS, Expectation({hour: dict.fromkeys(places, PartitionLoad(90.0))}))
     for group in ("orders", "the last one"):
         rig.stores.requests.add(replace(a_request(), group=GroupName(group)))
     rig.clock.advance(1)
@@ -355,11 +357,17 @@ def test_what_is_expected_of_others_is_planned_by_beside_tasks_by_count() -> Non
     assert (by_count.group, by_count.loads, by_count.recent) == ("the last one", {}, ())
 
 
+def the_only(provider: LoadProvider) -> LoadProviders:
+    """Whatever datastreams choose."""
+    loads = ProviderInUse(provider)
+    return LoadProviders(loads, "test", lambda _: loads, ManualClock())
+
+
 def test_a_preview_knows_what_the_leader_has_observed() -> None:
     memory = LoadMemory()
-    planning = Planning(SimplePlanner(), Loads(), TaskCapacity(100), memory=memory)
+    planning = Planning(SimplePlanner(), the_only(Loads()), TaskCapacity(100), memory=memory)
     rig, _, _, _ = a_rig()
-    memory.note(SOURCE, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
+    memory.note(SOURCE_LOADS, LoadReport({TopicPartition("t", 0): PartitionLoad(5.0)}, "test"), 0.0)
     asked = Asked()
     planning = replace(planning, planner=asked)
     world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
@@ -373,7 +381,7 @@ def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
     rig, _, _, _ = a_rig()
     asked, memory = Asked(), LoadMemory()
     night = read_freeze("22:00 to 23:00")
-    planning = Planning(asked, Loads(), TaskCapacity(100), memory=memory, freezes=(night,))
+    planning = Planning(asked, the_only(Loads()), TaskCapacity(100), memory=memory, freezes=(night,))
     world_view = WorldView(rig.stores, planning, rig.topic_discovery, rig.clock, rig.watch.glance)
     rig.leader.tick()
 

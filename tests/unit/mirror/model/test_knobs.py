@@ -11,8 +11,8 @@ from mirror.model.sizing.capacity import CapacityTerms
 from mirror.model.sizing.knobs import (
     NO_KNOBS,
     PlacementKnobs,
-    are_by_count,
     joint_headroom,
+    joint_provider,
     joint_strategy,
     joint_terms,
     knobs_of_document,
@@ -47,8 +47,8 @@ def test_it_is_read_as_it_is_written() -> None:
         "headroom much",
         "room 5",
         "provider",
-        "provider self",
-        "provider None",
+        "provider a b",
+        "provider -a",
         "provider none none",
         "strategy",
         "strategy a b",
@@ -118,8 +118,13 @@ def test_who_chooses_no_strategy_leaves_it_to_the_others() -> None:
 
 
 def test_tasks_are_planned_by_count_where_one_of_those_that_share_them_says_so() -> None:
-    assert not are_by_count([NO_KNOBS, PlacementKnobs(5_000)])
-    assert are_by_count([NO_KNOBS, PlacementKnobs(load_provider="none")])
+    none, other = PlacementKnobs(load_provider="none"), PlacementKnobs(load_provider="pinot")
+    assert joint_provider([NO_KNOBS, other, none]) == "none"
+
+
+def test_who_chooses_no_load_provider_leaves_it_to_the_others() -> None:
+    assert joint_provider([NO_KNOBS, PlacementKnobs(load_provider="pinot"), NO_KNOBS]) == "pinot"
+    assert joint_provider([NO_KNOBS, PlacementKnobs(5_000)]) is None
 
 
 def test_a_datastream_may_ask_for_what_is_learned_where_the_settings_have_a_number() -> None:

@@ -8,7 +8,7 @@ from assigner.planner import LoadPlanner
 from assigner.problem.problem import Policy
 from mirror.instance.loads.expectation import HOUR_MS, Expectation, ExpectedLoads, Loads, with_expected
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 
@@ -113,10 +113,10 @@ def test_each_dimension_counts_by_itself(messages: float | None) -> None:
     assert found.loads[PLACES[0]].messages_per_second == 8
 
 
-def test_what_is_expected_is_kept_by_cluster_until_it_is_forgotten() -> None:
-    board, cluster = ExpectedLoads(), ClusterRef("source")
-    assert board.of(cluster) is None
-    board.put(cluster, expecting(1))
-    assert board.of(cluster) == expecting(1)
+def test_what_is_expected_is_kept_by_source_until_it_is_forgotten() -> None:
+    board, source = ExpectedLoads(), LoadSource(ClusterRef("source"))
+    assert board.of(source) is None
+    board.put(source, expecting(1))
+    assert board.of(source) == expecting(1)
     board.forget()
-    assert board.of(cluster) is None
+    assert board.of(source) is None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirror.instance.loads.newest import DAY_MS, NewestLoads
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
+from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad, RateSource
 from mirror.model.topics import TopicPartition
-from tests.builders import DESTINATION, SOURCE
+from tests.builders import DESTINATION, SOURCE_LOADS
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 NOW = 2 * DAY_MS
@@ -17,60 +17,60 @@ def test_what_was_measured_is_held_with_its_age_and_defaults_are_nothing() -> No
     newest = NewestLoads()
     default = PartitionLoad(5.0, 5.0, LoadLevel.DEFAULT)
     of_topic = PartitionLoad(7.0, None, LoadLevel.TOPIC, RateSource.MEAN, NOW - 300_000)
-    newest.note(SOURCE, LoadReport({T0: of_topic, T1: default}, "test", NOW), NOW)
-    report = newest.instead(SOURCE, [T0, T1], "frozen", NOW + 15_000)
+    newest.note(SOURCE_LOADS, LoadReport({T0: of_topic, T1: default}, "test", NOW), NOW)
+    report = newest.instead(SOURCE_LOADS, [T0, T1], "frozen", NOW + 15_000)
     assert report is not None
     assert report.loads == {
         T0: PartitionLoad(7.0, None, LoadLevel.TOPIC, RateSource.HELD, NOW - 300_000),
     }
     assert report.notes == ("planned by the last known loads, 5 min old, of 1 of 2 partitions: frozen",)
-    assert newest.instead(DESTINATION, [T0], "frozen", NOW) is None
-    assert newest.instead(SOURCE, [T1], "frozen", NOW) is None
-    assert (newest.of(SOURCE, T0), newest.of(SOURCE, T1)) == (7.0, None)
+    assert newest.instead(LoadSource(DESTINATION), [T0], "frozen", NOW) is None
+    assert newest.instead(SOURCE_LOADS, [T1], "frozen", NOW) is None
+    assert (newest.of(SOURCE_LOADS, T0), newest.of(SOURCE_LOADS, T1)) == (7.0, None)
 
 
 def test_an_answer_about_some_partitions_leaves_the_others_as_they_were() -> None:
     newest = NewestLoads()
-    newest.note(SOURCE, LoadReport({T0: PartitionLoad(1.0), T1: PartitionLoad(2.0)}, "test", NOW), NOW)
-    newest.note(SOURCE, LoadReport({T0: PartitionLoad(9.0)}, "test"), NOW + 1_000)
-    report = newest.instead(SOURCE, [T0, T1], "dead", NOW + 2_000)
+    newest.note(SOURCE_LOADS, LoadReport({T0: PartitionLoad(1.0), T1: PartitionLoad(2.0)}, "test", NOW), NOW)
+    newest.note(SOURCE_LOADS, LoadReport({T0: PartitionLoad(9.0)}, "test"), NOW + 1_000)
+    report = newest.instead(SOURCE_LOADS, [T0, T1], "dead", NOW + 2_000)
     assert report is not None
     assert {key: one.bytes_per_second for key, one in report.loads.items()} == {T0: 9.0, T1: 2.0}
     assert report.measured_at_ms == NOW + 1_000
-    assert newest.total(SOURCE, [T0, T1, TopicPartition("u", 0)]) == 11.0
+    assert newest.total(SOURCE_LOADS, [T0, T1, TopicPartition("u", 0)]) == 11.0
 
 
 def test_a_day_later_nothing_is_known() -> None:
     newest = NewestLoads()
-    newest.note(SOURCE, LoadReport({T0: PartitionLoad(1.0)}, "test", NOW), NOW)
-    assert newest.instead(SOURCE, [T0], "dead", NOW + DAY_MS) is not None
-    assert newest.instead(SOURCE, [T0], "dead", NOW + DAY_MS + 1) is None
-    newest.note(SOURCE, LoadReport({T1: PartitionLoad(1.0)}, "test", NOW), NOW + DAY_MS + 1)
-    assert newest.of(SOURCE, T0) is None
+    newest.note(SOURCE_LOADS, LoadReport({T0: PartitionLoad(1.0)}, "test", NOW), NOW)
+    assert newest.instead(SOURCE_LOADS, [T0], "dead", NOW + DAY_MS) is not None
+    assert newest.instead(SOURCE_LOADS, [T0], "dead", NOW + DAY_MS + 1) is None
+    newest.note(SOURCE_LOADS, LoadReport({T1: PartitionLoad(1.0)}, "test", NOW), NOW + DAY_MS + 1)
+    assert newest.of(SOURCE_LOADS, T0) is None
 
 
 def test_where_an_answer_has_only_the_default_the_load_of_before_is_held() -> None:
     newest = NewestLoads()
     slope = PartitionLoad(1.0, None, LoadLevel.PARTITION, RateSource.SLOPE, NOW)
     loads = {T0: slope, T1: slope}
-    newest.note(SOURCE, LoadReport(loads, "pinot", NOW, (), frozenset({T0, T1})), NOW)
-    before = newest.known(SOURCE)
+    newest.note(SOURCE_LOADS, LoadReport(loads, "pinot", NOW, (), frozenset({T0, T1})), NOW)
+    before = newest.known(SOURCE_LOADS)
     assert (before.provider, before.loads) == ("pinot", loads)
     assert before.at_least == {T0, T1}
     default = PartitionLoad(5.0, None, LoadLevel.DEFAULT)
-    newest.note(SOURCE, LoadReport({T0: slope, T1: default}, "pinot", NOW), NOW + 1_000)
-    known = newest.known(SOURCE)
+    newest.note(SOURCE_LOADS, LoadReport({T0: slope, T1: default}, "pinot", NOW), NOW + 1_000)
+    known = newest.known(SOURCE_LOADS)
     assert known.loads == {T0: slope, T1: replace(slope, rate_source=RateSource.HELD)}
     assert known.at_least == {T1}
     assert before.loads == loads, "nobody changes what was given away"
     assert (known.of(T1, NOW + DAY_MS), known.of(T1, NOW + DAY_MS + 1)) == (known.loads[T1], None)
-    assert newest.known(DESTINATION).provider == ""
+    assert newest.known(LoadSource(DESTINATION)).provider == ""
 
 
 def test_what_a_clock_that_is_ahead_has_measured_is_not_believed_for_ever() -> None:
     newest, ahead = NewestLoads(), NOW + 400 * DAY_MS
     report = LoadReport({T0: PartitionLoad(1.0, measured_at_ms=ahead), T1: PartitionLoad(2.0)}, "test", ahead)
-    newest.note(SOURCE, report, NOW)
-    assert newest.measured_at_ms(SOURCE) == NOW
-    assert newest.instead(SOURCE, [T0, T1], "dead", NOW + 5_000) is not None
-    assert newest.instead(SOURCE, [T0, T1], "dead", NOW + DAY_MS + 1) is None
+    newest.note(SOURCE_LOADS, report, NOW)
+    assert newest.measured_at_ms(SOURCE_LOADS) == NOW
+    assert newest.instead(SOURCE_LOADS, [T0, T1], "dead", NOW + 5_000) is not None
+    assert newest.instead(SOURCE_LOADS, [T0, T1], "dead", NOW + DAY_MS + 1) is None

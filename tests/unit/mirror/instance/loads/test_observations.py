@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mirror.instance.loads.observations import DAY_SECONDS, NEWEST, LoadMemory, Snapshot
-from mirror.model.load import LoadLevel, LoadReport, PartitionLoad
+from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad
 from mirror.model.topics import TopicPartition
-from tests.builders import DESTINATION, SOURCE
+from tests.builders import DESTINATION, SOURCE_LOADS
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 HOUR = 3_600.0
@@ -18,7 +18,7 @@ def a_report(rate: float, measured_at_ms: int | None = None) -> LoadReport:
 
 
 def totals(memory: LoadMemory, now: float) -> list[float]:
-    return [one[T0].bytes_per_second for one in memory.before(SOURCE, now)]
+    return [one[T0].bytes_per_second for one in memory.before(SOURCE_LOADS, now)]
 
 
 def test_a_snapshot_says_what_was_observed_and_leaves_defaults_out() -> None:
@@ -39,24 +39,24 @@ def test_a_snapshot_says_what_was_observed_and_leaves_defaults_out() -> None:
 
 def test_only_what_was_before_counts_and_each_cluster_for_itself() -> None:
     memory = LoadMemory()
-    memory.note(SOURCE, a_report(1.0), 10.0)
-    memory.note(SOURCE, a_report(2.0), 20.0)
+    memory.note(SOURCE_LOADS, a_report(1.0), 10.0)
+    memory.note(SOURCE_LOADS, a_report(2.0), 20.0)
     assert totals(memory, 20.0) == [1.0]
     assert totals(memory, 20.1) == [1.0, 2.0]
-    assert memory.before(DESTINATION, 99.0) == ()
+    assert memory.before(LoadSource(DESTINATION), 99.0) == ()
 
 
 def test_an_answer_that_repeats_the_last_one_is_no_observation() -> None:
     memory = LoadMemory()
     for now, measured_at_ms in ((10.0, 5), (20.0, 5), (30.0, 6)):
-        memory.note(SOURCE, a_report(now, measured_at_ms), now)
+        memory.note(SOURCE_LOADS, a_report(now, measured_at_ms), now)
     assert totals(memory, 99.0) == [10.0, 30.0]
 
 
 def test_an_answer_without_loads_is_no_observation() -> None:
     memory = LoadMemory()
-    memory.note(SOURCE, LoadReport({T0: PartitionLoad(5.0, 5.0, LoadLevel.DEFAULT)}, "test"), 1.0)
-    assert memory.before(SOURCE, 2.0) == ()
+    memory.note(SOURCE_LOADS, LoadReport({T0: PartitionLoad(5.0, 5.0, LoadLevel.DEFAULT)}, "test"), 1.0)
+    assert memory.before(SOURCE_LOADS, 2.0) == ()
 
 
 @pytest.mark.parametrize("step", [600.0, HOUR])
@@ -65,7 +65,7 @@ def test_a_day_leaves_the_newest_and_the_heaviest_of_each_quarter(step: float) -
     hours = int(3 * DAY_SECONDS / step)
     for number in range(hours):
         noon = (number * step) % DAY_SECONDS == DAY_SECONDS / 2
-        memory.note(SOURCE, a_report(1000.0 if noon else 1.0), number * step)
+        memory.note(SOURCE_LOADS, a_report(1000.0 if noon else 1.0), number * step)
     kept = totals(memory, hours * step)
     assert kept[-NEWEST:] == [1.0] * NEWEST
     assert 1000.0 in kept
@@ -74,7 +74,7 @@ def test_a_day_leaves_the_newest_and_the_heaviest_of_each_quarter(step: float) -
 
 def test_what_is_older_than_a_day_is_forgotten() -> None:
     memory = LoadMemory()
-    memory.note(SOURCE, a_report(1.0), 0.0)
+    memory.note(SOURCE_LOADS, a_report(1.0), 0.0)
     assert totals(memory, DAY_SECONDS) == [1.0]
     assert totals(memory, DAY_SECONDS + 1) == []
 
@@ -82,12 +82,12 @@ def test_what_is_older_than_a_day_is_forgotten() -> None:
 def test_a_shorter_memory_forgets_sooner_and_keeps_the_heaviest_of_its_quarters() -> None:
     memory = LoadMemory(400.0)
     for number in range(60):
-        memory.note(SOURCE, a_report(1000.0 if number == 5 else float(number)), number * 10.0)
+        memory.note(SOURCE_LOADS, a_report(1000.0 if number == 5 else float(number)), number * 10.0)
     assert 1000.0 not in totals(memory, 600.0)
     assert totals(memory, 600.0)[-NEWEST:] == [57.0, 58.0, 59.0]
     assert len(totals(memory, 600.0)) <= NEWEST + 5
-    memory.note(SOURCE, a_report(1000.0), 600.0)
+    memory.note(SOURCE_LOADS, a_report(1000.0), 600.0)
     for number in range(61, 65):
-        memory.note(SOURCE, a_report(1.0), number * 10.0)
+        memory.note(SOURCE_LOADS, a_report(1.0), number * 10.0)
     assert 1000.0 in totals(memory, 1_000.0)
     assert 1000.0 not in totals(memory, 1_000.1)

@@ -19,7 +19,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.load import LoadLevel, LoadReport, PartitionLoad, RateSource
 from mirror.model.metrics import ChangeKind
 from mirror.model.topics import TopicPartition
-from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
+from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper, Fault, Operation
@@ -44,23 +44,23 @@ def measured(at_ms: int) -> dict[TopicPartition, PartitionLoad]:
 def test_what_is_written_is_read_and_what_is_not_named_is_removed() -> None:
     server = FakeZooKeeper()
     store = ObservationStore(server.session())
-    first, second = store.write(SOURCE, [], [Dated(NOW, NOW - 5, LOADS), Dated(NOW + 1, None, LOADS)])
-    found = ObservationStore(server.session()).read(NOW)[SOURCE]
+    first, second = store.write(SOURCE_LOADS, [], [Dated(NOW, NOW - 5, LOADS), Dated(NOW + 1, None, LOADS)])
+    found = ObservationStore(server.session()).read(NOW)[SOURCE_LOADS]
     assert found.problems == ()
     assert found.observations == {
         first: Dated(NOW, NOW - 5, measured(NOW - 5)),
         second: Dated(NOW + 1, None, measured(NOW + 1)),
     }
-    (third,) = store.write(SOURCE, [second], [Dated(NOW + 2, None, LOADS)])
-    assert list(store.read(NOW)[SOURCE].observations) == [second, third]
+    (third,) = store.write(SOURCE_LOADS, [second], [Dated(NOW + 2, None, LOADS)])
+    assert list(store.read(NOW)[SOURCE_LOADS].observations) == [second, third]
     assert set(server.session().children(FOLDER)) == {second, third}
 
 
 def test_what_is_older_than_a_day_does_not_count() -> None:
     store = ObservationStore(FakeZooKeeper().session())
-    store.write(SOURCE, [], [Dated(NOW, None, LOADS)])
-    assert len(store.read(NOW + 86_400_000)[SOURCE].observations) == 1
-    assert store.read(NOW + 86_400_001)[SOURCE].observations == {}
+    store.write(SOURCE_LOADS, [], [Dated(NOW, None, LOADS)])
+    assert len(store.read(NOW + 86_400_000)[SOURCE_LOADS].observations) == 1
+    assert store.read(NOW + 86_400_001)[SOURCE_LOADS].observations == {}
 
 
 def test_one_that_takes_many_znodes_is_read_whole_and_a_larger_one_is_refused(
@@ -70,13 +70,13 @@ def test_one_that_takes_many_znodes_is_read_whole_and_a_larger_one_is_refused(
     session = FakeZooKeeper().session()
     store = ObservationStore(session)
     small = {TopicPartition("t", 0): PartitionLoad(1.0)}
-    (name,) = store.write(SOURCE, [], [Dated(NOW, None, small)])
+    (name,) = store.write(SOURCE_LOADS, [], [Dated(NOW, None, small)])
     assert int(name.rpartition("x")[2]) > 2
-    assert store.read(NOW)[SOURCE].observations[name].loads.keys() == small.keys()
+    assert store.read(NOW)[SOURCE_LOADS].observations[name].loads.keys() == small.keys()
     many = {TopicPartition("t", number): PartitionLoad(number * 1.7) for number in range(100)}
     with pytest.raises(InvalidRequest, match="100 partitions"):
-        store.write(SOURCE, [name], [Dated(NOW, None, many)])
-    assert list(store.read(NOW)[SOURCE].observations) == [name]
+        store.write(SOURCE_LOADS, [name], [Dated(NOW, None, many)])
+    assert list(store.read(NOW)[SOURCE_LOADS].observations) == [name]
 
 
 def in_chunks_of(size: int) -> Callable[[object], list[bytes]]:
@@ -119,9 +119,9 @@ GOOD = {"format": 1, "at_ms": NOW, "measured_at_ms": None, "topics": {"t": ["0",
 def test_a_damaged_observation_is_left_out_and_named(data: bytes) -> None:
     session = FakeZooKeeper().session()
     store = ObservationStore(session)
-    bad, good = store.write(SOURCE, [], [Dated(NOW, None, LOADS), Dated(NOW + 1, None, LOADS)])
+    bad, good = store.write(SOURCE_LOADS, [], [Dated(NOW, None, LOADS), Dated(NOW + 1, None, LOADS)])
     session.write(f"{FOLDER}/{bad}", data, session.read(f"{FOLDER}/{bad}").version)
-    found = store.read(NOW)[SOURCE]
+    found = store.read(NOW)[SOURCE_LOADS]
     assert list(found.observations) == [good]
     (problem,) = found.problems
     assert bad in problem
@@ -133,7 +133,7 @@ def test_a_damaged_observation_is_left_out_and_named(data: bytes) -> None:
 def test_a_damaged_index_is_named(data: bytes) -> None:
     session = FakeZooKeeper().session()
     session.create(FOLDER, data)
-    found = ObservationStore(session).read(NOW)[SOURCE]
+    found = ObservationStore(session).read(NOW)[SOURCE_LOADS]
     assert found.observations == {}
     assert len(found.problems) == 1
 
@@ -205,7 +205,7 @@ def test_a_damaged_memory_is_a_problem_and_the_leader_begins_afresh() -> None:
     service.pass_turns(1)
     service.rig.leader.tick()
     assert "observations of source" not in service.rig.health.conditions()
-    assert len(ObservationStore(service.session).read(service.clock.now_ms())[SOURCE].observations) == 1
+    assert len(ObservationStore(service.session).read(service.clock.now_ms())[SOURCE_LOADS].observations) == 1
 
 
 def test_what_cannot_be_kept_holds_up_nothing() -> None:

@@ -14,7 +14,7 @@ from mirror.instance.health import Condition
 from mirror.instance.loads.watch import LoadStanding, LoadState, judged
 from mirror.model.identifiers import ClusterRef
 from mirror.model.load import Freshness
-from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
+from tests.builders import DESTINATION, SOURCE, SOURCE_LOADS, a_datastream, an_instance
 from tests.fakes.instances import LeaderRig
 from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.topic_admin import FakeTopicAdmin
@@ -111,7 +111,7 @@ def test_an_outage_is_said_within_15_s_though_nobody_plans_and_when_it_is_over(f
     rig.ticks(15)
     assert not rig.condition.is_well
     assert "are unavailable since" in rig.condition.sentence
-    assert rig.rig.leader.loads[SOURCE].state is LoadState.UNAVAILABLE
+    assert rig.rig.leader.loads[SOURCE_LOADS].state is LoadState.UNAVAILABLE
     (said,) = rig.events
     assert "placement goes by count" in said
     rig.ticks(30)

@@ -1,0 +1,142 @@
+"""The loads that groups are planned by: those of now, those before, and those that are expected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import structlog
+
+from mirror.coordination.planning import World, groups_to_plan
+from mirror.coordination.stores.problems import reason_of
+from mirror.instance.background_calls import LoadsOnTheWay
+from mirror.instance.loads.expectation import Loads, with_expected
+from mirror.instance.loads.observations import LoadMemory
+from mirror.instance.loads.providers import GroupSources, LoadProviders
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadReport, LoadSource
+from mirror.model.topics import TopicPartition
+from mirror.ports import Clock
+
+_log = structlog.get_logger(__name__)
+_BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
+"""For a group whose datastreams choose that."""
+
+
+class Observed(NamedTuple):
+    """What was observed of a source in its turn, and when (monotonic seconds)."""
+
+    report: LoadReport
+    at_seconds: float
+
+
+class GatheredLoads(NamedTuple):
+    """By group that is planned; `recent`: what was observed before, oldest first, for those that are planned
+    by load. `awaited`: groups whose loads are on their way."""
+
+    reports: Mapping[GroupName, LoadReport]
+    recent: Mapping[GroupName, tuple[Loads, ...]]
+    awaited: frozenset[GroupName]
+
+
+class LoadGathering:
+    """Asks the providers, and holds by what is known while they do not answer."""
+
+    def __init__(self, providers: LoadProviders, memory: LoadMemory, clock: Clock) -> None:
+        self._providers = providers
+        self._memory = memory
+        self._clock = clock
+
+    def gather(
+        self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
+    ) -> GatheredLoads:
+        """For the groups that are planned in this world. `observed`: for those whose turn it is."""
+        reports, awaited = self._reports(world, sources, observed)
+        now = self._clock.monotonic()
+        until = {source: at for source, (_, at) in observed.items()} if world.due else {}
+        before: dict[LoadSource, tuple[Loads, ...]] = {
+            source: self._memory.before(source, until.get(source, now))
+            for source in {sources.of[group] for group in reports.keys() - sources.by_count}
+        }
+        recent = {group: before[sources.of[group]] for group in reports if group not in sources.by_count}
+        reports, recent = self._looking_ahead(world, sources, reports, recent)
+        for group in sources.missing.keys() & reports.keys():
+            note = f"planned by the loads of the service's provider: {sources.missing[group]}"
+            reports[group] = replace(reports[group], notes=(note, *reports[group].notes))
+        return GatheredLoads(reports, recent, awaited)
+
+    def ask(
+        self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
+    ) -> LoadReport:
+        """The provider's answer; while there is none, the last known loads with their age. A source whose
+        answer is on its way is added to `late`."""
+        now_ms = self._clock.now_ms()
+        try:
+            report = self._providers.of(source).loads(source.cluster, partitions)
+        except Exception as error:  # noqa: BLE001 - whatever ails the provider, placement goes on without it
+            reason = reason_of(error)
+            if isinstance(error, LoadsOnTheWay):
+                late.add(source)
+            else:
+                _log.warning("no new loads", source=str(source), reason=reason)
+        else:
+            self._memory.newest.note(source, report, now_ms)
+            return report
+        held = self._memory.newest.instead(source, partitions, reason, now_ms)
+        return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
+
+    def _reports(
+        self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
+    ) -> tuple[dict[GroupName, LoadReport], frozenset[GroupName]]:
+        """By group; and the groups whose loads are on their way."""
+        asked = {request.group for request in world.requests}
+        by_source: dict[LoadSource, LoadReport] = {}
+        reports: dict[GroupName, LoadReport] = {}
+        late: set[LoadSource] = set()
+        for group in groups_to_plan(world):
+            source = sources.of[group]
+            if group in sources.by_count:
+                reports[group] = _BY_COUNT
+                continue
+            if group in world.due and group not in asked and source in observed:
+                reports[group] = observed[source].report
+                continue
+            if source not in by_source:
+                by_source[source] = self.ask(source, wanted_of(world, sources, source), late)
+            reports[group] = by_source[source]
+        by_load = (group for group in reports if group not in sources.by_count)
+        return reports, frozenset(group for group in by_load if sources.of[group] in late)
+
+    def _looking_ahead(
+        self,
+        world: World,
+        sources: GroupSources,
+        reports: Mapping[GroupName, LoadReport],
+        recent: Mapping[GroupName, tuple[Loads, ...]],
+    ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
+        """With what is expected of the sources of which somebody forecasts. Each answer is looked at once,
+        however many groups it is for, and only for these."""
+        now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
+        by_source: dict[LoadSource, list[GroupName]] = {}
+        for group in recent:
+            by_source.setdefault(sources.of[group], []).append(group)
+        for source, groups in by_source.items():
+            expectation = self._memory.expected.of(source)
+            if expectation is None:
+                continue
+            wanted = (world.wishes.partitions[one] or world.plan.planned.get(one) or () for one in groups)
+            planned = frozenset[TopicPartition]().union(*wanted)
+            done: dict[int, tuple[LoadReport, tuple[Loads, ...]]] = {}
+            for group in groups:
+                report = reports[group]
+                if id(report) not in done:
+                    done[id(report)] = with_expected(report, recent[group], expectation, now_ms, planned)
+                found[group], before[group] = done[id(report)]
+        return found, before
+
+
+def wanted_of(world: World, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:
+    """What is mirrored of the cluster by groups that are planned by the source."""
+    wanted = (world.wishes.partitions[group] for group in world.groups if sources.of[group] == source)
+    return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))
