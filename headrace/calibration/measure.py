@@ -26,7 +26,7 @@ from mirror.protocol.batches.compression import Codec
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.settings import KafkaCluster
-from mirror.worker.pool import PoolLimits, cpu_seconds
+from mirror.worker.pool import PoolLimits
 from stack.kafka import KafkaCluster as Brokers
 from stack.kafka import NodePorts
 from stack.process.parallel import for_each
@@ -142,17 +142,15 @@ class _Copying:
 
 
 def used_seconds(process_id: int) -> float:
-    """CPU time of the threads that a process has now, to the nanosecond where the kernel counts that
-    (Documentation/scheduler/sched-stats.rst: the first number), else to its tick. Raises HeadraceError where
-    the system does not say."""
+    """CPU time of a process, of threads that have ended too, in nanoseconds of the kernel's own clock of it
+    (clock_getcpuclockid(3)). Raises HeadraceError where the system does not say."""
     try:
-        threads = list(Path(f"/proc/{process_id}/task").iterdir())
-        return sum(int((one / "schedstat").read_text().split()[0]) for one in threads) / 1e9
-    except OSError:
-        by_tick = cpu_seconds(process_id)
-    if by_tick is None:
-        raise HeadraceError("this system does not say what CPU time a process has used (/proc is Linux's)")
-    return by_tick
+        return time.clock_gettime(~process_id << 3 | 2)
+    except (AttributeError, OSError) as error:
+        raise HeadraceError(
+            f"this system does not say what CPU time process {process_id} has used ({error})",
+            advice="calibrate on Linux; on Linux the process has ended",
+        ) from error
 
 
 def _rate(shape: Shape, rounds: Sequence[tuple[Sample, Sample]]) -> Calibration:

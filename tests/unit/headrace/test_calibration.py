@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
+from threading import Thread
 
 import pytest
 
 from headrace.calibration.measure import Sample, sums_of, used_seconds
 from mirror.errors import HeadraceError
+from tests.patience import PATIENCE_SECONDS
 
 
 def test_a_round_is_what_lies_between_its_samples() -> None:
@@ -33,3 +37,23 @@ def test_the_time_of_a_process_is_what_it_has_computed() -> None:
     while time.process_time() - by_itself < 0.05:
         pass
     assert used_seconds(os.getpid()) - before == pytest.approx(time.process_time() - by_itself, abs=0.03)
+
+
+def test_what_a_thread_has_computed_counts_when_it_has_ended() -> None:
+    def compute() -> None:
+        until = time.thread_time() + 0.05
+        while time.thread_time() < until:
+            pass
+
+    before = used_seconds(os.getpid())
+    thread = Thread(target=compute)
+    thread.start()
+    thread.join()
+    assert used_seconds(os.getpid()) - before >= 0.05
+
+
+def test_of_a_process_that_has_ended_nobody_says_what_it_used() -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait(PATIENCE_SECONDS)
+        with pytest.raises(HeadraceError, match="does not say what CPU time process"):
+            used_seconds(ended.pid)
