@@ -22,11 +22,6 @@ def as_asked(read: Callable[_P, _T]) -> Callable[_P, _T]:
         try:
             return read(*args, **kwargs)
         except _STRANGE as error:
-            raise strange(error) from error
+            raise AnalyticsError(f"Pinot's answer cannot be read: {named(error)}", advice=_ADVICE) from error
 
     return reading
-
-
-def strange(error: Exception) -> AnalyticsError:
-    """For an answer that raised this where it was read."""
-    return AnalyticsError(f"Pinot's answer cannot be read: {named(error)}", advice=_ADVICE)

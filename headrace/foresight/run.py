@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -133,14 +134,20 @@ def _past(settings: HeadraceSettings) -> AskHour:
     """Asks Pinot; what that takes is imported when somebody asks. Raises HistoryUnavailable where it is not
     installed, and what the question raises."""
 
+    @cache
+    def pinot() -> AskHour:
+        from headrace.foresight.pinot_hours import rolled_up_hours_of
+
+        return rolled_up_hours_of(settings)
+
     def ask(cluster: ClusterRef, hour_ms: int) -> Mapping[TopicPartition, PartitionLoad]:
         try:
-            from headrace.foresight.pinot_hours import rolled_up_hours_of
+            rolled_up = pinot()
         except ModuleNotFoundError as error:
             raise HistoryUnavailable(
                 f"no history can be read: {error.name} is not installed", advice="install headrace[pmp]"
             ) from error
-        return rolled_up_hours_of(settings)(cluster, hour_ms)
+        return rolled_up(cluster, hour_ms)
 
     return ask
 

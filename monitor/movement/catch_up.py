@@ -39,14 +39,9 @@ def approach(history: LaneHistory) -> Approach | None:
     return Approach(mean, mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1))
 
 
-def eta_seconds(history: LaneHistory, now: float) -> float | None:
+def eta_seconds(found: Approach | None, history: LaneHistory, now: float) -> float | None:
     """Until nothing waits, if it continues like that; None where what waits does not become less, or too
-    little is known."""
-    return eta_by(approach(history), history, now)
-
-
-def eta_by(found: Approach | None, history: LaneHistory, now: float) -> float | None:
-    """As `eta_seconds`, where it is known how quickly the lane of that history comes nearer."""
+    little is known. `found`: the approach of that history."""
     if found is None or not found.is_certain or found.per_second <= 0:
         return None
     return max(history.waits[-1] / found.per_second - (now - history.waypoints[-1].at), 0.0)

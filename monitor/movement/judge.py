@@ -41,7 +41,7 @@ from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
 from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
 from mirror.wording import counted
-from monitor.movement.catch_up import approach, eta_by
+from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
 _S = MovementState
@@ -167,7 +167,7 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
         reason = f"{counted(waiting, 'record')} can be read, and its position stays at {stays_at}"
         return Judgement(_S.STALL, reason, stuck)
     found = approach(history)
-    eta = eta_by(found, history, now)
+    eta = eta_seconds(found, history, now)
     if eta is not None:
         reason = f"{they_wait}; {facts.throttled}" if facts.throttled else they_wait
         return Judgement(_S.CATCHING_UP, reason, late, eta)

@@ -51,8 +51,8 @@ def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSour
         chosen = joint_provider(one.placement for one in members)
         if chosen == NO_LOADS:
             by_count.add(group)
-        own = "" if chosen in (None, NO_LOADS, service) else chosen
-        found[group] = LoadSource(members[0].source, own or "")
+        provider = chosen if chosen and chosen not in (NO_LOADS, service) else ""
+        found[group] = LoadSource(members[0].source, provider)
     return GroupSources(found, frozenset(by_count))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mirror.model.movement.history import LaneHistory
-from monitor.movement.catch_up import eta_seconds
+from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.judge import judge_lane
 from monitor.movement.states import LaneFacts, MovementState
 from tests.fakes.partition_lives import PartitionLife
@@ -53,7 +53,7 @@ def test_a_lag_that_only_wanders_is_seldom_called_catching_up(seed: int, rate: f
     random = Random(seed)
     life = PartitionLife().run(30, rate).run(600, rate, 0)
     life.run(300, rate, rate, noise=lambda: random.uniform(0.8, 1.2))
-    found = eta_seconds(life.history, life.now)
+    found = eta_seconds(approach(life.history), life.history, life.now)
     assert found is None or found > 3_600
 
 
