@@ -22,7 +22,7 @@ from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME,
 from mirror.protocol.batches.compression import Codec, decompress
 from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message
 from mirror.protocol.batches.records import SMALLEST_RECORD, Record, read_batch, read_records, write_batch
-from mirror.protocol.batches.reframe import START, Reframer, Resume, Run
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, Run, Times
 
 _log = logging.getLogger(__name__)
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
@@ -252,7 +252,7 @@ class BatchRouter:
     ) -> None:
         base, count = header.base_offset, header.record_count
         outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
-        outgoing.max_timestamp = header.max_timestamp
+        outgoing.first_timestamp, outgoing.max_timestamp = header.first_timestamp, header.max_timestamp
         if not header.codec:
             outgoing.payload_bytes = len(batch) - HEADER_SIZE
         outgoing.is_small = is_small
@@ -287,7 +287,7 @@ class BatchRouter:
         if len(made.batch) > self._rules.batch_limit:
             self._halve(made.batch, made.runs)
             return
-        self._send_made(made.batch, made.runs, made.record_count, made.max_timestamp, made.payload_bytes)
+        self._send_made(made)
 
     def _halve(self, batch: bytearray, runs: Sequence[Run]) -> None:
         header = next(scan(memoryview(batch)))[2]
@@ -332,23 +332,15 @@ class BatchRouter:
             self._send_records(records[:middle])
             self._send_records(records[middle:])
             return
-        runs = runs_of(records)
-        newest = max(record.timestamp for record in records)
-        self._send_made(batch, runs, len(records), newest, 0, Path.RECORDS)
+        made = Reframed(batch, runs_of(records), len(records), 0, times_of(records))
+        self._send_made(made, Path.RECORDS)
 
-    def _send_made(
-        self,
-        batch: bytearray,
-        runs: tuple[Run, ...],
-        count: int,
-        max_timestamp: int,
-        payload_bytes: int,
-        path: Path = Path.REFRAMED,
-    ) -> None:
+    def _send_made(self, made: Reframed, path: Path = Path.REFRAMED) -> None:
+        batch, runs, count = made.batch, made.runs, made.record_count
         after = runs[-1][0] + runs[-1][1]
         outgoing = OutBatch(memoryview(batch), runs, count, self._cursor, after)
-        outgoing.max_timestamp = max_timestamp
-        outgoing.payload_bytes = payload_bytes
+        outgoing.first_timestamp, outgoing.max_timestamp, outgoing.by_source = made.times
+        outgoing.payload_bytes = made.payload_bytes
         outgoing.path = path
         outgoing.is_small = self._is_small and path is Path.REFRAMED
         outgoing.source_batches, self._source_batches = self._source_batches, 0
@@ -385,3 +377,15 @@ def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
         else:
             runs.append((record.offset, 1))
     return tuple(runs)
+
+
+def times_of(records: Sequence[Record]) -> Times:
+    """Their timestamps; each record counts as a source batch."""
+    by_source: list[tuple[int, int]] = []
+    for record in records:
+        if by_source and by_source[-1][0] == record.timestamp:
+            by_source[-1] = record.timestamp, by_source[-1][1] + 1
+        else:
+            by_source.append((record.timestamp, 1))
+    newest = max(timestamp for timestamp, _ in by_source)
+    return Times(records[0].timestamp, newest, tuple(by_source))

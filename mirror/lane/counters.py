@@ -27,8 +27,8 @@ class LaneCounters:
     """Sums since the last `take`, and since the start of the lane for reports.
 
     Each of `MEASURED` must be assigned in the constructor. `wait_ms` … `produce_ms` split the latency, summed
-    over batches: how long the newest record lay at the source, was received (`fetch_ms`), lay in our queue,
-    and was on its way to acknowledgement.
+    over batches: how long their records lay at the source, on average, were received (`fetch_ms`), lay in our
+    queue, and were on their way to acknowledgement. A record is as old as the newest of its source batch.
 
     The rest is what copying costs by (`mirror/replication/reports/copy_costs.py`): `fetched_parts`: answers
     of the source with records; `small_batches` of `batches`, with `small_bytes` as fetched: those that were
@@ -76,12 +76,22 @@ class LaneCounters:
         self.queue_ms += queue_ms
         fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
         self.fetch_ms += fetch_ms
-        total_ms = age_ms(now_ms, outgoing.max_timestamp)
+        total_ms = self._count_latency(outgoing, now_ms)
         if total_ms is not None:
-            if not self.latency:
-                self.latency = [0] * LATENCY_BUCKETS
-            self.latency[latency_bucket(total_ms)] += outgoing.count
             self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
+
+    def _count_latency(self, outgoing: OutBatch, now_ms: int) -> float | None:
+        """The mean over its records, None where their timestamps say nothing."""
+        summed = known = 0
+        for timestamp, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
+            age = age_ms(now_ms, timestamp)
+            if age is not None:
+                if not self.latency:
+                    self.latency = [0] * LATENCY_BUCKETS
+                self.latency[latency_bucket(age)] += count
+                summed += age * count
+                known += count
+        return summed / known if known else None
 
     def _count_work(self, outgoing: OutBatch) -> None:
         if outgoing.is_small:

@@ -376,7 +376,7 @@ class Lane:
         """Let go of what has not been sent yet; it is fetched again later."""
         unsent = [item for item in self.queue if isinstance(item, OutBatch) and not item.is_stamped]
         if unsent:
-            self.waiting = unsent[0].first_offset, unsent[0].max_timestamp
+            self.waiting = unsent[0].first_offset, unsent[0].first_timestamp
             while True:
                 item = self.queue.pop()
                 if isinstance(item, OutBatch):
@@ -389,7 +389,7 @@ class Lane:
     def _note_waiting(self) -> None:
         for item in (*self.sent, *self.queue):
             if isinstance(item, OutBatch) and not item.acknowledged:
-                self.waiting = item.first_offset, item.max_timestamp
+                self.waiting = item.first_offset, item.first_timestamp
                 return
 
     def identify(self, identity: ProducerStamp) -> None:

@@ -50,9 +50,11 @@ class OutBatch:
         "batch",
         "began_at",
         "budget",
+        "by_source",
         "count",
         "fetched_at",
         "first_offset",
+        "first_timestamp",
         "is_small",
         "is_stamped",
         "max_timestamp",
@@ -82,7 +84,10 @@ class OutBatch:
         self.next_offset = next_offset
         self.passed: list[SkippedOffsets] | None = None
         self.path = Path.PASSTHROUGH
+        self.first_timestamp = -1
         self.max_timestamp = -1
+        self.by_source: tuple[tuple[int, int], ...] = ()
+        """The newest timestamp and the number of records of each source batch; empty where it is one."""
         self.payload_bytes = 0
         self.source_batches = 1
         self.source_bytes = len(batch)

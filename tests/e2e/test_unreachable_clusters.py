@@ -27,8 +27,8 @@ AT_ONCE = 15
 CLIENT_THREADS = 4
 """Of a client with threads of its own, which no cluster may hold that does not answer."""
 OF_A_KIND = DEAD // 6
-"""The fewest of one kind: dead destinations that never answer, for example. More than the pools of an instance
-still grow by under such calls; those threads stay, however long it runs."""
+"""The fewest of one kind: dead destinations that never answer, for example. More than the pools of an
+instance still grow by under such calls; those threads stay, however long it runs."""
 
 
 @pytest.fixture

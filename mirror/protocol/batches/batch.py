@@ -88,6 +88,14 @@ class BatchHeader:
         return self.base_offset + self.last_offset_delta
 
     @property
+    def first_timestamp(self) -> int:
+        """Of the first record that the batch was written with. A broker that appends by its own time, and the
+        log cleaner with its delete horizon, leave only the newest."""
+        base = self.base_timestamp
+        is_newest = self.attributes & (LOG_APPEND_TIME | DELETE_HORIZON) or not 0 <= base < self.max_timestamp
+        return self.max_timestamp if is_newest else base
+
+    @property
     def codec(self) -> int:
         """Compression codec, see `compression.Codec`."""
         return self.attributes & CODEC_MASK

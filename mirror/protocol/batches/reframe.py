@@ -21,6 +21,15 @@ Run = tuple[int, int]
 _TWO_BYTES: Final = 0x80
 
 
+class Times(NamedTuple):
+    """Timestamps of the records of a batch, epoch milliseconds, -1 for none. `by_source`: the newest of each
+    source batch with the number of its records, in order."""
+
+    first: int
+    newest: int
+    by_source: tuple[tuple[int, int], ...]
+
+
 class Reframed(NamedTuple):
     """A dense batch without identity, and the source offsets of its records in order."""
 
@@ -28,7 +37,7 @@ class Reframed(NamedTuple):
     runs: tuple[Run, ...]
     record_count: int
     payload_bytes: int
-    max_timestamp: int
+    times: Times
 
 
 class Resume(NamedTuple):
@@ -44,14 +53,26 @@ START: Final = Resume(0, 0)
 class Reframer:
     """Collects the records of one or more source batches into one new batch."""
 
-    __slots__ = ("_base_timestamp", "_codec", "_max_timestamp", "_parts", "_runs", "count", "size")
+    __slots__ = (
+        "_base_timestamp",
+        "_by_source",
+        "_codec",
+        "_first_timestamp",
+        "_max_timestamp",
+        "_parts",
+        "_runs",
+        "count",
+        "size",
+    )
 
     def __init__(self, codec: int) -> None:
         self._codec = codec
         self._parts: list[bytes] = []
         self._runs: list[Run] = []
         self._base_timestamp = 0
+        self._first_timestamp = -1
         self._max_timestamp = -1
+        self._by_source: list[tuple[int, int]] = []
         self.count = 0
         self.size = 0
         """Bytes of payload before compression."""
@@ -71,12 +92,13 @@ class Reframer:
         """
         if not self.count:
             self._base_timestamp = header.base_timestamp
+            self._first_timestamp = header.first_timestamp
         places: list[int] = []
         try:
             stopped = self._copy(payload, header, first - header.base_offset, limit, resume, places)
         except IndexError:
             raise CorruptData(f"the batch at offset {header.base_offset} ends inside a record") from None
-        self._note(header.base_offset, places)
+        self._note(header, places)
         return stopped
 
     def _copy(
@@ -127,10 +149,15 @@ class Reframer:
             raise CorruptData(f"the batch at offset {header.base_offset} holds more than its records")
         return None
 
-    def _note(self, base_offset: int, places: list[int]) -> None:
+    def _note(self, header: BatchHeader, places: list[int]) -> None:
         if not places:
             return
+        base_offset, newest = header.base_offset, header.max_timestamp
         first, count = base_offset + places[0], len(places)
+        if self._by_source and self._by_source[-1][0] == newest:
+            self._by_source[-1] = newest, self._by_source[-1][1] + count
+        else:
+            self._by_source.append((newest, count))
         if places[-1] - places[0] + 1 == count:
             self._extend(first, count)
             return
@@ -155,4 +182,5 @@ class Reframer:
             max_timestamp=self._max_timestamp,
             count=self.count,
         )
-        return Reframed(batch, tuple(self._runs), self.count, len(payload), self._max_timestamp)
+        times = Times(self._first_timestamp, self._max_timestamp, tuple(self._by_source))
+        return Reframed(batch, tuple(self._runs), self.count, len(payload), times)

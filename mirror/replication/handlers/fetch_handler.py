@@ -351,7 +351,7 @@ def _note_unread(lane: LiveLane, records: memoryview) -> None:
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.position:
-                lane.waiting = lane.position, header.max_timestamp
+                lane.waiting = lane.position, header.first_timestamp
                 return
     except CorruptData as error:
         _log.debug("%s: the age of what waits is not known: %s", lane.key.partition, error)

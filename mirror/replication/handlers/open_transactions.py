@@ -98,7 +98,7 @@ class OpenTransactionWatch:
             _log.debug("how old the record %s of %s is is not known: %s", offset, place, error)
             return
         headers = (header for _, _, header in scan(part.records) if header is not None)
-        lane.hidden = offset, next((one.max_timestamp for one in headers if one.last_offset >= offset), -1)
+        lane.hidden = offset, next((one.first_timestamp for one in headers if one.last_offset >= offset), -1)
 
     async def _report(self, source: ClusterRef, lanes: Sequence[LiveLane]) -> None:
         for lane in lanes:

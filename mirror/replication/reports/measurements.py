@@ -102,7 +102,7 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
     """Age of the oldest record that can be read at the source and is not acknowledged; 0 when there is none,
     None where it is not known. `is_heard`: the source would have said if there were more.
 
-    Of a batch in hand, or that was, it is the age of its newest record. A record that was never in hand is
+    Of a batch in hand, or that was, it is the age of its first record. A record that was never in hand is
     younger than what was delivered before it, and came after the lane was at the end. A time that is
     still to come, or none, says nothing of an age.
     """
@@ -110,7 +110,7 @@ def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
         return None
     for item in (*lane.sent, *lane.queue):
         if isinstance(item, OutBatch) and not item.acknowledged:
-            return age_ms(now_ms, item.max_timestamp)
+            return age_ms(now_ms, item.first_timestamp)
     if lane.position >= lane.readable_end:
         return 0 if is_heard else None
     offset, timestamp = lane.waiting

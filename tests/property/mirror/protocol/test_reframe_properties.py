@@ -114,7 +114,8 @@ def check(made: Reframed, expected: Sequence[Record]) -> None:
     assert [record.offset for record in found] == list(range(len(expected)))
     sources = [first + step for first, count in made.runs for step in range(count)]
     assert sources == [record.offset for record in expected]
-    assert header.max_timestamp == made.max_timestamp == max(record.timestamp for record in expected)
+    assert header.max_timestamp == made.times.newest == max(record.timestamp for record in expected)
+    assert sum(count for _, count in made.times.by_source) == len(expected)
     assert made.record_count == len(expected)
     for (first, count), (following, _) in zip(made.runs, made.runs[1:], strict=False):
         assert first + count < following

@@ -7,15 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from mirror.model.datastreams.lanes import LanePaused, LaneStopped, PauseCause
-from mirror.model.metrics import MirrorMetric
+from mirror.model.metrics import MirrorMetric, latency_bucket
 from mirror.model.movement.history import UNKNOWN_RETENTION, UNLIMITED, LanePosition, Retention
 from mirror.replication.reports.measurements import is_heard, lag_ms
 from tests.fakes.broker import batches
 from tests.fakes.broker.batches import Content
+from tests.fakes.broker.faults import Delay
 from tests.fakes.broker.mirrored import MirroredFakes
 
 NewFakes = Callable[..., MirroredFakes]
 HOUR_MS = 3_600_000
+PRODUCE = 0
 LARGE = b"x" * 5_000
 
 
@@ -206,6 +208,31 @@ def test_a_destination_that_does_not_answer_has_a_name(fakes: MirroredFakes, beg
     assert cause(fakes) is PauseCause.DESTINATION_AWAY
     if begun:
         assert (age(fakes) or 0) >= 59_000, "what waits for it grows older"
+
+
+@pytest.mark.parametrize("begun", [True, False], ids=["copying", "starting"])
+def test_batches_that_waited_and_were_merged_are_as_old_as_their_records(
+    fakes: MirroredFakes, begun: bool
+) -> None:
+    if begun:
+        copying(fakes)
+    else:
+        fakes.make_topic("t")
+    fakes.target.faults.plant(PRODUCE, Delay(3_600), times=None)
+    first = fakes.clock.now_ms()
+    fakes.write("t", 20, 1)
+    if not begun:
+        fakes.start("t")
+    for offset in range(1, 60):
+        fakes.run(1)
+        fakes.write("t", 20 + offset, 1)
+        assert (age(fakes) or 0) >= fakes.clock.now_ms() - first - 1_000
+    fakes.engine.metrics()
+    fakes.target.faults.clear()
+    fakes.run_to("t", 80 if begun else 60)
+    metric, _ = said(fakes)
+    late = sum(metric.latency_counts[latency_bucket(16_000) + 1 :])
+    assert 40 <= late < metric.records_copied == 60, "one a second waited"
 
 
 def test_a_partition_without_a_leader_is_a_source_that_is_away(fakes: MirroredFakes) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mirror.lane.batch_router import BatchRouter
 from mirror.lane.counters import LaneCounters
+from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import OutBatch
-from mirror.model.metrics import LATENCY_BUCKETS
+from mirror.lane.rules import RoutingRules
+from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 from mirror.protocol.batches.records import Record, write_batch
 
 NOW_MS = 1_700_000_000_000
@@ -48,3 +51,21 @@ def test_records_whose_time_says_no_age_are_in_no_bucket(timestamp: int, counted
     counters.delivered(outgoing, NOW_MS, 0.0)
     assert (counters.records_copied, sum(counters.latency)) == (2, counted)
     assert counters.wait_ms < 1_000
+
+
+def test_each_record_of_a_merged_batch_is_as_late_as_its_source_batch() -> None:
+    router = BatchRouter(RoutingRules(opens_records=True), 0, ByteBudget(10_000))
+    ages_ms = [30_000, 30_000, 4_000, 100]
+    records = [Record(offset, NOW_MS - age, None, b"v") for offset, age in enumerate(ages_ms)]
+    slab = Slab(bytearray(0), None)
+    router.take(memoryview(write_batch(records)), (), slab)
+    (outgoing,) = router.items
+    assert isinstance(outgoing, OutBatch)
+    assert (outgoing.first_timestamp, outgoing.max_timestamp) == (NOW_MS - 30_000, NOW_MS - 100)
+    counters = LaneCounters()
+    counters.delivered(outgoing, NOW_MS, 0.0)
+    expected = [0] * LATENCY_BUCKETS
+    for age in ages_ms:
+        expected[latency_bucket(age)] += 1
+    assert counters.latency == expected
+    assert counters.wait_ms == sum(ages_ms) / len(ages_ms)

@@ -158,3 +158,24 @@ def test_we_read_what_another_implementation_writes(codec: Codec) -> None:
         Record(number, 1_000 + number * 40, b"k%d" % number, b"v" * 300, ((b"h", b"%d" % number),))
         for number in range(20)
     ]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "base", "newest", "first"),
+    [
+        (0, 5_000, 9_000, 5_000),
+        (batches.LOG_APPEND_TIME, 5_000, 9_000, 9_000),
+        (batches.DELETE_HORIZON, 5_000, 9_000, 9_000),
+        (0, -1, 9_000, 9_000),
+        (0, -1, -1, -1),
+        (0, 12_000, 9_000, 9_000),
+    ],
+    ids=["create time", "append time", "delete horizon", "no first", "none", "damaged"],
+)
+def test_the_first_timestamp_is_that_of_a_record(
+    attributes: int, base: int, newest: int, first: int
+) -> None:
+    header = header_of(a_batch())
+    header.attributes |= attributes
+    header.base_timestamp, header.max_timestamp = base, newest
+    assert header.first_timestamp == first

@@ -115,7 +115,7 @@ def hold(lane: LiveLane, first: int, timestamp: int) -> None:
     outgoing = OutBatch(
         memoryview(write_batch([Record(first, timestamp, None, b"x")])), (), 1, first, first + 1
     )
-    outgoing.max_timestamp = timestamp
+    outgoing.first_timestamp = outgoing.max_timestamp = timestamp
     outgoing.charge(ByteBudget(10_000))
     lane.queue.append(outgoing)
     lane.bytes_in_hand += len(outgoing.batch)
