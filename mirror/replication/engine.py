@@ -150,7 +150,8 @@ class BatchEngine:
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, asked = self._context.loop.now(), self._asked()
-        when = Interval(now_ms, interval_ms, self._context.identity.instance, now, asked)
+        silent = self._context.silent_clusters(now)
+        when = Interval(now_ms, interval_ms, self._context.identity.instance, now, asked, silent)
         cpu_seconds = process_time()
         cpu_ms, self._measured_cpu = (cpu_seconds - self._measured_cpu) * 1000, cpu_seconds
         found: list[MirrorMetric] = []

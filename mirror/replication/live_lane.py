@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 from mirror.errors import DataLossDetected, Fenced
@@ -158,6 +159,7 @@ class LiveLane(Lane):
         "has_owned",
         "held_by",
         "hidden",
+        "identity_asked_at",
         "intent",
         "is_announced",
         "is_broken",
@@ -204,6 +206,9 @@ class LiveLane(Lane):
         self.is_live = self.is_ready = self.is_slow = False
         self.is_writable = self.is_loaded = self.is_announced = False
         self.has_owned = self.is_identifying = False
+        self.identity_asked_at = inf
+        """Since when it waits for what it needs before its first batch, in monotonic seconds; infinity while
+        `is_identifying` is false."""
         self.is_forgotten = self.is_broken = False
         self.found: LaneProgress | None = None
         """The stored progress that has been read and not been compared with the two clusters yet."""

@@ -113,8 +113,9 @@ class QuotaHold(NamedTuple):
 
 class Unanswered(NamedTuple):
     """For how long the oldest requests of a lane have waited for their answers, in seconds: its fetch, and
-    its produce. None where the answer is not overdue, or nothing was asked. The time that a fetch may wait
-    for records, and the time for which a quota of the broker's puts an answer off, do not count."""
+    its produce, or what it asks the destination before its first one. None where the answer is not overdue,
+    or nothing was asked. The time that a fetch may wait for records, and the time for which a quota of the
+    broker's puts an answer off, do not count."""
 
     fetch_seconds: float | None = None
     produce_seconds: float | None = None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections import Counter, deque
 from functools import partial
+from math import inf
 from typing import Final
 
 from mirror.client.cluster import Cluster
@@ -59,6 +60,7 @@ class ProducerIdManager:
         """See to it that the lane gets an identity; it sends as soon as it has one."""
         if lane.identity is None and not lane.is_identifying and lane.may_drain:
             lane.is_identifying = True
+            lane.identity_asked_at = self._bench.loop.now()
             target = lane.spec.destination
             self._waiting.setdefault(target, deque()).append((lane, lane.turn))
             self._pump(target)
@@ -75,6 +77,7 @@ class ProducerIdManager:
             await self._runner.run(lane, turn, self._make_ready(lane))
         finally:
             lane.is_identifying = False
+            lane.identity_asked_at = inf
             self._running[lane.spec.destination] -= 1
             # In the next round, as any number of those that wait may have restarted and end at once.
             self._bench.loop.call_soon(partial(self._ended, lane))

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import inf
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mirror.lane.lane import Lane
 from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import ANSWERED, Unanswered
+from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
+_NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
 _OVERDUE_SECONDS: Final = 1.0
 """An answer that has been due for less is on its way."""
 
 
 class Interval(NamedTuple):
     """When and by whom it was measured: end and length in ms, the instance; `now`: the end in monotonic
-    seconds; `asked`: likewise, when the answer was due to the oldest question that any broker was asked."""
+    seconds; `asked`: likewise, when the answer was due to the oldest question that any broker was asked by a
+    connection for records; `silent`: by cluster, when it was to the oldest on any connection."""
 
     end_ms: int
     length_ms: int
     instance: str
     now: float
     asked: float = -inf
+    silent: Mapping[ClusterRef, float] = _NONE_SILENT
 
     @property
     def is_answered(self) -> bool:
@@ -43,7 +49,9 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
     counters = lane.take_counters()
-    lane.overdue = ANSWERED if interval.is_answered else unanswered(lane, interval.now)
+    silent = interval.silent.get(lane.spec.destination, inf) if lane.is_identifying else inf
+    is_answered = interval.is_answered and silent == inf
+    lane.overdue = ANSWERED if is_answered else unanswered(lane, interval.now, silent)
     lane.measured = age, counters.records_copied, counters.bytes_copied
     is_busy = bool(counters.batches or lag)
     before, lane.was_measured = lane.was_measured, (is_busy, age is None, lane.overdue != ANSWERED)
@@ -80,10 +88,12 @@ def is_heard(lane: LiveLane, now: float) -> bool:
     return reader is not None and lane.is_writable and not lane.waits and reader.is_current(now)
 
 
-def unanswered(lane: LiveLane, now: float) -> Unanswered:
+def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:
     """What it has waited for at `now`, in monotonic seconds. One connection carries the questions of many
-    lanes, and its broker answers them in order."""
-    fetch = produce = 0.0
+    lanes, and its broker answers them in order. `silent`: when the answer to the oldest question was due that
+    its destination was asked. Before its first batch a lane asks that for a producer id and other things, one
+    after the other on several connections, and what any of them waits for counts as its produce."""
+    fetch, produce = 0.0, now - max(lane.identity_asked_at, silent)
     if lane.reader is not None and not lane.waits:
         fetch = now - lane.reader.unanswered_since()
     if lane.in_flight and lane.writer is not None:

@@ -15,7 +15,7 @@ from mirror.replication.live_lane import LiveLane
 from tests.fakes.broker.faults import Asked, Delay, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, INIT_PRODUCER_ID = 0, 1, 22
 KIB = 1024
 SOON_SECONDS = 15
 """Until it is said, and until it is said to be over."""
@@ -215,3 +215,21 @@ def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_kille
     assert not any(isinstance(one, LanePaused) for one in fakes.events)
     assert "answers a fetch" not in caplog.text
     assert fakes.numbers("t") == [0, 1, 2, 3, 4]
+
+
+def test_an_identity_that_a_broker_puts_off_by_its_quota_is_not_overdue(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t", 8)
+    fakes.target.faults.plant(INIT_PRODUCER_ID, Throttle(4_000), times=None)
+    fakes.start("t", 8)
+    lanes = [fakes.lane("t", number) for number in range(8)]
+    longest = 0.0
+    for number in range(8):
+        write(fakes, 1, number)
+        fakes.run(0.3)
+    while not all(lane.identity for lane in lanes):
+        fakes.run(0.2)
+        fakes.engine.metrics()
+        assert not fakes.engine.unanswered()
+        now = fakes.clock.monotonic()
+        longest = max(longest, *(now - lane.identity_asked_at for lane in lanes))
+    assert longest > 2, "some have waited"

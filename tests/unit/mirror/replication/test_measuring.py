@@ -304,6 +304,30 @@ def test_an_answered_batch_waits_for_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("begun", "silent", "seconds"),
+    [
+        (10.0, 10.5, 3.5),
+        (10.0, 2.0, 4.0),  # others wait for longer
+        (10.0, 13.5, None),  # it was answered before
+        (10.0, inf, None),
+        (13.5, 2.0, None),
+        (inf, 2.0, None),  # it has its identity
+    ],
+)
+def test_what_has_no_answer_before_the_first_batch(
+    begun: float, silent: float, seconds: float | None
+) -> None:
+    lane = a_lane()
+    lane.is_identifying, lane.identity_asked_at = begun < inf, begun
+    quiet = WHEN._replace(now=14.0, asked=inf)
+    found = []
+    for name in (lane.spec.destination, lane.spec.source):
+        assert take_metric(lane, quiet._replace(silent={name: silent} if silent < inf else {})) is not None
+        found.append(lane.overdue)
+    assert found == [(None, seconds), (None, None)]
+
+
+@pytest.mark.parametrize(
     ("reader", "waits", "seconds"),
     [
         (Reading(asked=10.0), False, 4.0),

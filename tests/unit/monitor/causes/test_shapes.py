@@ -23,7 +23,7 @@ from monitor.latency import Source
 from tests.fakes.broker.faults import Delay, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
-PRODUCE, FETCH = 0, 1
+PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID = 0, 1, 2, 22
 LIMIT_MS: Final = 500
 INTERVAL_SECONDS: Final = 5.0
 _TICK_SECONDS: Final = 0.1
@@ -119,6 +119,35 @@ def test_a_destination_that_has_not_acknowledged_yet_is_the_cause(mirrored: Mirr
     mirrored.run(8)
     away = mirrored.diagnosed()
     assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_BOUND, True), away
+
+
+@pytest.mark.parametrize("api", [INIT_PRODUCER_ID, PRODUCE], ids=["identity", "progress"])
+def test_a_destination_that_has_not_answered_a_lane_that_begins_is_the_cause(
+    mirrored: Mirrored, api: int
+) -> None:
+    mirrored.fakes.target.faults.plant(api, Delay(3_600), times=None)
+    mirrored.run(4)
+    lane = mirrored.fakes.lane("t")
+    assert (lane.identity, lane.in_flight, mirrored.fakes.target.faults.taken) == (None, 0, 1)
+    found = mirrored.diagnosed()
+    assert found.cause is Cause.DESTINATION_BOUND, found
+    assert found.sentence.startswith("destination-bound: produce has waited 4 s for an answer")
+    mirrored.run(8)
+    assert lane.is_identifying
+    away = mirrored.diagnosed()
+    assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_BOUND, True), away
+
+
+def test_answers_that_come_in_time_are_not_overdue_together(mirrored: Mirrored) -> None:
+    for api in (INIT_PRODUCER_ID, LIST_OFFSETS, PRODUCE):
+        mirrored.fakes.target.faults.plant(api, Delay(0.4), times=None)
+    lane = mirrored.fakes.lane("t")
+    waited = 0.0
+    while lane.identity is None:
+        mirrored.run(0.1)
+        waited += 0.1 * lane.is_identifying
+        assert "unanswered" not in str(mirrored.diagnosed().evidence)
+    assert waited > 1, "three answers"
 
 
 def test_a_destination_that_acknowledges_less_than_once_in_an_interval_is_the_cause(
