@@ -60,9 +60,9 @@ class PlacementKnobs:
         if self.scale_in_headroom is not None:
             bounds.number("the headroom of a task", self.scale_in_headroom, 0, LARGEST_HEADROOM)
         if self.strategy is not None:
-            _check_name("placement strategy", self.strategy)
+            _plug_in_name("the placement strategy", self.strategy)
         if self.load_provider is not None:
-            _check_name("load provider", self.load_provider)
+            _plug_in_name("the load provider", self.load_provider)
 
     @property
     def text(self) -> str:
@@ -88,18 +88,19 @@ def read_knobs(what: str, value: object) -> PlacementKnobs:
     return PlacementKnobs(**found)
 
 
-def _check_name(what: str, name: object) -> None:
-    found = bounds.line(f"the {what}", name)
+def _plug_in_name(what: str, name: object) -> str:
+    found = bounds.line(what, name)
     if not re.fullmatch(PLUG_IN_NAME, found):
         raise InvalidRequest(
-            f"{bounds.shown(found)} cannot name a {what}",
+            f"{what} cannot be {bounds.shown(found)}",
             advice="a letter, then up to 62 letters, digits, and any of _ . -",
         )
+    return found
 
 
 def _value(what: str, word: str, text: str) -> object:
     if word in ("strategy", "provider"):
-        return text
+        return _plug_in_name(what, text)
     if word == "capacity" and text == LEARNED:
         return LEARNED
     if word != "headroom":
