@@ -17,7 +17,7 @@ class AdviceSettings(Settings):
     """How far ahead is looked."""
     history_days: int = Field(default=14, ge=2, le=90)
     """How much of the past a forecast rests on; two weeks know weekends."""
-    certainty: float = Field(default=0.95, gt=0.5, lt=1)
+    certainty: float = Field(default=0.97, gt=0.5, lt=1)
     """Share of the hours that the high end of a forecast is to cover. An hour that needs more than the day
     before is among the worst, so that fewer of these are announced."""
     imminent_hours: int = Field(default=2, ge=1, le=24)

@@ -59,24 +59,27 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How tasks are given up. `kept_hours`: `mirror.leader.scale_in_after_hours`."""
+    """How tasks are given up. `kept_hours`: `mirror.leader.scale_in_after_hours`; the others are fields of
+    `assigner.advice`."""
 
     name: str
     kept_hours: float
     quiet_hours: int
+    consent_hours: int
 
 
-HOLDING: Final = Way("holding", 24.0, 4)
+HOLDING: Final = Way("holding", 24.0, 4, 6)
 """As by default: what a day needs stays through its nights."""
-FOLLOWING: Final = Way("following", 2.0, 0)
-"""Tasks go as soon as the forecast consents."""
+FOLLOWING: Final = Way("following", 1.0, 0, 4)
+"""Tasks go as soon as the forecast of a few hours consents."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonthScore:
     """Of the days that were planned. Shares of task-hours: `slack`, `above`. `turns`: times that the number
     of tasks rose and fell within a day. `needs`: hours that needed more than the day before; `announced`:
-    those that the forecast of a day before had. `saved_static`, `saved_daily`: task-hours against the month's
+    those that the forecast of a day before had; `false`: share of the other hours of which it had that they
+    would need more, too. `saved_static`, `saved_daily`: task-hours against the month's
     peak and against the last day's maximum. `moved`: share of all bytes an hour."""
 
     tasks: tuple[int, int]
@@ -85,6 +88,7 @@ class MonthScore:
     turns: int
     needs: int
     announced: int
+    false: float
     saved_static: float
     saved_daily: float
     moved: float
@@ -143,7 +147,7 @@ class Month:
             above += sum(load > CAPACITY.bytes_per_second for load in loads.values())
             left = (rates[name] for name, task in before.items() if self._current[name] != task)
             moved.append(sum(left) / used[-1])
-        needs, announced = self._announced()
+        needs, announced, false = self._announced()
         needed = self._needed()
         static = int(needed[self._first :].max()) * len(tasks)
         daily = sum(
@@ -157,6 +161,7 @@ class Month:
             Score(tasks=tasks).reversals,
             needs,
             announced,
+            false,
             1 - sum(tasks) / static,
             1 - sum(tasks) / daily,
             float(np.mean(moved[1:])),
@@ -208,23 +213,27 @@ class Month:
         """Tasks by hour that the sum of all loads needs."""
         return np.asarray(np.ceil(self._totals / USABLE), np.int64)
 
-    def _announced(self) -> tuple[int, int]:
-        """Hours that need more tasks than all of the day before, and those a forecast of a day before had."""
-        needed, needs, announced = self._needed(), 0, 0
+    def _announced(self) -> tuple[int, int, float]:
+        """Hours that need more tasks than each of the day before, those of them that a forecast of a day
+        before had, and the share of the other hours of which it had that, too."""
+        needed, needs, announced, false = self._needed(), 0, 0, 0
         for hour in range(self._first, len(needed)):
-            if needed[hour] <= needed[hour - DAY : hour].max():
-                continue
-            needs += 1
+            most = needed[hour - DAY : hour].max()
             high = continued(self._totals[: hour - DAY + 1], DAY, self._advice.certainty).high[-1]
-            announced += int(np.ceil(high / USABLE) >= needed[hour])
-        return needs, announced
+            forecast = int(np.ceil(high / USABLE))
+            if needed[hour] > most:
+                needs += 1
+                announced += int(forecast >= needed[hour])
+            else:
+                false += int(forecast > most)
+        return needs, announced, false / (len(needed) - self._first - needs)
 
 
 def simulate(shape: Shape, way: Way = HOLDING) -> MonthScore:
     """With the policy of a service whose other settings are the defaults, but without the solver, which takes
     seconds for some plans."""
     policy = Policy(overload_band=0.1, exact_cells=0, effort=0.2)
-    advice = AdviceSettings(quiet_hours=way.quiet_hours)
+    advice = AdviceSettings(quiet_hours=way.quiet_hours, consent_hours=way.consent_hours)
     return Month(month(shape), shape.learned, policy, advice, way.kept_hours).run()
 
 
@@ -234,15 +243,17 @@ def row(name: str, score: MonthScore) -> str:
     return (
         f"{name:34} {score.tasks[0]:4}-{score.tasks[1]:<4} {100 * score.slack:6.1f}% "
         f"{100 * score.above:9.3f}% "
-        f"{score.turns:5} {score.needs:5} {share:8.1f}% {100 * score.saved_static:7.1f}% "
+        f"{score.turns:5} {score.needs:5} {share:8.1f}% {100 * score.false:6.1f}% "
+        f"{100 * score.saved_static:7.1f}% "
         f"{100 * score.saved_daily:7.1f}% {100 * score.moved:6.2f}%"
     )
 
 
 def main() -> None:
     """Columns: tasks, slack of task-hours, task-hours above full capacity, turns of the number of tasks
-    within a day, hours that needed more than the day before and the share announced a day ahead, task-hours
-    saved against the month's peak and against the last day's maximum, bytes moved an hour.
+    within a day, hours that needed more than the day before and the share announced a day ahead, the share of
+    the other hours announced as such (false), task-hours saved against the month's peak and against the last
+    day's maximum, bytes moved an hour.
 
     DAYS (28) and SEEDS (1,2,3) choose how much is simulated.
     """
@@ -250,7 +261,7 @@ def main() -> None:
     days = int(os.environ.get("DAYS", "28"))
     print(
         f"{'load':34} {'tasks':>9} {'slack':>7} {'> capacity':>8} {'turns':>5} {'needs':>5} {'announced':>9} "
-        f"{'static':>8} {'daily':>8} {'moved':>7}"
+        f"{'false':>7} {'static':>8} {'daily':>8} {'moved':>7}"
     )
     for seed in (int(one) for one in os.environ.get("SEEDS", "1,2,3").split(",")):
         for name, swing, bursts in (

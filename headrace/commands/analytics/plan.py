@@ -42,7 +42,7 @@ def plan(
     ] = "",
     certainty: Annotated[
         float, typer.Option(help="With --ahead: share of the hours that the high end is to cover.")
-    ] = 0.95,
+    ] = 0.97,
     growth: Annotated[float, typer.Option(help="Factor on every recorded load.")] = 1.0,
     plot: Annotated[Path | None, typer.Option(help="Draw the replay or the forecast into this file.")] = None,
     capacity: Annotated[int | None, typer.Option(help="Bytes per second that a task can carry.")] = None,
