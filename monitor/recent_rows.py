@@ -1,24 +1,31 @@
 """The rows of the metrics topic, added up as they come, for windows up to now. Pure.
 
-Histograms are kept by topic and second for two minutes, by topic and minute for longer windows, and lags by
-partition: memory follows topics and partitions, and not the number of rows.
+Histograms are kept by topic and second for two minutes, by topic and minute for longer windows, lags by
+partition, and how long something of a topic had waited by ten seconds: memory follows topics and partitions,
+and not the number of rows.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Final
 
 from mirror.errors import CorruptData
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
+from monitor.burn.pieces import Piece
+from monitor.burn.tally import late_records
 from monitor.latency import Observations, Source
 from monitor.measurement_sums import PartitionLag, observations
+from monitor.objectives.past import TopicSums
 
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
+_WAIT_SLOT_MS: Final = 10_000
+"""As Pinot is asked (`pinot/topic_latency.py`)."""
 _LONGEST_FINE_MS: Final = 120_000
 """Longer windows are sums of minutes: they begin up to a minute early."""
 
@@ -74,15 +81,59 @@ class _Slots:
                 if (number + 1) * self._length > moment_ms:
                     found[topic] += rows
 
+    def within(self, piece: Piece, found: defaultdict[_Topic, _Rows]) -> None:
+        """Of slots that begin in the piece, so that pieces share no row."""
+        for topic, slots in self._by_topic.items():
+            for number, rows in slots.items():
+                if piece.since_ms <= number * self._length < piece.until_ms:
+                    found[topic] += rows
+
+
+class _Waits:
+    """The longest wait of each topic in slots of ten seconds, where it was longer than `least_ms`, with the
+    interval of the measurements; both in milliseconds."""
+
+    def __init__(self, least_ms: float) -> None:
+        self._least = least_ms
+        self._by_topic: defaultdict[_Topic, dict[int, tuple[int, int]]] = defaultdict(dict)
+
+    def add(self, topic: _Topic, time_ms: int, age_ms: int, interval_ms: int) -> None:
+        if age_ms > self._least:
+            slots, number = self._by_topic[topic], time_ms // _WAIT_SLOT_MS
+            age, interval = slots.get(number, (0, 0))
+            slots[number] = max(age, age_ms), max(interval, interval_ms)
+
+    def forget(self, before_ms: int, after_ms: int) -> None:
+        for topic, slots in list(self._by_topic.items()):
+            for number in [*slots]:
+                if not before_ms < (number + 1) * _WAIT_SLOT_MS <= after_ms + _WAIT_SLOT_MS:
+                    del slots[number]
+            if not slots:
+                del self._by_topic[topic]
+
+    def stale_seconds(self, piece: Piece, age_ms: int) -> dict[_Topic, float]:
+        found = {}
+        for topic, slots in self._by_topic.items():
+            late = [
+                interval
+                for number, (age, interval) in slots.items()
+                if age > age_ms and piece.since_ms <= number * _WAIT_SLOT_MS < piece.until_ms
+            ]
+            if late:
+                found[topic] = len(late) * max(_WAIT_SLOT_MS, *late) / 1_000
+        return found
+
 
 def _sum(rows: _Rows) -> Sequence[int]:
     return rows[0] if len(rows) == 1 else tuple(map(sum, zip(*rows, strict=True)))
 
 
 class RecentRows:
-    """Rows as decoded from the topic (`columns_read`)."""
+    """Rows as decoded from the topic (`columns_read`). `least_ms`: of ages above that it is known when they
+    were reported; infinite where nobody asks for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, least_ms: float = math.inf) -> None:
+        self._waits = _Waits(least_ms)
         self._fine = _Slots(_FINE_MS)
         self._coarse = _Slots(_COARSE_MS)
         """What is too old for the fine ones."""
@@ -101,6 +152,7 @@ class RecentRows:
         known = self._lags.get(place)
         if known is None or known[0] <= lag[0]:
             self._lags[place] = lag
+        self._waits.add(topic, lag[0], lag[2], lag[3])
 
     def forget(self, now_ms: int, longest_ms: int) -> None:
         """Let go of what is older than the longest window, and of what says that it was measured later than
@@ -110,6 +162,7 @@ class RecentRows:
         past = self._coarse.add if is_long else None
         self._fine.forget(now_ms - min(longest_ms, _LONGEST_FINE_MS), until, past)
         self._coarse.forget(since, until)
+        self._waits.forget(since, until)
         self._lags = {place: lag for place, lag in self._lags.items() if since <= lag[0] <= until}
 
     def observe(self, now_ms: int, window_ms: int) -> Observations:
@@ -121,6 +174,17 @@ class RecentRows:
             self._coarse.since(since, found)
         sums = ((*topic, *_sum(rows)) for topic, rows in found.items())
         return observations(sums, list(self._lags_since(since)), now_ms)
+
+    def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
+        """What was measured in a piece of the past that is not older than what is kept. One that begins
+        within a minute may begin up to a minute late; `milliseconds`: none below `least_ms`."""
+        found: defaultdict[_Topic, _Rows] = defaultdict(list)
+        self._fine.within(piece, found)
+        self._coarse.within(piece, found)
+        counts = [_sum(rows)[1:] for rows in found.values()]
+        late = {age: [late_records(one, age) for one in counts] for age in milliseconds}
+        stale = {age: self._waits.stale_seconds(piece, age) for age in milliseconds}
+        return TopicSums([*found], [sum(one) for one in counts], late, stale)
 
     def _lags_since(self, moment_ms: int) -> Iterator[PartitionLag]:
         for ((group, cluster, topic), _), (time_ms, records, age, interval) in self._lags.items():

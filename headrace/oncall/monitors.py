@@ -15,15 +15,14 @@ from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.sizing.freeze import read_freeze
 from mirror.ports import Clock
-from mirror.settings import KafkaCluster
 from monitor.actions.policy import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.leases import HeldLease
 from monitor.adapters.rest_service import RestService
-from monitor.adapters.topic_measurements import TopicMeasurements
+from monitor.adapters.topic_measurements import LONGEST_SECONDS, TopicMeasurements
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
-from monitor.fallback import FallbackMeasurements
+from monitor.fallback import FallbackMeasurements, FallbackPast
 from monitor.incidents import IncidentPolicy
 from monitor.objectives.budgets import Budgets
 from monitor.objectives.past import Past
@@ -64,8 +63,11 @@ def _is_pinot_installed() -> bool:
 
 def _monitor_of(service: Service, settings: HeadraceSettings, *, has_pinot: bool) -> MonitorCycle:
     clock, monitor = SystemClock(), settings.monitor
-    measurements = _measurements(settings, clock, has_pinot=has_pinot)
-    budgets = _budgets(settings, clock) if has_pinot else None
+    written = _written(settings, clock, has_pinot=has_pinot)
+    measurements = _measurements(settings, clock, written) if has_pinot else written
+    assert measurements is not None, "without Pinot the topic is read"
+    stored = _stored_past(settings, clock) if has_pinot else None
+    budgets = _budgets(monitor, clock, stored, written)
     return MonitorCycle(service, measurements, _policy(monitor), clock, monitor.window_seconds, budgets)
 
 
@@ -82,13 +84,17 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
     )
 
 
-def _budgets(settings: HeadraceSettings, clock: Clock) -> Budgets | None:
-    """None where Pinot is not asked: the metrics topic does not reach far enough back."""
-    monitor, stored = settings.monitor, _stored_past(settings, clock)
-    if stored is None:
-        return None
+def _budgets(
+    monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
+) -> Budgets | None:
+    """`written` alone is read for rules of an hour at most; None where there is no such rule."""
     rules = [read_rule(text) for text in monitor.burn_rates]
-    return Budgets(stored.past, clock, rules, monitor.minimum_records, stored.days)
+    if stored is not None:
+        past = FallbackPast(stored.past, written, clock) if written is not None else stored.past
+        return Budgets(past, clock, rules, monitor.minimum_records, stored.days)
+    assert written is not None, "without Pinot the topic is read"
+    within = [rule for rule in rules if rule.long_seconds <= LONGEST_SECONDS]
+    return Budgets(written, clock, within, monitor.minimum_records, 0) if within else None
 
 
 def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
@@ -117,39 +123,40 @@ def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None
     return _StoredPast(past, settings.pinot.days_kept(MIRROR_METRICS))
 
 
-def _measurements(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> Measurements:
-    """Raises InvalidRequest when the cluster of the metrics topic is not in the settings, ConfigError for a
-    Pinot that cannot be asked."""
-    place, mirror = settings.monitor.measurements, settings.mirror
-    cluster = settings.clusters.get(mirror.metrics_cluster)
-    if not has_pinot:
-        wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("monitor")))
-        if place is MeasurementPlace.PINOT:
-            raise ConfigError(
-                "monitor.measurements is pinot, and its client is not installed",
-                advice=f"pip install {wanted}, or let it be topic",
-            )
-        remark = "" if place is MeasurementPlace.TOPIC else f"Pinot's client is not installed ({wanted})"
-        return _written(settings, cluster, clock, remark)
-    if place is MeasurementPlace.TOPIC:
-        return _written(settings, cluster, clock)
+def _measurements(
+    settings: HeadraceSettings, clock: Clock, written: TopicMeasurements | None
+) -> Measurements:
+    """Of Pinot, and of the topic where that is to be read instead. Raises ConfigError for a Pinot that cannot
+    be asked."""
+    if settings.monitor.measurements is MeasurementPlace.TOPIC and written is not None:
+        return written
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
 
     stored = PinotMeasurements(PinotClient(settings.pinot), clock)
-    if place is MeasurementPlace.PINOT or cluster is None:
-        return stored
-    return FallbackMeasurements(stored, _written(settings, cluster, clock), clock)
+    return stored if written is None else FallbackMeasurements(stored, written, clock)
 
 
-def _written(
-    settings: HeadraceSettings, cluster: KafkaCluster | None, clock: Clock, remark: str = ""
-) -> TopicMeasurements:
-    """Raises InvalidRequest."""
-    mirror = settings.mirror
-    if cluster is None:
-        raise InvalidRequest(
-            f"mirror.metrics_cluster {mirror.metrics_cluster} is not in the settings",
-            advice="add [clusters.NAME] for the cluster that holds the measurements",
+def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
+    """None where Pinot alone is to be asked, or the topic's cluster is not in the settings and need not be.
+    Raises InvalidRequest where it must be, ConfigError where Pinot's client is not installed and must be."""
+    place, mirror = settings.monitor.measurements, settings.mirror
+    wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("monitor")))
+    if place is MeasurementPlace.PINOT:
+        if has_pinot:
+            return None
+        raise ConfigError(
+            "monitor.measurements is pinot, and its client is not installed",
+            advice=f"pip install {wanted}, or let it be topic",
         )
-    return TopicMeasurements(cluster, mirror.metrics_topic, clock, remark=remark)
+    cluster = settings.clusters.get(mirror.metrics_cluster)
+    if cluster is not None:
+        is_instead = place is MeasurementPlace.EITHER and not has_pinot
+        remark = f"Pinot's client is not installed ({wanted})" if is_instead else ""
+        return TopicMeasurements(cluster, mirror.metrics_topic, clock, remark=remark)
+    if place is MeasurementPlace.EITHER and has_pinot:
+        return None
+    raise InvalidRequest(
+        f"mirror.metrics_cluster {mirror.metrics_cluster} is not in the settings",
+        advice="add [clusters.NAME] for the cluster that holds the measurements",
+    )

@@ -1,9 +1,11 @@
-"""Measurements from the topic that instances write them to. Satisfies `monitor.ports.Measurements`."""
+"""Measurements from the topic that instances write them to. Satisfies `monitor.ports.Measurements` and
+`monitor.objectives.past.Past`."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from typing import Final
 
 import fastavro
@@ -16,18 +18,27 @@ from librdkafka.settings import consumer_settings
 from mirror.errors import AnalyticsError, TimedOut, Unreachable
 from mirror.ports import Clock
 from mirror.settings import KafkaCluster
+from monitor.burn.pieces import Piece
 from monitor.latency import Observations, Source
+from monitor.objectives.past import TopicSums
 from monitor.recent_rows import RecentRows, columns_read
 
 _log = structlog.get_logger(__name__)
 _WAIT_SECONDS: Final = 0.1
 _AT_ONCE: Final = 10_000
-_LONGEST_WINDOW_MS: Final = 3_600_000
+LONGEST_SECONDS: Final = 3_600
 """Rows of an hour are read again where the connection breaks, and kept by minute."""
 
 
 _ONE_LOOK_MS: Final = 1_000
 """Other windows are of the look before, if that was not longer ago."""
+_REACHES_MS: Final = (120_000, 600_000, 4_200_000)
+"""What is read back for pieces of the past, the least that holds one: all of it is read again where that
+grows. The longest holds an hour some minutes after it has ended."""
+_LONGEST_PAUSE_MS: Final = 600_000
+"""After that, what came since is not read on: only what is asked for now."""
+_MOST_ROWS: Final = 1_000_000
+"""That are read back for pieces of the past: a core decodes that in some 10 s, which verdicts wait for."""
 
 
 def _passing() -> Retrying:
@@ -64,6 +75,8 @@ class TopicMeasurements:
         self._consumer: Consumer | None = None
         self._next: dict[int, int] = {}
         """Offset to read next, by partition."""
+        self._least_ms = math.inf
+        """No wait below that is asked for in pieces of the past."""
         self._rows = RecentRows()
         self._looked_ms = self._longest_ms = 0
         self._answered: set[int] = set()
@@ -78,29 +91,69 @@ class TopicMeasurements:
         Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, AnalyticsError for a longer window.
         """
         window_ms, now_ms = int(window_seconds * 1000), self._clock.now_ms()
-        if window_ms > _LONGEST_WINDOW_MS:
+        if window_seconds > LONGEST_SECONDS:
             raise AnalyticsError(
                 f"{self._topic} is not read for {window_seconds:g} s",
                 advice="windows of more than an hour need Pinot",
             )
-        if window_ms > self._longest_ms or now_ms - self._looked_ms > self._longest_ms:
+        self._look_back(now_ms, window_ms, is_new=window_ms in self._answered)
+        self._answered.add(window_ms)
+        return self._rows.observe(now_ms, window_ms)
+
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
+        """What was measured in a piece of the last hour, of every topic. Raises what `observe` raises, and
+        AnalyticsError for an older piece and where there are too many rows."""
+        now_ms = self._clock.now_ms()
+        reach_ms = next((one for one in _REACHES_MS if one >= now_ms - piece.since_ms), None)
+        if reach_ms is None:
+            raise AnalyticsError(
+                f"{self._topic} is not read so far back", advice="what is more than an hour old needs Pinot"
+            )
+        if min(milliseconds, default=math.inf) < self._least_ms:
+            self._least_ms = min(milliseconds)
             self.close()
-            self._longest_ms = max(window_ms, self._longest_ms)
-        if window_ms in self._answered or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
+        self._look_back(now_ms, _REACHES_MS[0])
+        if reach_ms > self._longest_ms:
+            self._refuse_too_many(now_ms - reach_ms)
+            self._look_back(now_ms, reach_ms)
+        return self._rows.past(piece, milliseconds)
+
+    def _look_back(self, now_ms: int, length_ms: int, *, is_new: bool = False) -> None:
+        is_past = now_ms - self._looked_ms > min(self._longest_ms, _LONGEST_PAUSE_MS)
+        if is_past or length_ms > self._longest_ms:
+            self.close()
+            self._longest_ms = length_ms
+        if is_new or not 0 <= now_ms - self._looked_ms < _ONE_LOOK_MS:
             self._answered.clear()
             for attempt in _passing():
                 with attempt:
                     self._look(now_ms - self._longest_ms)
             self._looked_ms = now_ms
             self._rows.forget(now_ms, self._longest_ms)
-        self._answered.add(window_ms)
-        return self._rows.observe(now_ms, window_ms)
 
     def close(self) -> None:
         """Let go of the connection and of what was read."""
         if self._consumer is not None:
             self._consumer.close()
-        self._consumer, self._next, self._rows, self._looked_ms = None, {}, RecentRows(), 0
+        self._consumer, self._next, self._looked_ms = None, {}, 0
+        self._rows = RecentRows(self._least_ms)
+
+    def _refuse_too_many(self, since_ms: int) -> None:
+        consumer = self._consumer
+        assert consumer is not None, "it has looked just now"
+        try:
+            starts = self._starts(consumer, self._next, since_ms)
+            rows = sum(self._end(consumer, number) - start for number, start in starts.items())
+        except KafkaException as error:
+            self.close()
+            raise translate(error, f"reading {self._topic}") from error
+        if rows > _MOST_ROWS:
+            raise AnalyticsError(
+                f"{self._topic} has {rows} rows since {since_ms}, and {_MOST_ROWS} at most are read back",
+                advice="budgets of so large a fleet need Pinot",
+            )
 
     def _look(self, since_ms: int) -> None:
         try:
@@ -145,13 +198,19 @@ class TopicMeasurements:
         new = [number for number in described.partitions if number not in self._next]
         if not new:
             return
-        asked = [TopicPartition(self._topic, number, since_ms) for number in new]
+        self._next.update(self._starts(consumer, new, since_ms))
+        consumer.assign([TopicPartition(self._topic, *pair) for pair in self._next.items()])
+
+    def _starts(self, consumer: Consumer, numbers: Collection[int], since_ms: int) -> Mapping[int, int]:
+        """Offset of the first row since then, by partition; the end where there is none."""
+        starts = {}
+        asked = [TopicPartition(self._topic, number, since_ms) for number in numbers]
         for found in consumer.offsets_for_times(asked, timeout=self._patience):
             if found.error is not None:
                 raise KafkaException(found.error)
             is_newer = found.offset >= 0
-            self._next[found.partition] = found.offset if is_newer else self._end(consumer, found.partition)
-        consumer.assign([TopicPartition(self._topic, *pair) for pair in self._next.items()])
+            starts[found.partition] = found.offset if is_newer else self._end(consumer, found.partition)
+        return starts
 
     def _end(self, consumer: Consumer, number: int) -> int:
         ends = consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=self._patience)

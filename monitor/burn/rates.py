@@ -101,7 +101,8 @@ class Burn:
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What is left of an objective's error budget, from 1 down, below 0 where more was late than may be; None
-    while not all of the period could be read. `days`: of the period, those of which measurements are kept."""
+    while not all of the period could be read. `days`: of the period, those of which measurements are kept; 0
+    where it cannot be read."""
 
     objective: Objective
     left: float | None
@@ -128,8 +129,9 @@ class Budget:
         """What is left, and how fast it is used up."""
         one = self.objective
         of_what = f"{one.target_percent:g} % within {one.milliseconds} ms over {one.period_days} d"
-        left = "budget not known yet" if self.left is None else f"{self.left:.0%} of the budget left"
-        kept = f" ({self.days} d are kept)" if self.days < one.period_days else ""
+        unknown = "budget not known yet" if self.days else "the budget needs Pinot"
+        left = unknown if self.left is None else f"{self.left:.0%} of the budget left"
+        kept = f" ({self.days} d are kept)" if 0 < self.days < one.period_days else ""
         rates: dict[int, str] = {}
         for burn in self.burns:
             sides = (burn.rule.long_seconds, burn.long_rate), (burn.rule.short_seconds, burn.short_rate)
@@ -151,8 +153,7 @@ def judge_budget(
     most_days: int,
 ) -> Budget:
     """`tallies`: of every window of the rules and of the period, by seconds; None, or no entry, for one that
-    could not be read as a whole. `most_days`: how long measurements are kept."""
-
+    could not be read as a whole. `most_days`: how long measurements are kept; 0 where the period is not."""
     budget = objective.budget
     rates = {
         seconds: bad_share(tally, looked_at_seconds(seconds), minimum_records) / budget

@@ -34,7 +34,7 @@ _AWAY_SECONDS: Final = 60.0
 
 class Budgets:
     """Reads the past in small parts, so that no turn waits long. `most_days`: how long measurements are
-    kept."""
+    kept; 0 where only what the rules look at can be read, and not what is left of a budget."""
 
     def __init__(
         self, past: Past, clock: Clock, rules: Sequence[BurnRule], minimum_records: int, most_days: int
@@ -48,6 +48,7 @@ class Budgets:
         self._objectives: Mapping[DatastreamName, object] = {}
         self._found: Mapping[DatastreamName, tuple[Budget, ...]] = {}
         self._is_burning = False
+        self._said = ""
 
     def judge(
         self,
@@ -60,7 +61,7 @@ class Budgets:
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
         usual = _BURNING_SECONDS if self._is_burning else _EVERY_SECONDS
-        rest = _AWAY_SECONDS if self._history.problem else usual
+        rest = _AWAY_SECONDS if self._history.is_away else usual
         is_due = self._looked is None or now - self._looked >= rest
         may_ask = is_due or not (self._history.problem or (is_same and self._history.is_whole))
         if may_ask or not is_same:
@@ -77,13 +78,15 @@ class Budgets:
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
         """`most_questions` None: nothing is asked, so that it is as of the last look."""
         objectives = {one for subject in subjects.values() for one in subject.objectives}
-        windows = {min(one.period_days, self._days) * DAY_SECONDS for one in objectives}
+        periods = {min(one.period_days, self._days) * DAY_SECONDS for one in objectives}
+        windows = periods if self._days else set()
         windows |= {seconds for rule in self._rules for seconds in (rule.long_seconds, rule.short_seconds)}
         if objectives and most_questions is not None:
             wanted = wanted_of(subjects.values())
             self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions, alone)
-            if self._history.problem:
-                _log.warning("burn rates are not known", reason=self._history.problem)
+            if self._history.problem not in {"", self._said}:
+                _log.warning("not all burn rates are known", reason=self._history.problem)
+            self._said = self._history.problem
         return {name: self._of(subject) for name, subject in subjects.items()}
 
     def _of(self, subject: Subject) -> tuple[Budget, ...]:

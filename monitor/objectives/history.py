@@ -72,6 +72,9 @@ class History:
         self._counting = Counting(frozenset())
         self.problem = ""
         """Why something could not be read at the last refresh."""
+        self.is_away = False
+        """Whether that was all that was asked for."""
+        self._answers = 0
 
     def refresh(
         self,
@@ -94,11 +97,12 @@ class History:
             for piece, one in self._known.items()
             if one.is_final and (piece in needed or piece.since_ms >= since.get(piece.length_ms, now_ms))
         }
-        self.problem = ""
+        self.problem, self._answers = "", 0
         try:
             self._ask_for(needed, now_ms, most_questions, alone or SourcesAlone())
         except HeadraceError as error:
             self.problem = str(error)
+        self.is_away = bool(self.problem) and not self._answers
         self._sums = {seconds: one for seconds, one in self._sums.items() if seconds in whole}
         self._windows = {seconds: self._window(seconds, pieces) for seconds, pieces in whole.items()}
 
@@ -128,6 +132,7 @@ class History:
                 found = self._past.past(piece, self._counting.ages, alone.since(piece.since_ms))
                 sums = self._counting.sums(found, piece)
                 self._known[piece] = _Known(self._counting, sums, _NOBODY, is_final)
+                self._answers += 1
 
     def _window(self, seconds: int, pieces: Sequence[Piece]) -> _Window:
         known = [self._known[piece] for piece in pieces if piece in self._known]

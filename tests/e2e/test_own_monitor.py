@@ -13,7 +13,7 @@ import pytest
 
 from mirror.errors import HeadraceError, IllegalTransition
 from monitor.adapters.rest_service import RestService
-from monitor.alerts.catalogue import LATE, PAUSED
+from monitor.alerts.catalogue import BURNING, LATE, PAUSED, WEARING
 from monitor.causes.diagnosis import Cause
 from monitor.records.record import Phase
 from stack.process.managed_process import ManagedProcess
@@ -143,6 +143,37 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
         rest.delete(f"/v1/datastreams/{name}")
         wait_until(lambda: not firing(receiver), "nothing is the matter any more")
         wait_until(lambda: incident["id"] not in str(rest.get("/v1/incidents", open="true")), "it is closed")
+
+
+def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
+    new_instance: NewInstance, kafka_pair: KafkaPair
+) -> None:
+    """By the rules of a service, and the metrics topic."""
+    name = fresh_name("burning")
+    make_topic(kafka_pair.source.address, name)
+    with CheckingAlertmanager() as receiver:
+        away = {"monitor__measurements": "either", "pinot__broker": "127.0.0.1:1"}
+        instance = new_instance("one", **settings(receiver) | away)
+        instance.rest.post(
+            "/v1/datastreams",
+            {
+                "name": name,
+                "source": {"cluster": "source", "topics": name},
+                "destination": {"cluster": "destination", "name": "copy.*"},
+                "objectives": [{"milliseconds": 60_000, "target_percent": 99.0, "period_days": 30}],
+                "metadata": {"owner": "tests"},
+            },
+        )
+        records = [Record(0, None, b"late", (), 1_700_000_000_000) for _ in range(200)]
+        produce(kafka_pair.source.address, name, records)
+        alerts = {one.name for one in (BURNING, WEARING)}
+        wait_until(
+            lambda: alerts & {one["labels"]["alertname"] for one in firing(receiver)},
+            f"the budget's alert; log: {instance.log_file}",
+        )
+        (alert,) = [one for one in firing(receiver) if one["labels"]["alertname"] in alerts]
+        assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (BURNING.name, name)
+        assert "burns 100x in 5 m, 100x in 30 m, 100x in 1 h, ? in 6 h" in alert["annotations"]["description"]
 
 
 def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_is_rebalanced(

@@ -75,6 +75,7 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     servers = KafkaCluster(bootstrap_servers=address)
     with closing(TopicMeasurements(servers, MIRROR_METRICS.topic, clock)) as written:
         assert written.observe(60.0)[source] == found[source]
+        _assert_the_same_past(written, PinotMeasurements(client, clock), source, now_ms)
     assert found[source]["stuck"] == Observation(0, nothing, 0, unaged=1)
     subjects = {name: Subject(LatencyObjective(1000), source, TopicSelection(name)) for name in found[source]}
     standings = {name: judge(one, observed(one, found)).standing for name, one in subjects.items()}
@@ -103,6 +104,31 @@ def _judge_rows(client: PinotClient, address: str) -> None:
     _assert_the_same_where_pinot_adds_up_topics(PinotMeasurements(client, clock), source, past, now_ms)
     none = PinotMeasurements(client, clock).past(Piece(now_ms - 1_000, now_ms), ages)
     assert source not in {place[:2] for place in none.places}
+
+
+def _assert_the_same_past(
+    written: TopicMeasurements, stored: PinotMeasurements, source: Source, now_ms: int
+) -> None:
+    """Also of minutes, which is what is asked for."""
+    minutes = [Piece(at - 60_000, at) for at in range(now_ms // 60_000 * 60_000, now_ms - 120_000, -60_000)]
+    for piece in (Piece(now_ms - 60_000, now_ms), *minutes):
+        one, other = (place.past(piece, [1_000, 5_000]) for place in (written, stored))
+        known = [
+            {
+                place: (found.records[at], [pytest.approx(late[at]) for late in found.late.values()])
+                for at, place in enumerate(found.places)
+                if place[:2] == source
+            }
+            for found in (one, other)
+        ]
+        assert known[0] == known[1]
+        assert [
+            {place: waited for place, waited in stale.items() if place[:2] == source}
+            for stale in one.stale_seconds.values()
+        ] == [
+            {place: waited for place, waited in stale.items() if place[:2] == source}
+            for stale in other.stale_seconds.values()
+        ]
 
 
 def _assert_the_same_where_pinot_adds_up_topics(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from uuid import uuid4
@@ -13,7 +13,9 @@ from mirror.errors import AnalyticsError, TopicMissing, Unreachable
 from mirror.model.metrics import MirrorMetric
 from mirror.model.rows import row_of
 from mirror.settings import KafkaCluster
+from monitor.adapters import topic_measurements
 from monitor.adapters.topic_measurements import TopicMeasurements
+from monitor.burn.pieces import Piece
 from monitor.latency import Source
 from pinot.tables import MIRROR_METRICS
 from stack.kafka import KafkaCluster as Servers
@@ -91,6 +93,42 @@ def test_the_windows_of_a_turn_are_of_one_look(
     write(source_kafka, topic, a_row(0, clock))
     clock.advance(1)
     assert reader.observe(2 * WINDOW)[SOURCE]["t"].records == 30, "a turn that asks for other windows"
+
+
+def test_pieces_of_the_last_hour_are_read_back(
+    source_kafka: Servers,
+    topic: str,
+    reader: TopicMeasurements,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ms = clock.now_ms()
+    for minutes in (0, 5, 50):
+        row = replace(a_row(0, clock, lag=7), time_ms=now_ms - minutes * 60_000 - 1_000)
+        write(source_kafka, topic, row)
+
+    def records(minutes: int) -> Sequence[int]:
+        until_ms = clock.now_ms() - minutes * 60_000
+        return reader.past(Piece(until_ms - 60_000, until_ms), [1_000]).records
+
+    assert records(0) == [10]
+    assert records(5) == [10], "read again, from further back"
+    monkeypatch.setattr(topic_measurements, "_MOST_ROWS", 2)
+    with pytest.raises(AnalyticsError, match="has 3 rows since"):
+        records(50)
+    assert records(5) == [10], "what was read is kept"
+    monkeypatch.undo()
+    assert list(records(50)) == [10]
+    assert reader.observe(WINDOW)[SOURCE]["t"].records == 10
+    with pytest.raises(AnalyticsError, match="needs Pinot"):
+        records(70)
+    write(source_kafka, topic, a_row(1, clock))
+    clock.advance(10)
+    assert records(0) == [20]
+    clock.advance(700)
+    minute_ms = (now_ms - 1_000) // 60_000 * 60_000
+    found = reader.past(Piece(minute_ms, minute_ms + 60_000), [1_000])
+    assert found.records == [20], "rows of the time in which nothing was read are read back"
 
 
 def test_what_is_no_measurement_is_left_out(

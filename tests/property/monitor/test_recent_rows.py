@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from dataclasses import replace
+from typing import Final
 
 import fastavro
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 from mirror.errors import CorruptData
 from mirror.model.metrics import MirrorMetric, add_counts
 from mirror.model.rows import avro_schema, row_of
+from monitor.burn.pieces import Piece
+from monitor.burn.tally import late_records
 from monitor.latency import Source
 from monitor.recent_rows import RecentRows, columns_read
 from tests.metrics_data import a_measurement
@@ -111,3 +114,51 @@ def test_a_row_that_counts_less_than_nothing_is_refused_and_changes_nothing() ->
             kept.add({**row, column: -1})
     (found,) = kept.observe(NOW_MS, WINDOW_MS)[Source("g", "c")].values()
     assert found.records == 10
+
+
+AGES: Final = (40, 1_000, 2_500)
+
+
+@st.composite
+def waiting_rows(draw: st.DrawFn) -> MirrorMetric:
+    """Of the last quarter of an hour."""
+    time_ms = NOW_MS - draw(st.integers(0, 900_000))
+    late, lag_ms = draw(st.integers(0, 5_000)), draw(st.sampled_from([None, 0, 41, 1_000, 1_001, 9_000]))
+    row = a_measurement("g", "c", draw(st.integers(0, 2)), time_ms, late, 1)
+    return replace(row, topic=draw(st.sampled_from("ab")), lag_ms=lag_ms)
+
+
+@given(st.lists(waiting_rows(), max_size=30))
+def test_pieces_of_the_past_are_sums_of_their_rows_however_often_old_ones_are_put_together(
+    rows: list[MirrorMetric],
+) -> None:
+    kept = RecentRows(min(AGES))
+    for now_ms in range(NOW_MS - 900_000, NOW_MS + 10_000, 10_000):
+        for row in rows:
+            if now_ms - 10_000 < row.time_ms <= now_ms:
+                kept.add(row_of(row))
+        kept.forget(now_ms, 1_200_000)
+    begin_ms = (NOW_MS - 900_000) // 60_000 * 60_000
+    pieces = [Piece(at, min(at + 60_000, NOW_MS + 1)) for at in range(begin_ms, NOW_MS + 1, 60_000)]
+    for piece in pieces:
+        found = kept.past(piece, AGES)
+        own = [row for row in rows if piece.since_ms <= row.time_ms < piece.until_ms]
+        assert set(found.places) == {("g", "c", row.topic) for row in own}
+        for number, place in enumerate(found.places):
+            mine = [row for row in own if row.topic == place[2]]
+            counts = add_counts(row.latency_counts for row in mine)
+            assert found.records[number] == sum(counts)
+            for age in AGES:
+                assert found.late[age][number] == pytest.approx(late_records(counts, age))
+                slots = {row.time_ms // 10_000 for row in mine if (row.lag_ms or 0) > age}
+                assert found.stale_seconds[age].get(place, 0.0) == 10.0 * len(slots)
+
+
+def test_a_piece_that_begins_within_a_minute_begins_no_earlier_and_at_most_a_minute_late() -> None:
+    kept = RecentRows()
+    for ago_ms in range(0, 600_000, 5_000):
+        kept.add(row_of(a_measurement("g", "c", 0, NOW_MS - ago_ms, 3, 0)))
+    kept.forget(NOW_MS, 600_000)
+    for length_ms in range(1_000, 500_000, 7_000):
+        (records,) = kept.past(Piece(NOW_MS - length_ms, NOW_MS + 1), [1_000]).records or [0]
+        assert length_ms - 60_000 <= records / 10 * 5_000 <= length_ms + 5_000

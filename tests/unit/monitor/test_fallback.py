@@ -8,8 +8,10 @@ import pytest
 
 from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.model.metrics import LATENCY_BUCKETS
-from monitor.fallback import FallbackMeasurements
+from monitor.burn.pieces import Piece
+from monitor.fallback import FallbackMeasurements, FallbackPast
 from monitor.latency import Observation, Observations, Source
+from monitor.objectives.past import TopicSums
 from tests.fakes.clock import ManualClock
 
 NOTHING = (0,) * LATENCY_BUCKETS
@@ -33,6 +35,14 @@ class Place:
         if self.failure is not None:
             raise self.failure
         return self.seen
+
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
+        self.looks += 1
+        if self.failure is not None:
+            raise self.failure
+        return TopicSums([("g", "c", "t")], [piece.length_ms], {age: [0.0] for age in milliseconds}, {})
 
 
 @pytest.mark.parametrize("failure", [Unreachable("no answer"), AnalyticsError("half an answer")])
@@ -67,3 +77,21 @@ def test_what_does_not_pass_by_itself_is_not_hidden() -> None:
     first.failure = InvalidRequest("a wrong query")
     with pytest.raises(InvalidRequest):
         FallbackMeasurements(first, second, ManualClock()).observe(60.0)
+
+
+def test_pieces_of_the_past_are_read_where_measurements_are() -> None:
+    clock, first, second = ManualClock(), Place(1), Place(2)
+    both = FallbackPast(first, second, clock)
+    piece = Piece(0, 60_000)
+    assert both.past(piece, [1_000]).records == [60_000]
+    assert second.looks == 0
+    first.failure = Unreachable("no answer")
+    assert [both.past(piece, [1_000]).records for _ in range(5)] == [[60_000]] * 5
+    assert (first.looks, second.looks) == (2, 5), "one that is away is waited for once a minute"
+    second.failure = AnalyticsError("too old")
+    with pytest.raises(AnalyticsError, match="too old"):
+        both.past(piece, [1_000])
+    clock.advance(60)
+    first.failure = None
+    both.past(piece, [1_000])
+    assert (first.looks, second.looks) == (3, 6)

@@ -172,9 +172,7 @@ def test_we_read_what_another_implementation_writes(codec: Codec) -> None:
     ],
     ids=["create time", "append time", "delete horizon", "no first", "none", "damaged"],
 )
-def test_the_first_timestamp_is_that_of_a_record(
-    attributes: int, base: int, newest: int, first: int
-) -> None:
+def test_the_first_timestamp_is_that_of_a_record(attributes: int, base: int, newest: int, first: int) -> None:
     header = header_of(a_batch())
     header.attributes |= attributes
     header.base_timestamp, header.max_timestamp = base, newest

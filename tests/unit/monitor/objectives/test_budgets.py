@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from mirror.errors import AnalyticsError
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicSelection
@@ -48,3 +49,45 @@ def test_it_looks_more_often_while_an_alert_of_what_burns_would_last() -> None:
     """At a target of 99 % a share of 0.1 is the rule's rate, and an alert lasts down to 0.075 of it."""
     assert [looks_again(share, 10.0) for share in (0.0, 0.07, 0.08, 0.2)] == [False, False, True, True]
     assert all(looks_again(share, 30.0) for share in (0.0, 0.07, 0.08, 0.2))
+
+
+class LastHour(Constant):
+    """Knows nothing of what is older."""
+
+    def __init__(self, late_share: float, clock: ManualClock) -> None:
+        super().__init__(late_share)
+        self._clock = clock
+        self.is_away = False
+
+    def past(
+        self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
+    ) -> TopicSums:
+        found = super().past(piece, milliseconds, together)
+        if self.is_away or piece.since_ms < self._clock.now_ms() - 4_200_000:
+            raise AnalyticsError("what is more than an hour old needs Pinot")
+        return found
+
+
+def test_rules_of_an_hour_burn_where_no_more_can_be_read() -> None:
+    clock = ManualClock()
+    past = LastHour(0.2, clock)
+    for days, sentence in ((30, "budget not known yet"), (0, "the budget needs Pinot")):
+        (budget,) = Budgets(past, clock, [RULE], 100, days).judge({ORDERS: SUBJECT})[ORDERS]
+        assert [burn.rule for burn in budget.firing] == [RULE]
+        assert budget.left is None
+        assert f"{sentence}; burns 20x in 5 m, 20x in 1 h" in budget.sentence
+    long = read_rule("2 over 6 h and 30 m")
+    (budget,) = Budgets(past, clock, [RULE, long], 100, 30).judge({ORDERS: SUBJECT})[ORDERS]
+    assert [burn.rule for burn in budget.firing] == [RULE]
+    assert "? in 6 h" in budget.sentence
+
+
+def test_only_where_nothing_can_be_read_the_next_look_waits_for_a_minute() -> None:
+    clock = ManualClock()
+    past = LastHour(0.0, clock)
+    budgets = Budgets(past, clock, [RULE], 100, 30)
+    for is_away, after, looks in ((False, 30, True), (True, 30, True), (True, 59, False), (True, 1, True)):
+        past.is_away, before = is_away, past.questions
+        clock.advance(after)
+        budgets.judge({ORDERS: SUBJECT})
+        assert (past.questions > before) == looks
