@@ -91,7 +91,7 @@ class UnansweredAnswer(BaseModel):
     fetch_seconds: float | None
     """Of the source, beyond the time for which it was asked to wait for records."""
     produce_seconds: float | None
-    """Of the destination, to the oldest batch of the lane."""
+    """Of the destination, to the oldest batch of the lane, or to what it asks before its first one."""
 
 
 class LaneAnswer(BaseModel):

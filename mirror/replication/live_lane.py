@@ -138,6 +138,7 @@ class LiveLane(Lane):
     alone. `is_writable`: there is a connection to write to; without one nothing is read.
     `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
     been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
+    `identity_asked_at`: when what its first batch needs was asked for, in monotonic seconds, or infinity.
     `damaged_reads`: responses in a row whose batches were damaged. `damaged_sends`: how often the destination
     has called a batch below the source offset `damaged_up_to` damaged, and taken none that reaches there
     since. `send_tries`: how often it has answered that it takes no batch now, and taken none since.
@@ -164,7 +165,6 @@ class LiveLane(Lane):
         "is_announced",
         "is_broken",
         "is_forgotten",
-        "is_identifying",
         "is_live",
         "is_loaded",
         "is_ready",
@@ -204,11 +204,8 @@ class LiveLane(Lane):
         self.empty_answers = 0
         """Answers in a row that brought no records though there are some."""
         self.is_live = self.is_ready = self.is_slow = False
-        self.is_writable = self.is_loaded = self.is_announced = False
-        self.has_owned = self.is_identifying = False
+        self.is_writable = self.is_loaded = self.is_announced = self.has_owned = False
         self.identity_asked_at = inf
-        """Since when it waits for what it needs before its first batch, in monotonic seconds; infinity while
-        `is_identifying` is false."""
         self.is_forgotten = self.is_broken = False
         self.found: LaneProgress | None = None
         """The stored progress that has been read and not been compared with the two clusters yet."""
@@ -243,6 +240,11 @@ class LiveLane(Lane):
         """The identity that it had, until it has one again: somebody else may have taken it meanwhile."""
         self.started_at: float | None = None
         """When its engine took it, in monotonic seconds."""
+
+    @property
+    def is_identifying(self) -> bool:
+        """Whether it waits for its identity, and for what else its first batch needs."""
+        return self.identity_asked_at < inf
 
     @property
     def may_drain(self) -> bool:

@@ -29,7 +29,7 @@ looked at.
          | the worker process has time                                       | source-bound
     11   | no answer has come for longer than the objective, or for most of  |
          | the age of what waits                                             |
-         |   to the oldest produce request                                   | destination-bound
+         |   to the oldest produce request, or what is asked before it       | destination-bound
          |   to the fetch                                                    | source-bound
          |   to both                                                         | network
     12   | otherwise                                                         | unknown

@@ -81,9 +81,9 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
     "mirror/replication/ownership/producer_ids.py": {
         "disputed",
         "has_owned",
+        "identity_asked_at",
         "is_clean",
         "is_forgotten",
-        "is_identifying",
         "needs_fence",
         "owner",
         "target_next",

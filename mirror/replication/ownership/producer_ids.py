@@ -59,7 +59,6 @@ class ProducerIdManager:
     def identify(self, lane: LiveLane) -> None:
         """See to it that the lane gets an identity; it sends as soon as it has one."""
         if lane.identity is None and not lane.is_identifying and lane.may_drain:
-            lane.is_identifying = True
             lane.identity_asked_at = self._bench.loop.now()
             target = lane.spec.destination
             self._waiting.setdefault(target, deque()).append((lane, lane.turn))
@@ -76,7 +75,6 @@ class ProducerIdManager:
         try:
             await self._runner.run(lane, turn, self._make_ready(lane))
         finally:
-            lane.is_identifying = False
             lane.identity_asked_at = inf
             self._running[lane.spec.destination] -= 1
             # In the next round, as any number of those that wait may have restarted and end at once.

@@ -23,8 +23,8 @@ _OVERDUE_SECONDS: Final = 1.0
 
 class Interval(NamedTuple):
     """When and by whom it was measured: end and length in ms, the instance; `now`: the end in monotonic
-    seconds; `asked`: likewise, when the answer was due to the oldest question that any broker was asked by a
-    connection for records; `silent`: by cluster, when it was to the oldest on any connection."""
+    seconds; `asked`: likewise, when the answer was due to the oldest request for records, or with records,
+    that any broker got; `silent`: `Cluster.silent_since` of those that have not answered something."""
 
     end_ms: int
     length_ms: int
@@ -90,9 +90,9 @@ def is_heard(lane: LiveLane, now: float) -> bool:
 
 def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:
     """What it has waited for at `now`, in monotonic seconds. One connection carries the questions of many
-    lanes, and its broker answers them in order. `silent`: when the answer to the oldest question was due that
-    its destination was asked. Before its first batch a lane asks that for a producer id and other things, one
-    after the other on several connections, and what any of them waits for counts as its produce."""
+    lanes, and its broker answers them in order. `silent`: as of `Interval`, of its destination. Before its
+    first batch a lane asks that for a producer id and more, on several connections: while any of them waits,
+    the lane's produce does."""
     fetch, produce = 0.0, now - max(lane.identity_asked_at, silent)
     if lane.reader is not None and not lane.waits:
         fetch = now - lane.reader.unanswered_since()
