@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,3 +22,9 @@ def install(folder: Path, wheels: Path) -> Path:
     for command in (build, put):
         subprocess.run(command, cwd=_EXAMPLE, capture_output=True, timeout=PATIENCE_SECONDS, check=True)
     return folder
+
+
+def python_path(folder: Path) -> str:
+    """The PYTHONPATH of processes that find it, installed below this folder, and what this one finds."""
+    installed = install(folder / "packages", folder / "wheels")
+    return os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))

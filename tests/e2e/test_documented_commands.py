@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import pytest
 from headrace.__main__ import main
 from stack.zookeeper import ZooKeeperServer
 from tests.documented import LOADS_CSV, Documented, documented_commands
-from tests.example_package import install
+from tests.example_package import python_path
 from tests.kafka_data import commit_positions, make_topic, produce
 from tests.mirrored import some_records
 from tests.running import RunningInstance
@@ -86,9 +85,8 @@ def shell(
     package of the page about plug-ins."""
     source, destination = new_kafka("source").address, new_kafka("destination").address
     clusters = {"source": source, "destination": destination, "east": source, "west": destination}
-    packages = [str(install(tmp_path / "packages", tmp_path / "wheels")), os.environ.get("PYTHONPATH", "")]
     environment = {
-        "PYTHONPATH": os.pathsep.join(filter(None, packages)),
+        "PYTHONPATH": python_path(tmp_path),
         "HEADRACE_ZOOKEEPER__SERVERS": zookeeper_server.address,
         "HEADRACE_ZOOKEEPER__ROOT": zookeeper_root,
         "HEADRACE_MIRROR__WORKER__PROCESSES": "1",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from mirror.errors import InvalidRequest
 from tests.e2e.conftest import NewInstance
-from tests.example_package import install
+from tests.example_package import python_path
 from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import wait_until
@@ -23,13 +22,6 @@ from tests.servers import KafkaPair
 pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 ONE_EACH = {"strategy": "one-each"}
-
-
-@pytest.fixture
-def packages(tmp_path: Path) -> str:
-    """A path on which instances find the package."""
-    path = [str(install(tmp_path / "packages", tmp_path / "wheels")), os.environ.get("PYTHONPATH", "")]
-    return os.pathsep.join(filter(None, path))
 
 
 def leads(instance: RunningInstance) -> bool:
@@ -55,7 +47,7 @@ def is_rebalanced(instance: RunningInstance) -> bool:
 
 
 def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
-    kafka_pair: KafkaPair, new_instance: NewInstance, packages: str, monkeypatch: pytest.MonkeyPatch
+    kafka_pair: KafkaPair, new_instance: NewInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chosen, plain = (f"{name}-{uuid4().hex[:8]}" for name in ("chosen", "plain"))
     for topic in (chosen, plain):
@@ -63,7 +55,7 @@ def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
     service = {"mirror__leader__placement_strategy": "simple"}
     bare = new_instance("bare", **service)
     wait_until(partial(leads, bare), "the first one leads")
-    monkeypatch.setenv("PYTHONPATH", packages)
+    monkeypatch.setenv("PYTHONPATH", python_path(tmp_path))
     full = new_instance("full", **service)
     with pytest.raises(InvalidRequest, match="no placement strategy 'one-each'"):
         create_datastream(bare, "chosen", chosen, placement=ONE_EACH)
