@@ -464,6 +464,28 @@ def test_mirror_imports_without_the_analytics_and_without_rest(without: Run) -> 
     assert done.stdout == "imported\n"
 
 
+def test_a_datastream_that_chooses_pinot_is_planned_without_it_where_its_client_is_missing(
+    without: Run,
+) -> None:
+    script = (
+        "from headrace.settings import load_settings\n"
+        "from headrace.planners import choose_providers\n"
+        "from mirror.coordination.stores.measured_load import MeasuredLoads\n"
+        "from tests.builders import a_datastream\n"
+        "from tests.fakes.instances import AtOnce\n"
+        "from tests.fakes.node_store import FakeZooKeeper\n"
+        "measured = MeasuredLoads(FakeZooKeeper().session())\n"
+        "providers = choose_providers(load_settings(), measured, AtOnce())\n"
+        "chosen = providers.choose([a_datastream(metadata={'headrace-placement': 'provider pinot'})])\n"
+        "(source,), (reason,) = chosen.of.values(), chosen.missing.values()\n"
+        "print(repr(source.provider), reason)"
+    )
+    done = without(ANALYTICS, script)
+    assert done.returncode == 0, done.stderr
+    assert "'' the load provider pinot needs " in done.stdout
+    assert "install headrace[pmp]" in done.stdout
+
+
 def test_an_instance_and_its_rest_are_built_without_the_analytics(without: Run) -> None:
     script = (
         "for module in every_module_of('api'): importlib.import_module(module)\n"

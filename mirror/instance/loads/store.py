@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.problems import reason_of
-from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict
+from mirror.errors import AlreadyExists, CorruptData, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.instance.loads.newest import DAY_MS
 from mirror.model import bounds
 from mirror.model.identifiers import ClusterRef
@@ -112,12 +111,12 @@ class ObservationStore:
         except NotFound:
             return Kept({})
         except _UNREADABLE as error:
-            return Kept({}, (f"observations left out: {reason_of(error)}",))
+            return Kept({}, (f"observations left out: {damage_of(error)}",))
         for name in names:
             try:
                 one = self._read(f"{folder}/{name}", name)
             except (NotFound, *_UNREADABLE) as error:
-                problems.append(f"observation {name} left out: {reason_of(error)}")
+                problems.append(f"observation {name} left out: {damage_of(error)}")
             else:
                 if one.at_ms >= now_ms - DAY_MS:
                     found[name] = one
