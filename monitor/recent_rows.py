@@ -11,10 +11,10 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mirror.errors import CorruptData
-from mirror.model.metrics import MirrorMetric
+from mirror.model.metrics import WAIT_SLOT_MS, MirrorMetric
 from mirror.model.rows import HISTOGRAM_COLUMNS, UNKNOWN, avro_schema
 from monitor.burn.pieces import Piece
 from monitor.burn.tally import late_records
@@ -24,8 +24,6 @@ from monitor.objectives.past import TopicSums
 
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
-_WAIT_SLOT_MS: Final = 10_000
-"""As Pinot is asked (`pinot/topic_latency.py`)."""
 _LONGEST_FINE_MS: Final = 120_000
 """Longer windows are sums of minutes: they begin up to a minute early."""
 
@@ -33,6 +31,7 @@ _TOPIC: Final = itemgetter("datastream", "source_cluster", "topic")
 _NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
 _LAG: Final = itemgetter("time_ms", "lag_records", "lag_ms", "interval_ms")
 
+_T = TypeVar("_T")
 _Topic = tuple[str, str, str]
 _Rows = list[Sequence[int]]
 """Records and histogram of some rows, or of their sums."""
@@ -82,11 +81,10 @@ class _Slots:
                     found[topic] += rows
 
     def within(self, piece: Piece, found: defaultdict[_Topic, _Rows]) -> None:
-        """Of slots that begin in the piece, so that pieces share no row."""
+        wanted = _begun_in(piece, self._length)
         for topic, slots in self._by_topic.items():
-            for number, rows in slots.items():
-                if piece.since_ms <= number * self._length < piece.until_ms:
-                    found[topic] += rows
+            for rows in _at(slots, wanted):
+                found[topic] += rows
 
 
 class _Waits:
@@ -99,29 +97,37 @@ class _Waits:
 
     def add(self, topic: _Topic, time_ms: int, age_ms: int, interval_ms: int) -> None:
         if age_ms > self._least:
-            slots, number = self._by_topic[topic], time_ms // _WAIT_SLOT_MS
+            slots, number = self._by_topic[topic], time_ms // WAIT_SLOT_MS
             age, interval = slots.get(number, (0, 0))
             slots[number] = max(age, age_ms), max(interval, interval_ms)
 
     def forget(self, before_ms: int, after_ms: int) -> None:
         for topic, slots in list(self._by_topic.items()):
             for number in [*slots]:
-                if not before_ms < (number + 1) * _WAIT_SLOT_MS <= after_ms + _WAIT_SLOT_MS:
+                if number * WAIT_SLOT_MS > after_ms or (number + 1) * WAIT_SLOT_MS <= before_ms:
                     del slots[number]
             if not slots:
                 del self._by_topic[topic]
 
     def stale_seconds(self, piece: Piece, age_ms: int) -> dict[_Topic, float]:
-        found = {}
+        found, wanted = {}, _begun_in(piece, WAIT_SLOT_MS)
         for topic, slots in self._by_topic.items():
-            late = [
-                interval
-                for number, (age, interval) in slots.items()
-                if age > age_ms and piece.since_ms <= number * _WAIT_SLOT_MS < piece.until_ms
-            ]
+            late = [interval for age, interval in _at(slots, wanted) if age > age_ms]
             if late:
-                found[topic] = len(late) * max(_WAIT_SLOT_MS, *late) / 1_000
+                found[topic] = len(late) * max(WAIT_SLOT_MS, *late) / 1_000
         return found
+
+
+def _begun_in(piece: Piece, length_ms: int) -> range:
+    """Numbers of the slots that begin in the piece, so that pieces share no slot."""
+    return range(-(-piece.since_ms // length_ms), -(-piece.until_ms // length_ms))
+
+
+def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
+    """Those that there are, by whichever is shorter: a minute of an hour's slots is one."""
+    if len(wanted) < len(slots):
+        return (slots[number] for number in wanted if number in slots)
+    return (one for number, one in slots.items() if number in wanted)
 
 
 def _sum(rows: _Rows) -> Sequence[int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from operator import add
 from typing import Final, TypeAlias
 
-from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
+from mirror.model.metrics import LATENCY_BUCKETS, WAIT_SLOT_MS, latency_bucket
 from mirror.model.rows import HISTOGRAM_COLUMNS
 from mirror.model.topics import EVERY_TOPIC
 from pinot.client import PinotClient, Row, Value
@@ -25,8 +25,6 @@ Place: TypeAlias = tuple[str, str, str]
 Together: TypeAlias = Collection[tuple[str, str]]
 """Groups and source clusters of which sums over all topics are enough."""
 
-_SLOT_MS: Final = 10_000
-"""Lanes measure at least once in this, by default."""
 _MOST_AGES: Final = 20
 """In one query."""
 _MOST_COUNTED: Final = 10**18
@@ -126,7 +124,7 @@ def stale_by_topic(
     for start in range(0, len(ages_ms), _MOST_AGES):
         ages = ages_ms[start : start + _MOST_AGES]
         for group, cluster, topic, interval, *numbers in _stale(client, when, ages):
-            seconds = (interval if interval > _SLOT_MS else _SLOT_MS) / 1_000
+            seconds = (interval if interval > WAIT_SLOT_MS else WAIT_SLOT_MS) / 1_000
             # What was not stale was counted as one more slot.
             for age, slots, fine in zip(ages, numbers[::2], numbers[1::2], strict=True):
                 if slots > fine:
@@ -137,7 +135,7 @@ def stale_by_topic(
 def _stale(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list[Row]:
     ages = {f"age{number}": age for number, age in enumerate(ages_ms)}
     columns = "".join(
-        f", distinctcount(case when lag_ms > %({name})s then floor(time_ms / {_SLOT_MS}) else -1 end), "
+        f", distinctcount(case when lag_ms > %({name})s then floor(time_ms / {WAIT_SLOT_MS}) else -1 end), "
         f"max(case when lag_ms > %({name})s then 0 else 1 end)"
         for name in ages
     )

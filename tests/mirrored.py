@@ -41,6 +41,11 @@ def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
     return records
 
 
+def late_records(count: int) -> list[Record]:
+    """Of one partition, and later than any objective allows."""
+    return [Record(0, None, b"late", (), 1_700_000_000_000)] * count
+
+
 def by_partition(records: list[Record]) -> dict[int, list[Record]]:
     found: dict[int, list[Record]] = {}
     for record in records:

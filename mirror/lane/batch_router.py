@@ -22,7 +22,7 @@ from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME,
 from mirror.protocol.batches.compression import Codec, decompress
 from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message
 from mirror.protocol.batches.records import SMALLEST_RECORD, Record, read_batch, read_records, write_batch
-from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, Run, Times
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, Run, Times, note_time
 
 _log = logging.getLogger(__name__)
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
@@ -383,9 +383,6 @@ def times_of(records: Sequence[Record]) -> Times:
     """Their timestamps; each record counts as a source batch."""
     by_source: list[tuple[int, int]] = []
     for record in records:
-        if by_source and by_source[-1][0] == record.timestamp:
-            by_source[-1] = record.timestamp, by_source[-1][1] + 1
-        else:
-            by_source.append((record.timestamp, 1))
+        note_time(by_source, record.timestamp, 1)
     newest = max(timestamp for timestamp, _ in by_source)
     return Times(records[0].timestamp, newest, tuple(by_source))

@@ -22,6 +22,8 @@ LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
 """Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket holds the rest."""
 
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
+WAIT_SLOT_MS: Final = 10_000
+"""Of the past, by which is known whether something waited: lanes measure once in this, or more often."""
 _NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
 """The counter whose stages together are the latency of all batches."""

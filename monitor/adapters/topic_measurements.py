@@ -111,8 +111,9 @@ class TopicMeasurements:
             raise AnalyticsError(
                 f"{self._topic} is not read so far back", advice="what is more than an hour old needs Pinot"
             )
-        if min(milliseconds, default=math.inf) < self._least_ms:
-            self._least_ms = min(milliseconds)
+        least_ms = min(milliseconds, default=math.inf)
+        if least_ms < self._least_ms:
+            self._least_ms = least_ms
             self.close()
         self._look_back(now_ms, _REACHES_MS[0])
         if reach_ms > self._longest_ms:

@@ -19,9 +19,9 @@ from stack.traffic.writer import Traffic
 from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
-from tests.kafka_data import Record, make_topic, produce
+from tests.kafka_data import make_topic, produce
 from tests.metrics_data import fresh_name
-from tests.mirrored import create_datastream
+from tests.mirrored import create_datastream, late_records
 from tests.on_call import heard, incidents, telling
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
@@ -140,11 +140,7 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
             new_instance(one, **telling(hook)) for one, hook in zip(("one", "two"), hooks, strict=True)
         )
         create_datastream(former, name, name, objective={"milliseconds": 1})
-        produce(
-            kafka_pair.source.address,
-            name,
-            [Record(0, None, b"late", (), 1_700_000_000_000) for _ in range(10)],
-        )
+        produce(kafka_pair.source.address, name, late_records(10))
         wait_until(lambda: any(FIRING in heard(one, name) for one in hooks), "the leader tells of it")
         if FIRING in heard(hooks[1], name):
             former, latter, hooks = latter, former, hooks[::-1]

@@ -21,6 +21,7 @@ from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import fresh_name
+from tests.mirrored import create_datastream, late_records
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -76,18 +77,8 @@ def test_the_leader_judges_and_the_next_one_after_it(
             "monitor__alerts__gather_seconds": "0.5",
         }
         first, second = (new_instance(one, **settings(receiver), **hooked) for one in ("one", "two"))
-        first.rest.post(
-            "/v1/datastreams",
-            {
-                "name": name,
-                "source": {"cluster": "source", "topics": name},
-                "destination": {"cluster": "destination", "name": "copy.*"},
-                "objective": {"milliseconds": 1},
-                "metadata": {"owner": "tests"},
-            },
-        )
-        records = [Record(0, None, b"late", (), 1_700_000_000_000) for _ in range(10)]
-        produce(kafka_pair.source.address, name, records)
+        create_datastream(first, name, name, objective={"milliseconds": 1})
+        produce(kafka_pair.source.address, name, late_records(10))
         (alert,) = wait_until(lambda: firing(receiver), "the leader's monitor calls")
         assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (LATE.name, name)
         leader, other = (first, second) if has_judged(first) else (second, first)
@@ -121,16 +112,9 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
     make_topic(destination, f"copy.{name}", max_message_bytes="1000")
     with CheckingAlertmanager() as receiver:
         at_once = {"monitor__alerts__partitions_after_seconds": "0", "monitor__alerts__keep_seconds": "0"}
-        rest = new_instance("one", **settings(receiver), **at_once).rest
-        rest.post(
-            "/v1/datastreams",
-            {
-                "name": name,
-                "source": {"cluster": "source", "topics": name},
-                "destination": {"cluster": "destination", "name": "copy.*"},
-                "metadata": {"owner": "tests"},
-            },
-        )
+        instance = new_instance("one", **settings(receiver), **at_once)
+        rest = instance.rest
+        create_datastream(instance, name, name)
         produce(kafka_pair.source.address, name, [Record(0, None, os.urandom(2_000), (), 1_700_000_000_000)])
         wait_until(lambda: PAUSED.name in {one["labels"]["alertname"] for one in firing(receiver)})
         (alert,) = [one for one in firing(receiver) if one["labels"]["alertname"] == PAUSED.name]
@@ -154,18 +138,9 @@ def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
     with CheckingAlertmanager() as receiver:
         away = {"monitor__measurements": "either", "pinot__broker": "127.0.0.1:1"}
         instance = new_instance("one", **settings(receiver) | away)
-        instance.rest.post(
-            "/v1/datastreams",
-            {
-                "name": name,
-                "source": {"cluster": "source", "topics": name},
-                "destination": {"cluster": "destination", "name": "copy.*"},
-                "objectives": [{"milliseconds": 60_000, "target_percent": 99.0, "period_days": 30}],
-                "metadata": {"owner": "tests"},
-            },
-        )
-        records = [Record(0, None, b"late", (), 1_700_000_000_000) for _ in range(200)]
-        produce(kafka_pair.source.address, name, records)
+        objective = {"milliseconds": 60_000, "target_percent": 99.0, "period_days": 30}
+        create_datastream(instance, name, name, objectives=[objective])
+        produce(kafka_pair.source.address, name, late_records(200))
         alerts = {one.name for one in (BURNING, WEARING)}
         wait_until(
             lambda: alerts & {one["labels"]["alertname"] for one in firing(receiver)},
@@ -188,14 +163,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
         for one in instances:
             quotas.enter_context(throttled(brokers, WRITING, f"headrace-{one.name}", QUOTA))
         produce(kafka_pair.source.address, name, records)
-        definition = {
-            "name": name,
-            "source": {"cluster": "source", "topics": name},
-            "destination": {"cluster": "destination", "name": "copy.*"},
-            "objective": {"milliseconds": 1_000},
-            "metadata": {"owner": "tests"},
-        }
-        instances[0].rest.post("/v1/datastreams", definition)
+        create_datastream(instances[0], name, name, objective={"milliseconds": 1_000})
 
         def incident(at: RunningInstance) -> dict[str, Any]:
             """The one that is kept, once brokers' quota is its cause; empty until then."""
@@ -228,13 +196,7 @@ def test_of_two_monitors_one_judges_and_the_other_takes_over(
 ) -> None:
     name, instance = fresh_name("held"), new_instance("one", monitor__enabled="false")
     make_topic(kafka_pair.source.address, name)
-    definition = {
-        "name": name,
-        "source": {"cluster": "source", "topics": name},
-        "destination": {"cluster": "destination", "name": "copy.*"},
-        "metadata": {"owner": "tests"},
-    }
-    instance.rest.post("/v1/datastreams", definition)
+    create_datastream(instance, name, name)
 
     def holder() -> str:
         return str(instance.rest.get("/v1/monitor")["holder"])

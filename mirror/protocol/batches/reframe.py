@@ -30,6 +30,14 @@ class Times(NamedTuple):
     by_source: tuple[tuple[int, int], ...]
 
 
+def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None:
+    """One more source batch for `Times.by_source`; neighbours with one timestamp are put together."""
+    if by_source and by_source[-1][0] == newest:
+        by_source[-1] = newest, by_source[-1][1] + count
+    else:
+        by_source.append((newest, count))
+
+
 class Reframed(NamedTuple):
     """A dense batch without identity, and the source offsets of its records in order."""
 
@@ -152,12 +160,9 @@ class Reframer:
     def _note(self, header: BatchHeader, places: list[int]) -> None:
         if not places:
             return
-        base_offset, newest = header.base_offset, header.max_timestamp
+        base_offset = header.base_offset
         first, count = base_offset + places[0], len(places)
-        if self._by_source and self._by_source[-1][0] == newest:
-            self._by_source[-1] = newest, self._by_source[-1][1] + count
-        else:
-            self._by_source.append((newest, count))
+        note_time(self._by_source, header.max_timestamp, count)
         if places[-1] - places[0] + 1 == count:
             self._extend(first, count)
             return

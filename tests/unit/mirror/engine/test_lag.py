@@ -50,6 +50,14 @@ def copying(fakes: MirroredFakes) -> None:
     fakes.run_to("t", 20)
 
 
+def prepare(fakes: MirroredFakes, *, begun: bool) -> None:
+    """The lane copies, or has a topic and is to start."""
+    if begun:
+        copying(fakes)
+    else:
+        fakes.make_topic("t")
+
+
 def freeze(fakes: MirroredFakes, *, source: bool = False) -> None:
     for node in (1, 2):
         (fakes.source if source else fakes.target).freeze(node)
@@ -182,10 +190,7 @@ def test_append_times_are_those_of_the_broker_whatever_the_producer_says(fakes: 
 def test_a_source_that_does_not_answer_is_no_lag_of_0_and_has_a_name(
     fakes: MirroredFakes, begun: bool
 ) -> None:
-    if begun:
-        copying(fakes)
-    else:
-        fakes.make_topic("t")
+    prepare(fakes, begun=begun)
     freeze(fakes, source=True)
     if not begun:
         fakes.start("t")
@@ -196,10 +201,7 @@ def test_a_source_that_does_not_answer_is_no_lag_of_0_and_has_a_name(
 
 @pytest.mark.parametrize("begun", [True, False], ids=["copying", "starting"])
 def test_a_destination_that_does_not_answer_has_a_name(fakes: MirroredFakes, begun: bool) -> None:
-    if begun:
-        copying(fakes)
-    else:
-        fakes.make_topic("t")
+    prepare(fakes, begun=begun)
     freeze(fakes)
     fakes.write("t", 20, 5)
     if not begun:
@@ -214,10 +216,7 @@ def test_a_destination_that_does_not_answer_has_a_name(fakes: MirroredFakes, beg
 def test_batches_that_waited_and_were_merged_are_as_old_as_their_records(
     fakes: MirroredFakes, begun: bool
 ) -> None:
-    if begun:
-        copying(fakes)
-    else:
-        fakes.make_topic("t")
+    prepare(fakes, begun=begun)
     fakes.target.faults.plant(PRODUCE, Delay(3_600), times=None)
     first = fakes.clock.now_ms()
     fakes.write("t", 20, 1)
