@@ -29,7 +29,8 @@ from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import WorkerCount
 from mirror.instance.world_view import UpdatePreview
-from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
+from mirror.jobs.stored_lanes import StoredLanes
+from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
@@ -184,6 +185,8 @@ class Services:
     """Names of its transport providers that stand for writing into Kafka."""
     progress: Callable[[ClusterRef, GroupName], StoredLanes]
     """What a group of datastreams has stored at a destination. Raises NothingStored, Unreachable."""
+    progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
+    """The same of a source and a destination, with the first offsets of lanes that have mirrored nothing."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """What a consumer group has committed on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]

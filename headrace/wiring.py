@@ -68,7 +68,8 @@ from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
-from mirror.jobs.translate_job import StoredLanes, group_positions, stored_and_current
+from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
+from mirror.jobs.translate_job import group_positions
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.replication.context import EngineContext, EngineIdentity
@@ -253,6 +254,7 @@ def _services(
         connectors=frozenset(settings.api.connector_names),
         transports=frozenset(settings.api.transport_provider_names),
         progress=partial(_stored, settings),
+        progress_to_translate=partial(_stored_to_translate, settings),
         group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
@@ -276,6 +278,13 @@ def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
 def _stored(settings: HeadraceSettings, destination: ClusterRef, group: GroupName) -> StoredLanes:
     """What a group has stored at a destination."""
     return _answer(settings, lambda bench: stored_and_current(bench, destination, group))
+
+
+def _stored_to_translate(
+    settings: HeadraceSettings, source: ClusterRef, destination: ClusterRef, group: GroupName
+) -> StoredLanes:
+    """The same, for translations between two clusters."""
+    return _answer(settings, lambda bench: stored_to_translate(bench, source, destination, group))
 
 
 def _answer(settings: HeadraceSettings, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:

@@ -12,7 +12,7 @@ from mirror.coordination.effects import waiting_records
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, NothingStored
 from mirror.instance.world_view import UpdatePreview
-from mirror.jobs.translate_job import StoredLanes
+from mirror.jobs.stored_lanes import StoredLanes
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
 

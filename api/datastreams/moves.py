@@ -13,6 +13,7 @@ from mirror.instance.world_view import UpdatePreview
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicPartition
+from mirror.wording import first_few
 
 _NAMES_SHOWN: Final = 10
 
@@ -50,5 +51,4 @@ def _homes(plan: Plan, group: GroupName) -> dict[TopicPartition, tuple[TaskName,
 
 
 def _names(partitions: Collection[TopicPartition]) -> str:
-    named = ", ".join(str(one) for one in sorted(partitions)[:_NAMES_SHOWN])
-    return f"{named} and {len(partitions) - _NAMES_SHOWN} more" if len(partitions) > _NAMES_SHOWN else named
+    return first_few([str(one) for one in sorted(partitions)], _NAMES_SHOWN)

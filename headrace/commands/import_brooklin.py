@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
+from mirror.wording import first_few
 
 if TYPE_CHECKING:
     from headrace.brooklin.importer import TakeOver
@@ -96,7 +96,7 @@ def _tell(outcome: TakeOver) -> None:
     elif created:
         out.print(f"{len(created)} would be created; --apply does it")
     if outcome.live and not outcome.applied:
-        out.print(f"Brooklin runs on {_some(outcome.live)}: stop it first, or create them --paused")
+        out.print(f"Brooklin runs on {first_few(outcome.live, 3)}: stop it first, or create them --paused")
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -112,7 +112,3 @@ def _row(finding: Finding) -> dict[str, Any]:
         "begins as": finding.status if finding.verdict == "create" else "",
         "paused topics": ", ".join(sorted(one.pauses)),
     }
-
-
-def _some(hosts: Sequence[str]) -> str:
-    return ", ".join(hosts[:3]) + (f" and {len(hosts) - 3} more" if len(hosts) > 3 else "")

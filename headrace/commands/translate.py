@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from headrace.commands.options import ConfigOption, JsonOption
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 if TYPE_CHECKING:
-    from mirror.jobs.translate_job import PositionMove
+    from tenacity import RetryCallState
+
+    from mirror.jobs.translate_job import PositionMove, TranslateJob
 
 _MOST_ROWS: Final = 100
+_NAMES_SHOWN: Final = 5
+_SECONDS_BETWEEN_PLANS: Final = 0.5
 
 StateOption = Annotated[
     str,
@@ -33,26 +38,82 @@ def translate(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be committed, commit nothing.")
     ] = False,
+    timeout: Annotated[
+        str,
+        typer.Option(
+            help="How long checkpoints are awaited that reach the group's positions: 90s, 10m. What is not"
+            " reached by then is committed as the end of what is copied."
+        ),
+    ] = "15s",
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Commit a consumer group's positions on the other side of a copy, record for record."""
+    """Commit a consumer group's positions on the other side of a copy, record for record.
+
+    Exits with 1 where a position of a mirrored topic cannot be translated, or where nothing that the group
+    reads is mirrored.
+    """
     from headrace.clusters.adhoc import one_off
+    from headrace.console.durations import milliseconds
     from headrace.console.terminal import console, print_json
     from mirror.jobs.translate_job import TranslateJob, apply_translation, plan_translation
     from mirror.model.identifiers import ClusterRef
 
     job = TranslateJob(state, ClusterRef(source), ClusterRef(destination), group, back, as_group, rewind)
+    seconds = milliseconds(timeout) / 1000
     with one_off(config, "headrace-translate", source=source, destination=destination) as bench:
-        moves = bench.run(plan_translation(bench, job))
+        moves = _when_reached(lambda: bench.run(plan_translation(bench, job)), seconds)
         done = 0 if dry_run else bench.run(apply_translation(bench, job, moves))
     if as_json:
         print_json({"committed": done, "positions": [move.to_json() for move in moves]})
-        return
-    _show_moves(job.target_group, moves)
-    verb = "would be committed" if dry_run else "committed"
-    count = sum(not move.skipped for move in moves) if dry_run else done
-    console().print(f"{count} of {counted(len(moves), 'position')} {verb}")
+    else:
+        _show_moves(job.target_group, moves)
+        verb = "would be committed" if dry_run else "committed"
+        count = sum(not move.skipped for move in moves) if dry_run else done
+        console().print(f"{count} of {counted(len(moves), 'position')} {verb}")
+    _judge(job, moves)
+
+
+def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
+    """The plan as soon as checkpoints have reached all positions, or after a while."""
+    from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
+
+    def has_more_to_come(moves: list[PositionMove]) -> bool:
+        return any(move.behind for move in moves)
+
+    def last_plan(state: RetryCallState) -> list[PositionMove]:
+        return [] if state.outcome is None else list(state.outcome.result())
+
+    asking = Retrying(
+        stop=stop_after_delay(seconds),
+        wait=wait_fixed(_SECONDS_BETWEEN_PLANS),
+        retry=retry_if_result(has_more_to_come),
+        retry_error_callback=last_plan,
+    )
+    return asking(plan)
+
+
+def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
+    """Say what the group does not find there, and fail for it."""
+    from headrace.console.terminal import complain, note
+    from headrace.errors import EXIT_FAILED
+    from mirror.jobs.translate_job import NOT_MIRRORED
+
+    again = [str(move.here) for move in moves if move.behind and move.is_translated]
+    if again:
+        named = first_few(again, _NAMES_SHOWN)
+        note(f"no checkpoint has reached the group's position in {named}: it reads some records again")
+    left = [f"{move.here}: {move.skipped}" for move in moves if move.is_left_behind]
+    if left:
+        complain(
+            f"{counted(len(left), 'position')} of group {job.group} cannot be translated:"
+            f" {first_few(left, _NAMES_SHOWN, '; ')}\n  consumers begin there as auto.offset.reset says; run"
+            " this again before they start, when the datastream copies these partitions"
+        )
+        raise typer.Exit(EXIT_FAILED)
+    if all(move.skipped == NOT_MIRRORED for move in moves):
+        complain(f"nothing that group {job.group} reads is mirrored under {job.state}")
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _show_moves(group: str, moves: list[PositionMove]) -> None:
@@ -88,7 +149,7 @@ def progress(
     from api.schemas.progress import LaneProgressAnswer
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json, print_table
-    from mirror.jobs.translate_job import stored_lanes
+    from mirror.jobs.stored_lanes import stored_lanes
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicSelection
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from mirror.wording import first_few
+
 _NAMED: Final = 5
 
 
@@ -36,5 +38,4 @@ class Diagnosis:
 
 def some_of(names: Sequence[str]) -> str:
     """The first few names, and how many there are beyond."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return first_few(names, _NAMED)

@@ -10,6 +10,7 @@ import structlog
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.instance.health import Health
 from mirror.settings import ZooKeeperSettings
+from mirror.wording import first_few
 
 _log = structlog.get_logger(__name__)
 PART: Final = "access to ZooKeeper"
@@ -31,7 +32,7 @@ def openness(settings: ZooKeeperSettings) -> str:
 
 
 def _sentence(settings: ZooKeeperSettings, paths: Sequence[str]) -> str:
-    named = ", ".join(paths[:_SHOWN]) + (f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else "")
+    named = first_few(paths, _SHOWN)
     why = (
         "they were made before zookeeper.security: close them with setAcl -R"
         if settings.security.is_private

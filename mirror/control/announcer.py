@@ -24,6 +24,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import NextNode
 from mirror.ports import Clock
+from mirror.wording import first_few
 
 _log = structlog.get_logger(__name__)
 _FIELDS_SHOWN: Final = 10
@@ -68,8 +69,7 @@ class Announcer:
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
         """A definition has become another one."""
         fields = [one.pointer for one in definition_changes(before, after)]
-        more = f" and {len(fields) - _FIELDS_SHOWN} more" if len(fields) > _FIELDS_SHOWN else ""
-        self._announce(command, after.name, f"changed {', '.join(fields[:_FIELDS_SHOWN])}{more}")
+        self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
         self._audit("change", after.name, before, after, command.requested_by, command.reason)
 
     def status_changed(

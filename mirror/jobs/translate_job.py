@@ -7,17 +7,18 @@ and never misses anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from mirror.client.cluster import Cluster
-from mirror.errors import HeadraceError, NotFound, NothingStored, Refused
-from mirror.lane.offset_map import Precision
+from mirror.errors import NotFound, Refused
+from mirror.jobs.stored_lanes import StoredLanes, stored_to_translate
+from mirror.lane.offset_map import Precision, Translation
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
-from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP
@@ -56,7 +57,8 @@ class PositionMove:
     """One partition of the group: from `here` at `offset` to `there` at `becomes`.
 
     `precision` is that of `lane.offset_map`; `present` the position that the group has there already.
-    `skipped` says why the position is not set; then `becomes` may be -1.
+    `skipped` says why the position is not set; then `becomes` may be -1. `behind`: the stored progress of the
+    mirrored topic has not reached the offset, so a later checkpoint gives a better answer.
     """
 
     here: TopicPartition
@@ -66,11 +68,18 @@ class PositionMove:
     precision: str = ""
     present: int | None = None
     skipped: str = ""
+    behind: bool = False
 
     @property
     def is_translated(self) -> bool:
         """Whether `becomes` is an offset."""
         return self.becomes >= 0
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether the group would begin at its partition there as a consumer without a position does, though
+        its topic is mirrored."""
+        return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -83,60 +92,8 @@ class PositionMove:
             "precision": self.precision,
             "present": self.present,
             "skipped": self.skipped,
+            "behind": self.behind,
         }
-
-
-async def stored_lanes(
-    bench: EngineContext, destination: ClusterRef, state: str
-) -> Mapping[LaneKey, LaneProgress]:
-    """Everything that a state has stored. Raises NothingStored, Unreachable."""
-    log = bench.progress(destination)
-    await log.read_all()
-    keys = log.keys_of(GroupName(state))
-    found = await log.load(keys)
-    lanes = {key: progress for key, progress in found.items() if progress is not None}
-    if not lanes:
-        known = ", ".join(sorted(log.groups())[:10])
-        raise NothingStored(
-            f"nothing is stored under {state} on {destination}",
-            advice=f"there is {known}" if known else "is it the destination of the copy?",
-        )
-    return lanes
-
-
-@dataclass(frozen=True)
-class StoredLanes:
-    """What a state has stored, and the ids of its destination topics now: None for one that is not there;
-    one of which nothing was heard is missing."""
-
-    lanes: Mapping[LaneKey, LaneProgress]
-    topic_ids: Mapping[str, bytes | None]
-
-    def is_current(self, progress: LaneProgress) -> bool | None:
-        """Whether it is about the topic that is at the destination now; None: that is not known."""
-        if progress.target_topic not in self.topic_ids:
-            return None
-        now = self.topic_ids[progress.target_topic]
-        if now is None:
-            return False
-        return now == progress.target_id if now and progress.target_id else None
-
-
-async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
-    """As `stored_lanes`, with a look at the destination's topics."""
-    lanes = await stored_lanes(bench, destination, state)
-    cluster, names = bench.cluster(destination), {one.target_topic for one in lanes.values()}
-    try:
-        await cluster.refresh(names)
-    except HeadraceError:
-        return StoredLanes(lanes, {})
-    ids: dict[str, bytes | None] = {}
-    for name, topic in ((name, cluster.topics[name]) for name in names if name in cluster.topics):
-        if topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            ids[name] = None
-        elif not topic.error:
-            ids[name] = cluster.topic_id(name)
-    return StoredLanes(lanes, ids)
 
 
 class Translator:
@@ -151,15 +108,31 @@ class Translator:
         """Where a group that would next read `offset` goes on at the other side."""
         lane = self._lanes.get(place)
         if lane is None:
-            return PositionMove(place, offset, place, -1, skipped=NOT_MIRRORED)
+            skipped, behind = NOT_MIRRORED, place.topic in self._topics
+            return PositionMove(place, offset, place, -1, skipped=skipped, behind=behind)
         there, progress = self._places(*lane)[1], lane[1]
-        if not len(progress.offset_map):
-            return PositionMove(place, offset, there, -1, skipped=NOTHING_YET)
         if self._stored.is_current(progress) is False:
             return PositionMove(place, offset, there, -1, skipped=GONE)
-        look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
-        found = look_up(offset)
-        return PositionMove(place, offset, there, found.offset, Precision(found.precision).value)
+        behind = not self._back and offset > progress.next_offset
+        found = self._found(lane[0], progress, offset)
+        if found is None:
+            return PositionMove(place, offset, there, -1, skipped=NOTHING_YET, behind=True)
+        return PositionMove(
+            place, offset, there, found.offset, Precision(found.precision).value, behind=behind
+        )
+
+    def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
+        """The offset by what is stored of its lane, or of what will be mirrored first; None: not known."""
+        if len(progress.offset_map):
+            look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
+            return look_up(offset)
+        first = progress.next_offset if self._back else self._stored.first_offsets.get(key)
+        return None if first is None else Translation(first, Precision.END)
+
+    @cached_property
+    def _topics(self) -> Set[str]:
+        """Names of mirrored topics on the side that offsets are given of."""
+        return {place.topic for place in self._lanes}
 
     @cached_property
     def _lanes(self) -> Mapping[TopicPartition, tuple[LaneKey, LaneProgress]]:
@@ -188,7 +161,7 @@ async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPosit
 
 async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[PositionMove]:
     """What would be committed. Raises InvalidRequest, NotAuthorized, Unreachable."""
-    stored = await stored_and_current(bench, job.destination, job.state)
+    stored = await stored_to_translate(bench, job.source, job.destination, job.state)
     return moves_of(job, stored, await group_positions(bench, job))
 
 

@@ -22,7 +22,8 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
 from mirror.instance.loads.advice_store import AdviceStore
-from mirror.jobs.translate_job import GroupPositions, StoredLanes, TranslateJob
+from mirror.jobs.stored_lanes import StoredLanes
+from mirror.jobs.translate_job import GroupPositions, TranslateJob
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey
@@ -83,6 +84,7 @@ class Site:
     ) -> None:
         self.server = server or FakeZooKeeper()
         self.progress: dict[LaneKey, LaneProgress] = {}
+        self.first_offsets: dict[LaneKey, int] = {}
         self.incidents: list[IncidentRecord] = []
         self.topic_ids: dict[str, bytes | None] = {}
         self.before_progress: Callable[[], None] = lambda: None
@@ -147,6 +149,7 @@ class Site:
             connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
             transports=frozenset({"kafkaTransportProvider"}),
             progress=lambda _, group: self._progress_of(group),
+            progress_to_translate=lambda _source, _destination, group: self._progress_of(group),
             group_positions=self._positions_of,
             load_history=self._load_history,
             latency_history=self._latency_history,
@@ -169,7 +172,7 @@ class Site:
     def _progress_of(self, group: GroupName) -> StoredLanes:
         self.before_progress()
         mine = {key: one for key, one in self.progress.items() if key.group == group}
-        return StoredLanes(mine, self.topic_ids)
+        return StoredLanes(mine, self.topic_ids, self.first_offsets)
 
     def _load_history(self, asked: LoadsAsked) -> LoadHours:
         return self.load_history(asked)

@@ -8,7 +8,7 @@ from api.schemas.progress import LaneProgressAnswer, NotCopied
 from api.services import Services
 from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
 from mirror.instance.uncopied.watch import UncopiedLane
-from mirror.jobs.translate_job import StoredLanes
+from mirror.jobs.stored_lanes import StoredLanes
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.topics import TopicPartition
 

@@ -17,11 +17,11 @@ from api.schemas.problems import problems
 from api.schemas.progress import TO_SOURCE, Direction, GroupTranslation, OffsetTranslation
 from api.services import Services
 from mirror.errors import NotFound, NothingStored
+from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import (
     NOT_MIRRORED,
     NOTHING_YET,
     PositionMove,
-    StoredLanes,
     TranslateJob,
     Translator,
     moves_of,
@@ -60,7 +60,9 @@ class _Translation:
     def stored(self, datastream: Datastream) -> StoredLanes:
         """Of its lanes; none where nothing is stored yet."""
         try:
-            found = self.services.progress(datastream.destination, datastream.group)
+            found = self.services.progress_to_translate(
+                datastream.source, datastream.destination, datastream.group
+            )
         except NothingStored:
             return StoredLanes({}, {})
         return lanes_of(datastream, found)

@@ -10,7 +10,7 @@ from headrace.console.client import RestClient
 from headrace.console.patience import what_still_lacks
 from headrace.console.resources import Condition, path_of
 from mirror.errors import HeadraceError, NotFound, TimedOut
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 _SHOWN: Final = 3
 _COPYING: Final = "copying"
@@ -93,6 +93,4 @@ def _lag(one: Mapping[str, Any]) -> str:
 
 
 def _named(rows: Iterable[Mapping[str, Any]], what: Callable[[Mapping[str, Any]], str]) -> str:
-    texts = [f"{one['topic']}-{one['partition']} {what(one)}" for one in rows]
-    further = len(texts) - _SHOWN
-    return "; ".join(texts[:_SHOWN]) + (f"; and {further} more" if further > 0 else "")
+    return first_few([f"{one['topic']}-{one['partition']} {what(one)}" for one in rows], _SHOWN, "; ")

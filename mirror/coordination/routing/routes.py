@@ -28,7 +28,7 @@ from mirror.coordination.routing.mates import contradictions
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.topics import TopicNaming
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 _NAMES_SHOWN: Final = 3
 
@@ -336,7 +336,5 @@ def _double(holder: Datastream, one: Datastream) -> str:
 
 def in_words(reasons: Reasons) -> str:
     """What is left out, in words: a few topics by name, each with its reason."""
-    shown = sorted(reasons)[:_NAMES_SHOWN]
-    more = f" and {len(reasons) - len(shown)} more" if len(reasons) > len(shown) else ""
-    told = "; ".join(f"{topic}: {reasons[topic]}" for topic in shown)
-    return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({told}{more})"
+    told = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
+    return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({told})"

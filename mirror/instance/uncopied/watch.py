@@ -27,7 +27,7 @@ from mirror.model.metrics import age_ms
 from mirror.model.movement.history import NO_HISTORY, LaneHistory, Waypoint
 from mirror.model.topics import SourcePosition, TopicPartition
 from mirror.ports import Clock
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
@@ -202,7 +202,7 @@ class UncopiedWatch:
             count = sum(each.state is UncopiedState.PAUSED for each in found)
             sentence = (
                 f"{counted(count, 'partition is', 'partitions are')} paused "
-                f"by people and not copied: {_shown(names)}"
+                f"by people and not copied: {first_few(names, _NAMES_SHOWN)}"
             )
             self._health.report(_PAUSED, True, sentence)
         else:
@@ -227,7 +227,7 @@ def _uncopied(
 
 
 def _sentence(missing: list[UncopiedPartition]) -> str:
-    names = _shown([str(each.partition) for each in missing])
+    names = first_few([str(each.partition) for each in missing], _NAMES_SHOWN)
     they = counted(
         len(missing), "partition has no task and is not copied", "partitions have no task and are not copied"
     )
@@ -235,16 +235,14 @@ def _sentence(missing: list[UncopiedPartition]) -> str:
 
 
 def _topics(one: Datastream) -> str:
-    return _shown(
-        [
-            _cause(f"{topic}:{'*' if pause.numbers is None else _shown(_texts(pause.numbers))}", pause)
-            for topic, pause in sorted(one.pauses.items())
-        ]
-    )
+    paused = sorted(one.pauses.items())
+    return first_few([_cause(f"{topic}:{_numbers(pause)}", pause) for topic, pause in paused], _NAMES_SHOWN)
 
 
-def _texts(numbers: Iterable[int]) -> list[str]:
-    return [str(number) for number in sorted(numbers)]
+def _numbers(pause: PartitionPause) -> str:
+    if pause.numbers is None:
+        return "*"
+    return first_few([str(number) for number in sorted(pause.numbers)], _NAMES_SHOWN)
 
 
 def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
@@ -254,8 +252,3 @@ def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""
     why = f": {cause.reason}" if cause is not None and cause.reason else ""
     return legible(f"{what}{who}{until}{why}")
-
-
-def _shown(names: list[str]) -> str:
-    further = len(names) - _NAMES_SHOWN
-    return ", ".join(names[:_NAMES_SHOWN]) + (f" and {further} more" if further > 0 else "")

@@ -12,6 +12,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, PartitionPause
 from mirror.model.datastreams.lifecycle import next_status
 from mirror.model.topics import checked_topic
+from mirror.wording import first_few
 
 _MOST_TOLD: Final = 10
 Partitions = Mapping[str, frozenset[int] | None]
@@ -87,8 +88,7 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
         ended += [_told(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
     if not ended:
         return None
-    more = f" and {len(ended) - _MOST_TOLD} more" if len(ended) > _MOST_TOLD else ""
-    return EndedPauses(after, f"resumed {', '.join(ended[:_MOST_TOLD])}{more}")
+    return EndedPauses(after, f"resumed {first_few(ended, _MOST_TOLD)}")
 
 
 def _is_over(pause: Halt | PartitionPause, now_ms: int) -> bool:

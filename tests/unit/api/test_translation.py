@@ -113,6 +113,27 @@ def test_what_is_planned_and_has_stored_nothing_is_not_known_yet(copied: Site) -
     assert (ask(copied).status_code, ask(copied, partition=2).status_code) == (409, 404)
 
 
+@pytest.mark.parametrize(
+    ("more", "place", "offset", "expected"),
+    [
+        ({}, "t", 10, (100, "end")),
+        ({}, "t", 50, (100, "end")),
+        (BACK, "copy.t", 99, (13, "end")),
+    ],
+)
+def test_what_has_mirrored_nothing_is_translated_to_what_will_be_first(
+    copied: Site, more: dict[str, Any], place: str, offset: int, expected: tuple[int, str]
+) -> None:
+    lost = a_progress((OffsetClass.LOST, 3), start=10, target_topic="copy.t")
+    copied.first_offsets = {a_key("t-0"): 100}
+    copied.progress = {a_key("t-0"): lost}
+    answer = ask(copied, place, offset=offset, **more)
+    assert (answer.status_code, answer.json().get("to_offset"), answer.json().get("precision")) == (
+        200,
+        *expected,
+    )
+
+
 def test_a_map_of_a_topic_that_was_deleted_translates_nothing(copied: Site) -> None:
     copied.progress = {a_key("t-0"): a_progress(*MAP, target_topic="copy.t", target_id=b"old")}
     copied.source.committed[GROUP, TopicPartition("t", 0)] = 12

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from headrace.__main__ import app
 from mirror.adapters.system_clock import SystemClock
@@ -27,7 +27,7 @@ from mirror.jobs.translate_job import (
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 from tests.engines import DESTINATION, SOURCE, EngineUnderTest, look, write
-from tests.kafka_data import Record, commit_positions, group_positions, make_topic
+from tests.kafka_data import Record, commit_positions, group_positions, grow_topic, make_topic
 
 pytestmark = pytest.mark.servers
 
@@ -92,6 +92,26 @@ def test_a_group_goes_on_at_the_copy_with_the_very_next_record(copied: tuple[Eng
             one for one in look(engine.destination, f"copy.{topic}", number) if one.offset == position
         ]
         assert there.content == here[(17, 41)[number]].content
+
+
+def test_an_empty_partition_begins_where_its_first_record_lies(engine: EngineUnderTest) -> None:
+    topic, group = f"tr-{time.monotonic_ns()}", f"consumers-{time.monotonic_ns()}"
+    for cluster, name in ((engine.source, topic), (engine.destination, f"copy.{topic}")):
+        make_topic(cluster, name, 2)
+    write(engine.destination, f"copy.{topic}", [Record(1, None, b"stranger", (), NOW)] * 7)
+    write(engine.source, topic, [Record(0, None, b"%d" % number, (), NOW) for number in range(60)])
+    engine.start(topic, 2, f"copy.{topic}", group=f"g-{topic}")
+    engine.run_to(topic, [60, 0], destination=f"copy.{topic}")
+    commit_positions(engine.source, group, {(topic, 0): 60, (topic, 1): 0})
+    commands, ours = Commands(engine), job(topic, group)
+    engine.run_until(lambda: not any(move["behind"] for move in commands.plan(ours)), "both are stored")
+    assert commands.apply(ours) == 2
+    assert group_positions(engine.destination, group, f"copy.{topic}", 2) == [60, 7]
+    write(engine.source, topic, [Record(1, None, b"first", (), NOW)])
+    engine.run_to(topic, [60, 1], destination=f"copy.{topic}")
+    engine.stop()
+    first = next(one for one in look(engine.destination, f"copy.{topic}", 1) if one.offset >= 7)
+    assert first.content == look(engine.source, topic, 1)[0].content
 
 
 def test_there_and_back_is_where_it_was(copied: tuple[EngineUnderTest, str]) -> None:
@@ -173,3 +193,27 @@ def test_the_commands_show_first_and_do_then(copied: tuple[EngineUnderTest, str]
         (1, 60, [[0, 7, 60]]),
     ]
     assert {one["destination_topic"] for one in told} == {f"copy.{topic}"}
+
+
+def test_the_command_fails_where_a_group_would_lose_its_place(
+    copied: tuple[EngineUnderTest, str], tmp_path: Path
+) -> None:
+    engine, topic = copied
+    write(engine.source, topic, [Record(0, None, b"later", (), NOW)])
+    make_topic(engine.source, f"{topic}-alone")
+
+    def translated(positions: dict[tuple[str, int], int], destination: str = engine.destination) -> Result:
+        group = f"consumers-{time.monotonic_ns()}"
+        commit_positions(engine.source, group, positions)
+        sides = ["--source", engine.source, "--destination", destination, "--timeout", "1s"]
+        return CliRunner().invoke(app, ["translate", *sides, "--state", f"g-{topic}", "--group", group])
+
+    behind = translated({(topic, 0): 61, (topic, 1): 5})
+    assert (behind.exit_code, "2 of 2 positions committed" in behind.stdout) == (0, True)
+    assert f"no checkpoint has reached the group's position in {topic}-0" in " ".join(behind.stderr.split())
+    grow_topic(engine.source, topic, 3)
+    left = translated({(topic, 0): 10, (topic, 2): 0})
+    assert (left.exit_code, "1 of 2 positions committed" in left.stdout) == (1, True)
+    assert f"{topic}-2: not mirrored" in " ".join(left.stderr.split())
+    nothing = translated({(f"{topic}-alone", 0): 0})
+    assert (nothing.exit_code, "is mirrored under" in nothing.stderr) == (1, True)

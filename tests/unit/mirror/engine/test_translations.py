@@ -12,6 +12,7 @@ from mirror.errors import NotAuthorized, NotFound, NothingStored, TimedOut, Unre
 from mirror.jobs.translate_job import (
     GONE,
     NOT_MIRRORED,
+    NOTHING_YET,
     UNCHANGED,
     PositionMove,
     TranslateJob,
@@ -25,7 +26,7 @@ from tests.fakes.broker.faults import Code, Delay, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.virtual import VirtualSelector
 
-OFFSET_FETCH, FIND_COORDINATOR = 9, 10
+LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 2, 9, 10
 NO_RIGHTS = 30
 TIMEOUT_SECONDS = 10.0
 
@@ -85,6 +86,39 @@ def test_a_copy_that_was_deleted_since_translates_nothing(
     assert shown(bench.run(plan_translation(bench, a_job())))[1] == ("t-0", -1, "", GONE)
     copied.target.create_topic("t", 1, 2)
     assert shown(bench.run(plan_translation(bench, a_job())))[1] == ("t-0", -1, "", GONE)
+
+
+def test_a_position_beyond_the_last_checkpoint_is_behind(copied: MirroredFakes, bench: EngineContext) -> None:
+    copied.source.groups["billing"] = {("t", 0): 20, ("t", 1): 3, ("other", 0): 3}
+    plans = [bench.run(plan_translation(bench, a_job()))]
+    copied.source.groups["billing"] = {("t", 0): 21}
+    plans.append(bench.run(plan_translation(bench, a_job())))
+    told = [[(str(one.here), one.becomes, one.behind, one.is_left_behind) for one in plan] for plan in plans]
+    assert told == [
+        [("other-0", -1, False, False), ("t-0", 20, False, False), ("t-1", -1, True, True)],
+        [("t-0", 20, True, False)],
+    ]
+
+
+def test_an_empty_partition_is_translated_while_nothing_has_come(
+    copied: MirroredFakes, bench: EngineContext
+) -> None:
+    copied.make_topic("empty")
+    copied.target.write("empty", copied.records(0, 7), 0)
+    copied.new_engine()
+    copied.start("empty", group="orders")
+    copied.run(2.0)
+    copied.stop()
+    copied.source.groups["billing"] = {("empty", 0): 0}
+    assert shown(bench.run(plan_translation(bench, a_job()))) == [("empty-0", 7, "end", "")]
+    copied.write("empty", 0, 1)
+    # That record may be at the destination, as far as is known: its offset there may be 7 or less.
+    (left,) = bench.run(plan_translation(bench, a_job()))
+    assert (left.becomes, left.skipped, left.behind) == (-1, NOTHING_YET, True)
+    copied.source.faults.plant(LIST_OFFSETS, Drop(), times=None)
+    copied.target.groups["billing"] = {("empty", 0): 3}
+    (back,) = bench.run(plan_translation(bench, a_job(back=True)))
+    assert (back.becomes, back.precision, back.skipped, back.present) == (0, "end", UNCHANGED, 0)
 
 
 def test_what_nobody_has_committed_or_stored_is_said(bench: EngineContext) -> None:
