@@ -39,6 +39,7 @@ from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, place
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
@@ -228,8 +229,7 @@ def _services(
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
     view = world_views.preview(stores, memory)
     questions = world_views.questions()
-    admission = directory.admission(settings.mirror.definitions, knows_callers=settings.api.knows_callers)
-    handlers = Control(control, admission, clock, world_views.gate(stores.plans))
+    handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
         acting=Acting(ActingStore(session, stores.requests, clock), stores.membership.live, clock),
@@ -267,6 +267,12 @@ def _services(
         limits=settings.api.limits,
         metrics=settings.api.metrics,
     )
+
+
+def _admission(settings: HeadraceSettings) -> Admission:
+    """What definitions may do here."""
+    directory, rules = ClusterDirectory(settings.clusters), settings.mirror.definitions
+    return directory.admission(rules, knows_callers=settings.api.knows_callers)
 
 
 def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:

@@ -55,7 +55,7 @@ def translate(
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.durations import milliseconds
-    from headrace.console.terminal import console, print_json
+    from headrace.console.terminal import print_json
     from mirror.jobs.translate_job import TranslateJob, apply_translation, plan_translation
     from mirror.model.identifiers import ClusterRef
 
@@ -67,10 +67,7 @@ def translate(
     if as_json:
         print_json({"committed": done, "positions": [move.to_json() for move in moves]})
     else:
-        _show_moves(job.target_group, moves)
-        verb = "would be committed" if dry_run else "committed"
-        count = sum(not move.skipped for move in moves) if dry_run else done
-        console().print(f"{count} of {counted(len(moves), 'position')} {verb}")
+        _show_moves(job.target_group, moves, None if dry_run else done)
     _judge(job, moves)
 
 
@@ -116,8 +113,9 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
         raise typer.Exit(EXIT_FAILED)
 
 
-def _show_moves(group: str, moves: list[PositionMove]) -> None:
-    from headrace.console.terminal import print_table
+def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None:
+    """`done`: how many were committed; None: this only shows what would be."""
+    from headrace.console.terminal import console, print_table
 
     rows = [
         {
@@ -133,6 +131,9 @@ def _show_moves(group: str, moves: list[PositionMove]) -> None:
     ]
     columns = ["from", "offset", "to", "becomes", "precision", "has_now", "skipped"]
     print_table(f"positions of group {group}", columns, rows[:_MOST_ROWS])
+    verb = "would be committed" if done is None else "committed"
+    count = sum(not move.skipped for move in moves) if done is None else done
+    console().print(f"{count} of {counted(len(moves), 'position')} {verb}")
 
 
 def progress(
