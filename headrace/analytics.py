@@ -33,7 +33,7 @@ from pmp.loads.provider import PinotLoadProvider, SampleFreshness, World
 from pmp.loads.wholeness import Progress
 
 _FRESHNESS_SECONDS: Final = 5.0
-_FIRST_CHECKPOINT_SECONDS: Final = 15.0
+_FIRST_CHECKPOINT_SECONDS: Final = 30.0
 """What a datastream gets for its first checkpoint: it may have copied everything a moment ago."""
 
 

@@ -44,7 +44,7 @@ def translate(
             help="How long checkpoints are awaited that reach the group's positions: 90s, 10m. What is not"
             " reached by then is committed as the end of what is copied."
         ),
-    ] = "15s",
+    ] = "30s",
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:

@@ -19,7 +19,7 @@ from tests.e2e.conftest import NewInstance
 from tests.engines import write
 from tests.kafka_data import Record, make_topic
 from tests.mirrored import create_datastream, wait_for_copy
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
@@ -56,7 +56,9 @@ def test_an_audit_under_traffic_judges_what_is_copied(
         (result,) = audit_datastream(settings, definition)
         return result
 
-    assert audited().source_records > 0  # it waits for the first checkpoint
+    with monkeypatch.context() as patience:
+        patience.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
+        assert audited().source_records > 0  # it waits for the first checkpoint
 
     def traffic() -> None:
         number = 0

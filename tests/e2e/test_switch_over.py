@@ -9,17 +9,19 @@ from uuid import uuid4
 import pytest
 from typer.testing import CliRunner, Result
 
+from headrace import analytics
 from headrace.__main__ import app
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import commit_positions, group_positions, make_topic, produce, read_all
 from tests.mirrored import some_records
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
 pytestmark = pytest.mark.servers
 
 PARTITIONS: Final = 2
+PATIENTLY: Final = ("--timeout", f"{PATIENCE_SECONDS:.0f}s")
 EACH: Final = 40
 """Records that are written on one side before it is left."""
 
@@ -37,8 +39,9 @@ def run(instance: RunningInstance, *words: str) -> None:
 
 
 def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
-    kafka_pair: KafkaPair, new_instance: NewInstance
+    kafka_pair: KafkaPair, new_instance: NewInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(analytics, "_FIRST_CHECKPOINT_SECONDS", PATIENCE_SECONDS)
     instance = new_instance("one")
     addresses = {"source": kafka_pair.source.address, "destination": kafka_pair.destination.address}
     topic, group = f"orders-{uuid4().hex[:8]}", f"billing-{uuid4().hex[:8]}"
@@ -47,15 +50,15 @@ def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
     def mirror(name: str, source: str, destination: str, start: str) -> None:
         ways = ("--source", source, "--destination", destination, "--topics", topic)
         run(instance, "datastream", "create", name, *ways, "--owner", "tests", "--start", start)
-        run(instance, "datastream", "wait", name, "--for", "running")
+        run(instance, "datastream", "wait", name, "--for", "running", *PATIENTLY)
 
     def write(at: str, turn: str) -> None:
         produce(addresses[at], topic, some_records(PARTITIONS, EACH, turn))
 
     def leave(name: str) -> None:
-        run(instance, "datastream", "wait", name, "--for", "caught-up")
+        run(instance, "datastream", "wait", name, "--for", "caught-up", *PATIENTLY)
         run(instance, "audit", name)
-        run(instance, "datastream", "delete", name, "--wait")
+        run(instance, "datastream", "delete", name, "--wait", *PATIENTLY)
 
     def values(at: str) -> list[bytes]:
         return sorted(one.value or b"" for one in read_all(addresses[at], topic))
@@ -70,11 +73,11 @@ def test_each_record_is_at_both_ends_once_after_a_switch_and_a_return(
     mirror("over", "source", "destination", "earliest")
     write("source", "first")
     have(EACH)
-    run(instance, "datastream", "wait", "over", "--for", "caught-up")
+    run(instance, "datastream", "wait", "over", "--for", "caught-up", *PATIENTLY)
     read = {(topic, 0): 7, (topic, 1): 3}
     commit_positions(addresses["source"], group, read)
     sides = ("--source", "source", "--destination", "destination", "--state", "over", "--group", group)
-    run(instance, "translate", *sides)
+    run(instance, "translate", *sides, *PATIENTLY)
     assert group_positions(addresses["destination"], group, topic, PARTITIONS) == list(read.values())
     leave("over")
 

@@ -385,7 +385,7 @@ def test_the_command_line_leads_a_datastream_through_its_life(
     file.write_text(f"name: life\nowner: tests\nsource: {{cluster: source, topics: {topic}}}\n")
     assert headrace("apply", "-f", str(file), "--check").exit_code == EXIT_DIFFERS
     assert "life: created" in done("apply", "-f", str(file), "--yes")
-    done("datastream", "wait", "life", "--for", "caught-up", "--timeout", "60s")
+    done("datastream", "wait", "life", "--for", "caught-up", "--timeout", "10m")
     lag = json.loads(done("datastream", "lag", "life", "--json"))
     assert (lag["lag_records"], lag["unknown"], lag["is_complete"]) == (0, 0, True)
     assert {one["state"] for one in lag["partitions"]} == {"copying"}
@@ -397,8 +397,8 @@ def test_the_command_line_leads_a_datastream_through_its_life(
     file.write_text(file.read_text().replace("max_tasks: null", "max_tasks: 2"))
     assert "/limits/max_tasks" in done("apply", "-f", str(file), "--yes")
     done("datastream", "stop", "life")
-    done("datastream", "wait", "life", "--for", "stopped", "--timeout", "60s")
+    done("datastream", "wait", "life", "--for", "stopped", "--timeout", "10m")
     file.write_text("name: other\nowner: tests\nsource: {cluster: source, topics: nothing}\n")
     assert "life: deleted" in done("apply", "-f", str(file), "--prune", "--owner", "tests", "--yes")
-    done("datastream", "wait", "life", "--for", "deleted", "--timeout", "60s")
+    done("datastream", "wait", "life", "--for", "deleted", "--timeout", "10m")
     assert [one["name"] for one in json.loads(done("datastream", "list", "--json"))] == ["other"]
