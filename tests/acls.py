@@ -16,6 +16,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 PERMISSIVE: Final[Mapping[str, object]] = {
@@ -52,7 +53,7 @@ class Forbidden:
     """Nobody may do something with a topic, as long as the block lasts."""
 
     def __init__(self, address: str, topic: str, operation: AclOperation) -> None:
-        self._admin = AdminClient({"bootstrap.servers": address})
+        self._admin = admin_client(address)
         self._what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", operation)
 
     def __enter__(self) -> None:

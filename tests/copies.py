@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.kafka_data import Record
+from tests.kafka_data import Record, admin_client
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import KafkaPair
 
@@ -61,6 +61,6 @@ def change(address: str, topic: str, name: str, value: str) -> None:
     """Change one setting of a topic."""
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(PATIENCE_SECONDS)

@@ -33,22 +33,33 @@ class Record:
     timestamp_ms: int
 
 
+def admin_client(address: str, *, log_level: int = 6) -> AdminClient:
+    """Waits for answers as long as librdkafka lets it: on a busy machine a broker may be silent for a minute,
+    which is what it waits by itself."""
+    settings: dict[str, str | int | float | bool] = {
+        "bootstrap.servers": address,
+        "socket.timeout.ms": 300_000,
+        "log_level": log_level,
+    }
+    return AdminClient(settings)
+
+
 def make_topic(address: str, name: str, partitions: int = 1, **settings: str) -> None:
     """Create a topic; underscores in setting names stand for dots."""
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     config = {key.replace("_", "."): value for key, value in settings.items()}
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name].result(timeout=PATIENCE_SECONDS)
 
 
 def grow_topic(address: str, name: str, partitions: int) -> None:
     """Give it more partitions."""
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     admin.create_partitions([NewPartitions(name, partitions)])[name].result(PATIENCE_SECONDS)
 
 
 def delete_topic(address: str, name: str) -> None:
     """Delete a topic, and wait until the cluster does not show it."""
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     admin.delete_topics([name])[name].result(timeout=PATIENCE_SECONDS)
     wait_until(lambda: name not in admin.list_topics(timeout=PATIENCE_SECONDS).topics, f"{name} is gone")
 
@@ -137,7 +148,7 @@ def _record(message: Message) -> Record:
 
 def delete_records(address: str, topic: str, partition: int, before: int) -> None:
     """Move the log start: what lies below the offset is gone."""
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     place = TopicPartition(topic, partition, before)
     admin.delete_records([place], request_timeout=PATIENCE_SECONDS)[place].result(timeout=PATIENCE_SECONDS)
 

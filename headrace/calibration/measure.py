@@ -42,6 +42,7 @@ SHAPES: Final = (
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
 _ROUNDS: Final = 3
 _PATIENCE_SECONDS: Final = 60.0
+"""Without anything copied; a broker that has just started may take long."""
 _SIGMAS: Final = 2.0
 
 
@@ -124,8 +125,10 @@ class _Copying:
         return before, self._sample()
 
     def _wait_until_copied(self) -> None:
-        end = time.monotonic() + _PATIENCE_SECONDS
+        copied, end = -1, time.monotonic()
         while self._run.progress.bytes < self._written:
+            if self._run.progress.bytes > copied:
+                copied, end = self._run.progress.bytes, time.monotonic() + _PATIENCE_SECONDS
             if next(self._steps, None) is None:
                 raise HeadraceError(f"the copy has ended: {', '.join(self._run.outcome.failures) or 'early'}")
             if time.monotonic() > end:

@@ -10,7 +10,9 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import Final
 
 from headrace.console.client import RestClient
 from headrace.demo.kept import end_released, remember
@@ -29,6 +31,8 @@ from stack.supervisor import Lifetime, Stack
 from stack.wait import wait_until
 
 FIRST_REST_PORT = 32311
+_PATIENCE_SECONDS: Final = 180.0
+"""What a process gets to answer or to end, on a machine that starts all servers at once."""
 
 
 class DemoProcesses:
@@ -79,8 +83,7 @@ class DemoProcesses:
         self._preparation.finish_compiling()
         for name in INSTANCES:
             self.start_instance(name)
-        for name in INSTANCES:
-            wait_until(lambda name=name: self._answers(name), 30, f"{name} answers")  # type: ignore[misc]
+        self._await_instances()
 
     def start_instance(self, name: str) -> None:
         """One instance on its own REST port."""
@@ -111,7 +114,7 @@ class DemoProcesses:
     def stop_traffic(self) -> int:
         """Stop writing; the number of records written. Raises HeadraceError when some were refused."""
         assert self._traffic is not None
-        output, _ = self._traffic.communicate(timeout=40)
+        output, _ = self._traffic.communicate(timeout=_PATIENCE_SECONDS)
         if self._traffic.returncode != 0:
             raise HeadraceError(f"the traffic failed; see {self.home / 'traffic.log'}")
         return int(output)
@@ -127,8 +130,7 @@ class DemoProcesses:
         for name in INSTANCES:
             if name not in self.processes:
                 self.start_instance(name)
-        for name in INSTANCES:
-            wait_until(lambda name=name: self._answers(name), 30, f"{name} answers")  # type: ignore[misc]
+        self._await_instances()
 
     def kill_instance(self, name: str) -> None:
         """SIGKILL to an instance and its workers."""
@@ -149,9 +151,7 @@ class DemoProcesses:
     def run_command(self, *arguments: str) -> str:
         """Run a `headrace` command to its end; its output. Raises HeadraceError with its complaint."""
         command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=self.home, timeout=120, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.home, check=False)
         if done.returncode != 0:
             raise HeadraceError(f"headrace {' '.join(arguments)} failed: {done.stderr.strip()[-500:]}")
         return done.stdout
@@ -204,6 +204,11 @@ class DemoProcesses:
 
     def _require_absent(self, name: str) -> None:
         assert name not in self.processes, f"{name} runs already"
+
+    def _await_instances(self) -> None:
+        """All side by side. Raises HeadraceError when one has ended, NotInTime."""
+        for name in INSTANCES:
+            wait_until(partial(self._answers, name), _PATIENCE_SECONDS, f"{name} answers")
 
     def _answers(self, name: str) -> bool:
         self.require_alive()

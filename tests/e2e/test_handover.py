@@ -6,12 +6,12 @@ from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
 from tests.freezing import frozen
-from tests.kafka_data import make_topic, produce, read_all
+from tests.kafka_data import admin_client, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
@@ -127,7 +127,7 @@ def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
 
 
 def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
-    admin = AdminClient({"bootstrap.servers": pair.kafka.source.address})
+    admin = admin_client(pair.kafka.source.address)
     admin.create_partitions([NewPartitions(pair.topic, PARTITIONS + 2)])[pair.topic].result(PATIENCE_SECONDS)
     eventually(
         lambda: (

@@ -105,7 +105,7 @@ def test_a_pinot_that_is_away_is_said_and_the_last_known_loads_are_planned_by(
         _put_loads(MetricsWorld(client, kafka_pair.destination.address), name, service.tasks()[0])
     wait_until(lambda: service.is_said("are known", is_well=True), "loads are known")
     wait_until(lambda: service.preview()["moves"], "the heavy partitions would be separated")
-    assert service.events() == []
+    assert not [sentence for sentence in service.events() if "are unavailable" in sentence]
     scene = Scene(kafka_pair, instance)
     scene.name = name
     scene.mark()

@@ -21,6 +21,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -394,8 +395,7 @@ def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) 
         wait_until(lambda: min(stream.loads().values(), default=0.0) > LITTLE / 2, "the loads are known")
         assert len(stream.tasks()) == 1
         set_rates(dict.fromkeys(everywhere, MUCH))
-        wait_until(lambda: len(stream.tasks()) == 3, "three tasks, as the load needs")
-        assert all(stream.tasks().values()), "what is added has something to do at once"
+        wait_until(lambda: _is_spread(stream), "more tasks, as the load needs")
         assert "loads changed" in plan_of(loop.instance.rest)["reason"]
         wait_until(lambda: _carriers(stream) == set(stream.tasks()), "every one of them copies")
         set_rates(dict.fromkeys(everywhere, LITTLE))
@@ -404,6 +404,14 @@ def test_tasks_are_added_as_the_load_grows_and_given_up_as_it_falls(loop: Loop) 
     code, row = stream.audit()
     assert (code, row["missing"], row["duplicates"], row["foreign"]) == (0, 0, 0, 0)
     stream.delete()
+
+
+def _is_spread(stream: Stream) -> bool:
+    """Whether one task cannot carry the loads that Pinot has, and those of the plan can. How much a busy
+    machine writes is not for the test to say."""
+    loads, tasks = stream.loads(), stream.tasks()
+    carried = [sum(loads.get(number, inf) for number in numbers) for numbers in tasks.values()]
+    return sum(carried) > USABLE and all(0 < load <= USABLE for load in carried)
 
 
 def _carriers(stream: Stream) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper import ZooKeeper
@@ -18,7 +18,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection
 from stack.zookeeper import ZooKeeperServer
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import make_topic, produce, read_all
+from tests.kafka_data import admin_client, make_topic, produce, read_all
 from tests.mirrored import some_records
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
@@ -92,7 +92,7 @@ def a_body(name: str, source: str, topics: str, destination: str, naming: str = 
 
 
 def topics_of(address: str, prefix: str) -> dict[str, int]:
-    found = AdminClient({"bootstrap.servers": address}).list_topics(timeout=60).topics
+    found = admin_client(address).list_topics(timeout=60).topics
     return {name: len(one.partitions) for name, one in found.items() if name.startswith(prefix)}
 
 
@@ -160,7 +160,7 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
     town.says("nothing", "no topic of source matches")
     wait_until(lambda: f"{mark}-b-x" in topics_of(source, mark), "the copy within the cluster")
     town.says("chain", f"{mark}-b-x: it may hold records of source")
-    admin = AdminClient({"bootstrap.servers": source})
+    admin = admin_client(source)
     grown = admin.create_partitions([NewPartitions(f"{mark}-grown", 7)])[f"{mark}-grown"]
     grown.result(timeout=PATIENCE_SECONDS)
     town.says("there", f"{mark}-grown: it has 7 partitions")
@@ -181,7 +181,7 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
         (destination, "b"),
     ):
         assert len(read_all(address, f"{mark}-{topic}")) == 40, (address, topic)
-    admin = AdminClient({"bootstrap.servers": destination})
+    admin = admin_client(destination)
     admin.delete_topics([f"{mark}-a"])[f"{mark}-a"].result(timeout=PATIENCE_SECONDS)
     wait_until(lambda: f"{mark}-a" not in topics_of(destination, mark), "it is deleted")
     wait_until(lambda: topics_of(destination, mark).get(f"{mark}-a") == 2, "the leader makes it again")

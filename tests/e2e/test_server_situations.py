@@ -16,7 +16,6 @@ from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -39,7 +38,7 @@ from tests.acls import PERMISSIVE, Forbidden, add_rules
 from tests.delaying import SlowPort
 from tests.e2e.conftest import NewInstance
 from tests.freezing import frozen
-from tests.kafka_data import read_all
+from tests.kafka_data import admin_client, read_all
 from tests.mirrored import by_partition
 from tests.patience import wait_until
 from tests.scene import (
@@ -121,7 +120,7 @@ def failed_disk(scene: Scene, disks: tuple[Path, Path]) -> Iterator[None]:
     away = disk.with_suffix(".away")
     disk.rename(away)
     topic = f"copy.{scene.name}"
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = admin_client(broker.address)
     wait_until(lambda: admin.list_topics(topic).topics[topic].partitions[0].leader == -1, "it is offline")
     yield
     broker.kill()
@@ -170,7 +169,7 @@ def bring_about(disks: tuple[Path, Path], scene: Scene, situation: str, ending: 
 def _allow_the_rest(address: str, topic: str) -> None:
     """A topic of which anything is forbidden is otherwise closed, and not even shown."""
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:*", "*", AclOperation.ALL)
-    add_rules(AdminClient({"bootstrap.servers": address}), [AclBinding(*what, AclPermissionType.ALLOW)])
+    add_rules(admin_client(address), [AclBinding(*what, AclPermissionType.ALLOW)])
 
 
 class Late:

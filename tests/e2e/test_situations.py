@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -21,7 +20,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.e2e.conftest import NewInstance
-from tests.kafka_data import delete_topic, make_topic
+from tests.kafka_data import admin_client, delete_topic, make_topic
 from tests.patience import PATIENCE_SECONDS
 from tests.scene import PARTITIONS, Scene, Shown, is_held_back, lanes_are, stands_still
 from tests.servers import KafkaPair
@@ -74,7 +73,7 @@ def set_up_topic(address: str, topic: str, settings: Mapping[str, str]) -> None:
         for name, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     admin.incremental_alter_configs([resource])[resource].result(PATIENCE_SECONDS)
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import psutil
 import pytest
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import NewPartitions
 
 from tests.copies import NOW, Clusters, change, records
 from tests.engines import write
 from tests.freezing import frozen
-from tests.kafka_data import Record, counts, make_topic, read_all
+from tests.kafka_data import Record, admin_client, counts, make_topic, read_all
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
@@ -80,7 +80,7 @@ def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clust
     assert code != 0
     assert "has no checkpoint" in told
     assert clusters.copy("--state", state)["records"] == 100
-    admin = AdminClient({"bootstrap.servers": clusters.source})
+    admin = admin_client(clusters.source)
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(PATIENCE_SECONDS)
     change(clusters.destination, f"copy.{topic}", "retention.ms", "2000000000")
     later = [Record(n % 3, None, b"later %d" % n, (), NOW) for n in range(30)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from headrace.oncall.incidents import incident_topic, kept_incidents
 from headrace.settings import HeadraceSettings
@@ -15,7 +14,7 @@ from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
 from monitor.records.record import IncidentRecord, Phase
 from stack.kafka import KafkaCluster as Servers
-from tests.kafka_data import Record, produce
+from tests.kafka_data import Record, admin_client, produce
 from tests.patience import wait_until
 
 pytestmark = pytest.mark.servers
@@ -61,7 +60,7 @@ def test_a_topic_that_was_deleted_is_made_again(destination_kafka: Servers) -> N
     cluster, name = KafkaCluster(bootstrap_servers=destination_kafka.address), f"incidents-{uuid4().hex}"
     topic, admin = (
         IncidentTopic(cluster, name, 90),
-        AdminClient({"bootstrap.servers": destination_kafka.address}),
+        admin_client(destination_kafka.address),
     )
     one = IncidentRecord("orders-1", "orders", "east", 1)
     topic.load()

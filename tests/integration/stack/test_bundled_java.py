@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from stack.jars import jar_sets
 from stack.jars.java import bundled_java, spark_environment
@@ -16,6 +15,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.ports import free_ports
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
+from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS
 from tests.running import QUICK_JAVA
 
@@ -25,6 +25,7 @@ _SPARK = """
 import sys
 from pyspark.sql import SparkSession
 from pyspark.sql.avro.functions import to_avro
+from tests.kafka_data import admin_client
 from pyspark.sql.functions import struct
 builder = SparkSession.builder.master("local[1]").config("spark.jars", sys.argv[1])
 spark = builder.config("spark.ui.enabled", "false").getOrCreate()
@@ -46,7 +47,7 @@ def test_zookeeper_and_kafka(tmp_path: Path) -> None:
         zookeeper.start()
         kafka.start()
         assert zookeeper.role == "standalone"
-        admin = AdminClient({"bootstrap.servers": kafka.address})
+        admin = admin_client(kafka.address)
         assert len(admin.describe_cluster().result(timeout=PATIENCE_SECONDS).nodes) == 1
     finally:
         zookeeper.kill()

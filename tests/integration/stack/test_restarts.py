@@ -20,6 +20,7 @@ from stack.ports import free_ports
 from stack.process.records import identity_of
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
+from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
@@ -71,7 +72,7 @@ def _consume(address: str, topic: str, count: int) -> list[bytes]:
 
 
 def _create(cluster: KafkaCluster, topic: str, replicas: int = 1) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = admin_client(cluster.address)
     admin.create_topics([NewTopic(topic, 1, replicas)])[topic].result(timeout=PATIENCE_SECONDS)
 
 
@@ -131,7 +132,7 @@ def test_kafka_keeps_its_records_and_its_identity(new_kafka: NewKafka) -> None:
     cluster = new_kafka("own", log_segment_bytes=1_048_576)
     _create(cluster, "kept")
     _produce(cluster.address, "kept", [b"before"])
-    before = AdminClient({"bootstrap.servers": cluster.address})
+    before = admin_client(cluster.address)
     identity = before.describe_cluster().result(timeout=PATIENCE_SECONDS).cluster_id
     cluster.kill()
     assert not cluster.is_alive()
@@ -140,7 +141,7 @@ def test_kafka_keeps_its_records_and_its_identity(new_kafka: NewKafka) -> None:
     cluster.stop()
     cluster.start()
     assert _consume(cluster.address, "kept", 2) == [b"before", b"after"]
-    after = AdminClient({"bootstrap.servers": cluster.address})
+    after = admin_client(cluster.address)
     assert after.describe_cluster().result(timeout=PATIENCE_SECONDS).cluster_id == identity
 
 
@@ -217,7 +218,7 @@ def test_the_next_broker_gets_the_features_of_the_last_and_an_identity_of_its_ow
     assert len({(folder / "data/bootstrap.checkpoint").read_bytes() for folder in folders}) == 1
     written = [(folder / "data/meta.properties").read_text().splitlines() for folder in folders]
     known = [dict(line.split("=") for line in lines if "=" in line) for lines in written]
-    admins = [AdminClient({"bootstrap.servers": cluster.address}) for cluster in (last, following)]
+    admins = [admin_client(cluster.address) for cluster in (last, following)]
     found = [admin.describe_cluster().result(PATIENCE_SECONDS).cluster_id for admin in admins]
     assert found == [one["cluster.id"] for one in known]
     for name in ("cluster.id", "directory.id"):

@@ -6,11 +6,11 @@ import json
 import urllib.request
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
 from stack.pinot import PinotServer
 from stack.zookeeper import ZooKeeperServer
+from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import KafkaPair
 
@@ -31,7 +31,7 @@ def test_zookeeper_serves_sessions(zookeeper_server: ZooKeeperServer) -> None:
 def test_the_pair_are_two_clusters_of_one_broker(kafka_pair: KafkaPair) -> None:
     ids = set()
     for cluster in kafka_pair:
-        admin = AdminClient({"bootstrap.servers": cluster.address})
+        admin = admin_client(cluster.address)
         description = admin.describe_cluster().result(timeout=PATIENCE_SECONDS)
         assert [f"{node.host}:{node.port}" for node in description.nodes] == [cluster.address]
         ids.add(description.cluster_id)

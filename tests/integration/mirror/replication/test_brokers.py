@@ -7,14 +7,14 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication.live_lane import identity_name
 from stack.kafka import KafkaCluster
 from tests.contract.kafka.asking import BrokerClient
 from tests.engines import EngineUnderTest, check_copy, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, admin_client, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
@@ -33,7 +33,7 @@ def records(first: int, count: int) -> list[Record]:
 
 def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | None = None) -> None:
     """`nodes`: the brokers that alone hold the partitions, in turn."""
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = admin_client(cluster.address)
     assignment = [[nodes[number % len(nodes)]] for number in range(PARTITIONS)] if nodes else None
     new = (
         NewTopic(topic, PARTITIONS, replica_assignment=assignment)
@@ -44,7 +44,7 @@ def make(cluster: KafkaCluster, topic: str, replicas: int, nodes: list[int] | No
 
 
 def leaders(cluster: KafkaCluster, topic: str) -> list[int]:
-    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    admin = admin_client(cluster.address, log_level=0)
     partitions = admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions
     return [partitions[number].leader for number in sorted(partitions)]
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from tests.engines import EngineUnderTest, check_copy, look, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, admin_client, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
@@ -253,7 +252,7 @@ def test_compacted_topics_keep_their_holes_in_the_map(engine: EngineUnderTest) -
 def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
     make_pair(engine, "fidelity-trimmed")
     write(engine.source, "fidelity-trimmed", shapes(100, 1), linger_ms=200, compression_type="gzip")
-    admin = AdminClient({"bootstrap.servers": engine.source})
+    admin = admin_client(engine.source)
     admin.delete_records([TopicPartition("fidelity-trimmed", 0, 37)])[
         TopicPartition("fidelity-trimmed", 0)
     ].result(PATIENCE_SECONDS)

@@ -10,7 +10,6 @@ from zlib import crc32
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.lifecycle import LaneState
@@ -18,7 +17,7 @@ from mirror.model.datastreams.policy import CopyPolicy, OnLoss
 from mirror.model.movement.history import NO_HISTORY, Waypoint
 from mirror.model.movement.loss import seconds_to_loss
 from tests.engines import EngineUnderTest, check_map, look, write
-from tests.kafka_data import Record, delete_topic, make_topic
+from tests.kafka_data import Record, admin_client, delete_topic, make_topic
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair, NewKafka
 
@@ -41,13 +40,13 @@ def texts(first: int, count: int, text: str = "v") -> list[bytes]:
 
 
 def truncate(address: str, topic: str, before: int) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     place = TopicPartition(topic, 0, before)
     admin.delete_records([place])[place].result(PATIENCE_SECONDS)
 
 
 def delete(address: str, topics: Sequence[str]) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     for future in admin.delete_topics(list(topics)).values():
         future.result(PATIENCE_SECONDS)
     wait_until(

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from stack.kafka import KafkaCluster
 from tests.engines import EngineUnderTest, check_copy, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, admin_client, make_topic
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import NewKafka
 
@@ -29,7 +29,7 @@ def records(first: int, count: int) -> list[Record]:
 
 def make(cluster: KafkaCluster, topic: str, nodes: list[int], **config: str) -> None:
     """All partitions have these replicas, led by the first."""
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = admin_client(cluster.address)
     new = NewTopic(topic, PARTITIONS, replica_assignment=[nodes] * PARTITIONS, config=config)
     admin.create_topics([new])[topic].result(PATIENCE_SECONDS)
 

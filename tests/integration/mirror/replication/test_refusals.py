@@ -6,14 +6,14 @@ import time
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, OnRejection
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import DEAD_LETTER_SUFFIX
 from tests.engines import EngineUnderTest, check_map, look, write
-from tests.kafka_data import Record, make_topic
+from tests.kafka_data import Record, admin_client, make_topic
 from tests.patience import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.servers
@@ -42,7 +42,7 @@ def change(address: str, topic: str, **settings: str) -> None:
         for name, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     for future in admin.incremental_alter_configs([resource]).values():
         future.result(PATIENCE_SECONDS)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pytest
 from confluent_kafka import ElectionType
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import NewTopic
 
 from mirror.client.access import ClusterAccess, endpoints
 from mirror.lane.memory import Slab
@@ -18,7 +18,7 @@ from mirror.replication.channels.fetcher import FetchChannel, FetchListener
 from mirror.replication.live_lane import LiveLane
 from stack.kafka import KafkaCluster
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
-from tests.kafka_data import Record
+from tests.kafka_data import Record, admin_client
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
@@ -36,14 +36,14 @@ def records(first: int, count: int) -> list[Record]:
 
 def make(cluster: KafkaCluster, topic: str, replicas: Sequence[int]) -> None:
     """One partition with its replicas on these nodes; the first one leads."""
-    admin = AdminClient({"bootstrap.servers": cluster.address})
+    admin = admin_client(cluster.address)
     admin.create_topics([NewTopic(topic, 1, replica_assignment=[list(replicas)])])[topic].result(
         PATIENCE_SECONDS
     )
 
 
 def leader(cluster: KafkaCluster, topic: str) -> int:
-    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    admin = admin_client(cluster.address, log_level=0)
     return admin.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions[0].leader
 
 
@@ -142,7 +142,7 @@ def watch_refreshes(engine: EngineUnderTest) -> list[str]:
 
 def move(cluster: KafkaCluster, topics: Sequence[str], to: int) -> None:
     """Elect the preferred leaders, which are back in sync."""
-    admin = AdminClient({"bootstrap.servers": cluster.address, "log_level": 0})
+    admin = admin_client(cluster.address, log_level=0)
 
     def is_moved() -> bool:
         admin.elect_leaders(ElectionType.PREFERRED, [Place(topic, 0) for topic in topics]).result(

@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -38,7 +37,7 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.acls import add_rules, remove_rules
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
-from tests.kafka_data import Record, counts, make_topic
+from tests.kafka_data import Record, admin_client, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, eventually
 
 pytestmark = pytest.mark.servers
@@ -80,7 +79,7 @@ class Users:
     """People with rights, and how they reach the broker."""
 
     def __init__(self, broker: KafkaCluster, folder: Path) -> None:
-        self._admin = AdminClient({"bootstrap.servers": broker.address})
+        self._admin = admin_client(broker.address)
         self._folder = folder
         self._address = broker.address_of(_LISTENER)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import (
-    AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
     UserScramCredentialUpsertion,
@@ -35,7 +34,7 @@ from pmp.adapters.cluster_probe import KafkaClusterProbe
 from stack.kafka import KafkaCluster, NodePorts
 from stack.server import Jvm
 from tests.engines import SOURCE, EngineUnderTest, check_copy, write
-from tests.kafka_data import Record, counts, make_topic
+from tests.kafka_data import Record, admin_client, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.servers import KafkaPair
 
@@ -84,7 +83,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 def _add_scram_user(address: str) -> None:
-    admin = AdminClient({"bootstrap.servers": address})
+    admin = admin_client(address)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         upsertion = UserScramCredentialUpsertion("mi,rr=or", ScramCredentialInfo(mechanism, 4096), b"right")
         for future in admin.alter_user_scram_credentials([upsertion]).values():
