@@ -90,6 +90,16 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def strategies(self) -> Sequence[str]:
+        """Names of the placement strategies that can be chosen here."""
+        ...
+
+    @property
+    def load_providers(self) -> Sequence[str]:
+        """Names of the load providers."""
+        ...
+
+    @property
     def drops(self) -> Mapping[str, Drops]:
         """By kind, the records of this instance that were not delivered."""
         ...

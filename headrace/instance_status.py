@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headrace.plug_ins.installed import InstalledPlugIns
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
@@ -35,8 +36,10 @@ class RunningStatus:
         leader: Leader,
         health: Health,
         memory: LoadMemory,
+        plug_ins: InstalledPlugIns,
     ) -> None:
         self.name = name
+        self._plug_ins = plug_ins
         self._supervisor = supervisor
         self._follower = follower
         self._leader = leader
@@ -77,6 +80,16 @@ class RunningStatus:
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
         """By cluster, how far the clock of a broker is off; without those of which that is not known."""
         return self._supervisor.clock_skews
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """Names of the placement strategies that can be chosen here."""
+        return self._plug_ins.strategies
+
+    @property
+    def load_providers(self) -> tuple[str, ...]:
+        """Names of the load providers."""
+        return self._plug_ins.load_providers
 
     @property
     def drops(self) -> Mapping[str, Drops]:

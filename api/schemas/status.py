@@ -49,6 +49,11 @@ class HealthAnswer(_StatusModel):
     clocks: dict[str, ClockSkewAnswer]
     """By cluster; without those of which it is not known: it is where the instance writes to a topic with
     append times."""
+    strategies: list[str] | None = None
+    """Placement strategies that it has, with those of plug-ins; null where it is of a version that does not
+    say that."""
+    load_providers: list[str] | None = None
+    """Likewise."""
 
     @classmethod
     def from_status(cls, status: InstanceStatus) -> HealthAnswer:
@@ -68,6 +73,8 @@ class HealthAnswer(_StatusModel):
                 cluster: ClockSkewAnswer(ahead_seconds=one.ahead_ms / 1000, bound_seconds=one.bound_ms / 1000)
                 for cluster, one in sorted(status.clock_skews.items())
             },
+            strategies=list(status.strategies),
+            load_providers=list(status.load_providers),
         )
 
 

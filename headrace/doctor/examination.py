@@ -14,6 +14,7 @@ from headrace.doctor.clusters import examined_cluster, same_clusters
 from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
 from headrace.doctor.ensemble import examined_servers
 from headrace.doctor.host import examined_host, examined_settings, this_host
+from headrace.doctor.plug_ins import examined_plug_ins
 from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs, is_there
 from headrace.settings import HeadraceSettings
 from mirror.adapters.kafka.loop_thread import LoopThread
@@ -132,6 +133,7 @@ class Examination:
                 "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} well"
             )
         yield from examined_clocks(instances)
+        yield from examined_plug_ins(instances, found)
 
     def _cluster(self, alias: str, settings: KafkaCluster) -> Iterator[Diagnosis]:
         own = self._own_topics(alias)

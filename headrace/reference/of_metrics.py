@@ -99,6 +99,8 @@ class _Nothing:
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
     clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
+    strategies: tuple[str, ...] = ()
+    load_providers: tuple[str, ...] = ()
     drops: Mapping[str, Drops] = field(default_factory=dict)
     data_planes: frozenset[str] = frozenset()
     workers: WorkerCount = _NO_WORKERS

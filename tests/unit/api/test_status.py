@@ -51,6 +51,8 @@ def test_health_is_of_every_part(client: Client, site: Site) -> None:
     )
     assert found["parts"]["follower"]["is_well"]
     assert found["data_plane"] == "interpreted"
+    assert {"auto", "assigner", "simple"} <= set(found["strategies"])
+    assert {"self", "pinot", "none"} <= set(found["load_providers"])
     site.health.report("follower", False, "it hurts")
     answer = client.get("/v1/health")
     assert answer.status_code == 503

@@ -11,6 +11,7 @@ from headrace.doctor.clocks import examined_clocks
 from headrace.doctor.clusters import examined_cluster, same_clusters
 from headrace.doctor.diagnosis import Diagnosis, Grade, some_of
 from headrace.doctor.host import HostFacts, examined_host, examined_settings
+from headrace.doctor.plug_ins import examined_plug_ins
 from headrace.doctor.topics import Pair, examined_own_topic, examined_pairs
 from headrace.settings import load_settings
 from mirror.adapters.kafka.survey import BrokerFacts, ClusterFacts, TopicFacts
@@ -122,6 +123,41 @@ def test_clocks_are_off_agree_or_are_not_spoken_of() -> None:
     assert list(examined_clocks([former, away])) == []
     (unsure,) = examined_clocks([instance("a", east=(1.5, 0.7))])
     assert unsure.grade is Grade.OK, "it may be less than a second"
+
+
+def an_instance(name: str, *strategies: str) -> dict[str, object]:
+    return {
+        "name": name,
+        "health": {"strategies": ["auto", *strategies], "load_providers": ["self", "none"]},
+    }
+
+
+def a_choice(name: str, **placement: str) -> dict[str, object]:
+    return {"name": name, "placement": {"strategy": None, "load_provider": None, **placement}}
+
+
+def test_plug_ins_that_all_have_or_nobody_chooses_are_not_spoken_of() -> None:
+    former, away = {"name": "c", "health": {"strategies": None}}, {"name": "d", "health": None}
+    assert not list(examined_plug_ins([an_instance("a"), an_instance("b"), former, away], [a_choice("x")]))
+    chosen = [a_choice("orders", strategy="tight"), a_choice("clicks", load_provider="none")]
+    both = [an_instance("a", "tight"), an_instance("b", "tight")]
+    assert not list(examined_plug_ins(both, [*chosen, {"name": "damaged"}]))
+    unsure, unsure_too = examined_plug_ins([*both, former, away], chosen)
+    assert (unsure.grade, unsure_too.grade) == (Grade.UNKNOWN, Grade.UNKNOWN)
+    assert "which strategies there are at c, d" in unsure.sentence
+    assert "which load providers there are at c, d" in unsure_too.sentence
+
+
+def test_a_plug_in_that_an_instance_lacks_is_named() -> None:
+    some = [an_instance("a", "tight", "spare"), an_instance("b"), an_instance("c")]
+    spare, tight = examined_plug_ins(some, [a_choice("orders", strategy="tight")])
+    assert (spare.subject, spare.grade) == ("service", Grade.WARNING)
+    assert "placement strategy spare is missing at b, c" in spare.sentence
+    assert (tight.subject, tight.grade) == ("datastream orders", Grade.PROBLEM)
+    assert "placement strategy tight is missing at b, c: the service's is used" in tight.sentence
+    assert "install its package" in tight.advice
+    (nowhere,) = examined_plug_ins([an_instance("a")], [a_choice("orders", load_provider="ours")])
+    assert "load provider ours is missing at a: the service's is used" in nowhere.sentence
 
 
 def test_two_aliases_of_one_cluster_are_said() -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.planners import check_plug_ins, choose_planner, choose_planning
+from headrace.plug_ins import installed
 from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.plug_ins.load_provider_contract import LoadProviderContract
 from headrace.plug_ins.placement_strategy_contract import PlacementStrategyContract
@@ -27,6 +28,7 @@ from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider, Planner
 from tests.builders import SOURCE, SOURCE_LOADS
+from tests.fakes.clock import ManualClock
 from tests.fakes.instances import AtOnce
 from tests.fakes.node_store import FakeZooKeeper
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -118,6 +120,18 @@ def test_what_is_wrong_with_a_plug_in_is_said_by_name(
         choose_planning(settings, MeasuredLoads(FakeZooKeeper().session()), AtOnce())
     with pytest.raises(ConfigError, match=said):
         check_plug_ins(settings)
+
+
+def test_names_are_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, there = ManualClock(), ["auto"]
+    monkeypatch.setattr(installed, "strategy_names", lambda: tuple(there))
+    found = installed.InstalledPlugIns(clock.monotonic)
+    assert list(found.strategies) == ["auto"]
+    there.append("one-each")
+    clock.advance(59)
+    assert (list(found.strategies), "self" in found.load_providers) == (["auto"], True)
+    clock.advance(2)
+    assert list(found.strategies) == ["auto", "one-each"]
 
 
 def test_an_unknown_name_comes_with_those_that_there_are(write: Write) -> None:
