@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.plug_ins.installed import InstalledPlugIns
+from headrace.plug_ins.names import PlugInNames
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
@@ -36,7 +36,7 @@ class RunningStatus:
         leader: Leader,
         health: Health,
         memory: LoadMemory,
-        plug_ins: InstalledPlugIns,
+        plug_ins: PlugInNames,
     ) -> None:
         self.name = name
         self._plug_ins = plug_ins

@@ -26,7 +26,7 @@ from headrace.histories import histories_of
 from headrace.instance_status import RunningStatus
 from headrace.oncall.incidents import kept_incidents
 from headrace.planners import usable_bytes_per_second
-from headrace.plug_ins.installed import InstalledPlugIns
+from headrace.plug_ins.names import PlugInNames
 from headrace.process.access import who_may_call
 from headrace.process.cores import usable_cores
 from headrace.process.machine_code import data_plane, worker_command
@@ -148,8 +148,7 @@ def build_instance(
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined = leader.joined
     follower.event_drops = event_topic.drops
-    plug_ins = InstalledPlugIns(clock.monotonic)
-    status = RunningStatus(name, follower, supervisor, leader, health, memory, plug_ins)
+    status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
     services = _complete(services, who_may_call(settings.api, rest_address, clock, health), settings)

@@ -14,7 +14,7 @@ from api.histories.questions import LatencyAsked, LoadsAsked, no_history
 from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
 from headrace.instance_status import RunningStatus
-from headrace.plug_ins.installed import InstalledPlugIns
+from headrace.plug_ins.names import PlugInNames
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
@@ -130,7 +130,7 @@ class Site:
                 self.leader.leader,
                 self.health,
                 self.leader.memory,
-                InstalledPlugIns(self.clock.monotonic),
+                PlugInNames(self.clock.monotonic),
             ),
             events=self.leader.events,
             clock=self.clock,

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from headrace.planners import check_plug_ins, choose_planner, choose_planning
-from headrace.plug_ins import installed
+from headrace.plug_ins import names
 from headrace.plug_ins.load_answers import CheckedLoads, freshness_of
 from headrace.plug_ins.load_provider_contract import LoadProviderContract
 from headrace.plug_ins.placement_strategy_contract import PlacementStrategyContract
@@ -124,8 +124,8 @@ def test_what_is_wrong_with_a_plug_in_is_said_by_name(
 
 def test_names_are_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, there = ManualClock(), ["auto"]
-    monkeypatch.setattr(installed, "strategy_names", lambda: tuple(there))
-    found = installed.InstalledPlugIns(clock.monotonic)
+    monkeypatch.setattr(names, "strategy_names", lambda: tuple(there))
+    found = names.PlugInNames(clock.monotonic)
     assert list(found.strategies) == ["auto"]
     there.append("one-each")
     clock.advance(59)

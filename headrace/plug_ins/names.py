@@ -11,7 +11,7 @@ from headrace.plug_ins.entry_points import provider_names, strategy_names
 _LOOK_AGAIN_SECONDS: Final = 60.0
 
 
-class InstalledPlugIns:
+class PlugInNames:
     """Looks for them at most once a minute: that takes some 20 ms of a processor, and health is asked all the
     time. A package that is installed while the instance runs counts. Safe from any thread."""
 
