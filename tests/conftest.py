@@ -14,7 +14,7 @@ from xdist.scheduler import LoadFileScheduling
 
 from tests.promtool import known_promtool
 
-pytest_plugins = ["tests.servers", "tests.loops_left", "tests.collecting"]
+pytest_plugins = ["tests.servers", "tests.loops_left", "tests.collecting", "tests.failures_at_once"]
 _File = Sequence[pytest.Item]
 
 _ON_ONE_PINOT = (
