@@ -1,8 +1,8 @@
 # The same few commands for people and for CI. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-# More than there are processors: most tests with servers wait.
-TEST_WORKERS ?= 6
+# More than there are processors: most tests with servers wait (tests/scheduler.py).
+TEST_WORKERS ?= 4
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter
 TYPES = $(BIN)/mypy
 EVERY_TEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder

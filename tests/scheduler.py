@@ -1,0 +1,84 @@
+"""Which process runs which tests, and in what order."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+_File = Sequence[pytest.Item]
+
+_ON_ONE_PINOT: Final = (
+    "tests/e2e/test_loop.py",
+    "tests/integration/headrace/test_notebook.py",
+    "tests/integration/headrace/test_replay_from_pinot.py",
+    "tests/integration/monitor/test_measurements.py",
+    "tests/integration/pinot/",
+    "tests/integration/pmp/test_broker_death.py",
+    "tests/integration/pmp/test_job.py",
+    "tests/integration/pmp/test_provider.py",
+    "tests/integration/pmp/test_recording.py",
+    "tests/integration/pmp/test_service.py",
+    "tests/integration/stack/test_servers.py",
+)
+"""What takes the session's Pinot or Spark."""
+_WITH_SERVERS: Final = ("tests/chaos/", "tests/contract/", "tests/e2e/", "tests/integration/")
+
+
+class ByServers(LoadFileScheduling):
+    """A file in one process, and all that share Pinot and Spark in the same one: each of the two takes half a
+    gigabyte and 20 seconds of processor time, which the other processes do without.
+
+    One process begins with the files that have no servers, and computes while the others wait for theirs.
+    Servers take processor time also while nobody asks them, so that more of them side by side take longer
+    together than one after another.
+    """
+
+    nodes: Sequence[object]
+    numnodes: int
+    workqueue: OrderedDict[str, dict[str, bool]]
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        super().__init__(config, log)
+        self._with_servers: set[object] = set()
+
+    def _split_scope(self, nodeid: str) -> str:
+        return _ON_ONE_PINOT[0] if nodeid.startswith(_ON_ONE_PINOT) else super()._split_scope(nodeid)
+
+    def _assign_work_unit(self, node: object) -> None:
+        wanted = self._begins_with_servers(node)
+        chosen = next((one for one in self.workqueue if one.startswith(_WITH_SERVERS) is wanted), None)
+        if chosen is not None:
+            self.workqueue.move_to_end(chosen, last=False)
+        super()._assign_work_unit(node)  # type: ignore[misc] # xdist has no types
+
+    def _begins_with_servers(self, node: object) -> bool:
+        self._with_servers.intersection_update(self.nodes)
+        if len(self._with_servers) < max(1, self.numnodes - 1):
+            self._with_servers.add(node)
+        return node in self._with_servers
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServers | None:
+    """This one in place of `--dist loadfile`."""
+    return ByServers(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that one process runs all of first, then those with a long test, then the others, each in the
+    random order that they have."""
+    files: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        files.setdefault(item.path.as_posix(), []).append(item)
+    items[:] = [item for file in sorted(files.values(), key=_rank) for item in file]
+
+
+def _rank(file: _File) -> tuple[bool, bool]:
+    is_long = any(item.get_closest_marker("long") for item in file)
+    return not file[0].nodeid.startswith(_ON_ONE_PINOT), not is_long
