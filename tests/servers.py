@@ -27,8 +27,11 @@ _KAFKA: Final = Jvm(heap_mib=512, quick_start=True)
 _SESSION: Final = {
     "log.retention.ms": -1,
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
+    "num.io.threads": 4,
+    "num.network.threads": 2,
 }
-"""Records carry whatever time a test gives them, and stay; transactions that are too old are aborted soon."""
+"""Records carry whatever time a test gives them, and stay; transactions that are too old are aborted soon.
+Every thread wakes up also while nobody asks its broker."""
 _PINOT: Final = Jvm(heap_mib=256, quick_start=True)
 
 

@@ -18,7 +18,7 @@ def test_killed_again_and_again(new_kafka: NewKafka, tmp_path: Path) -> None:
     with ThreadPoolExecutor() as pool:
         source, target = pool.map(new_kafka, ("source", "destination"))
     for seed, guarantee in enumerate(Guarantee):
-        loop = Loop(source, target, f"chaos-{guarantee}", guarantee, seed, tmp_path)
+        loop = Loop(source, target, f"chaos-{guarantee}", guarantee, seed, tmp_path, records_per_second=300)
         loop.run(kills=3)
         found = loop.finish()
         assert (found.lost, found.disorder, found.wrong_map_entries, found.unbalanced_ledgers) == (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
@@ -23,6 +23,11 @@ NewSlowPort = Callable[[str], SlowPort]
 @pytest.fixture
 def zookeeper_root() -> str:
     """The root that the instances of a test share."""
+    return new_root()
+
+
+def new_root() -> str:
+    """One that nobody has."""
     return f"/test-{uuid4().hex[:12]}"
 
 
@@ -33,16 +38,11 @@ def slow_port() -> Iterator[NewSlowPort]:
         yield lambda address: ways.enter_context(SlowPort(free_ports(1)[0], address))
 
 
-@pytest.fixture
-def new_instance(
-    tmp_path: Path,
-    slow_port: NewSlowPort,
-    kafka_pair: KafkaPair,
-    zookeeper_server: ZooKeeperServer,
-    zookeeper_root: str,
+@contextmanager
+def instances_of(
+    root: str, folder: Path, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
 ) -> Iterator[NewInstance]:
     """Starts instances that share one root, by any Python; settings are given as environment variables."""
-    root = zookeeper_root
     made: list[RunningInstance] = []
 
     def make(name: str, python: str = sys.executable, **settings: str) -> RunningInstance:
@@ -62,10 +62,25 @@ def new_instance(
             "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "0.5",
             **{f"HEADRACE_{key}".upper(): value for key, value in settings.items()},
         }
-        instance = RunningInstance(name, tmp_path, environment, python)
+        instance = RunningInstance(name, folder, environment, python)
         made.append(instance)
         return instance.start()
 
-    yield make
-    for instance in made:
-        instance.stop()
+    try:
+        yield make
+    finally:
+        for instance in made:
+            instance.stop()
+
+
+@pytest.fixture
+def new_instance(
+    tmp_path: Path,
+    slow_port: NewSlowPort,
+    kafka_pair: KafkaPair,
+    zookeeper_server: ZooKeeperServer,
+    zookeeper_root: str,
+) -> Iterator[NewInstance]:
+    """Starts instances of the test's own."""
+    with instances_of(zookeeper_root, tmp_path, kafka_pair, zookeeper_server) as make:
+        yield make

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from uuid import uuid4
 
 import pytest
 from confluent_kafka.admin import NewPartitions
 
 from stack.zookeeper import ZooKeeperServer
-from tests.e2e.conftest import NewInstance
+from tests.e2e.conftest import NewInstance, instances_of, new_root
 from tests.freezing import frozen
 from tests.kafka_data import admin_client, make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
@@ -54,34 +54,45 @@ class Pair:
 
 
 @pytest.fixture
-def pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
+def own_pair(kafka_pair: KafkaPair, new_instance: NewInstance) -> Pair:
+    """Of which a test ends an instance."""
     return Pair(kafka_pair, new_instance)
 
 
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory, kafka_pair: KafkaPair, zookeeper_server: ZooKeeperServer
+) -> Iterator[Pair]:
+    """Both instances have tasks again after each of its tests."""
+    folder = tmp_path_factory.mktemp("handover")
+    with instances_of(new_root(), folder, kafka_pair, zookeeper_server) as make:
+        yield Pair(kafka_pair, make)
+
+
 def test_an_instance_hands_over_before_it_goes_and_gets_its_tasks_back(
-    pair: Pair, new_instance: NewInstance
+    own_pair: Pair, new_instance: NewInstance
 ) -> None:
-    before = pair.homes(pair.one)
+    before = own_pair.homes(own_pair.one)
     assert set(before.values()) == {"one", "two"}
-    assert pair.two.terminate() == 0
-    assert set(pair.homes(pair.one).values()) == {"one"}
-    events = pair.one.rest.get("/v1/events")
+    assert own_pair.two.terminate() == 0
+    assert set(own_pair.homes(own_pair.one).values()) == {"one"}
+    events = own_pair.one.rest.get("/v1/events")
     assert any("two wants to go" in event["sentence"] for event in events)
-    pair.send("b")
+    own_pair.send("b")
     new_instance("two")
-    eventually(lambda: pair.homes(pair.one) == before, "it has its tasks again")
-    pair.send("c")
-    pair.assert_copied_once()
+    eventually(lambda: own_pair.homes(own_pair.one) == before, "it has its tasks again")
+    own_pair.send("c")
+    own_pair.assert_copied_once()
 
 
-def test_the_leader_hands_over_too(pair: Pair) -> None:
-    leader = pair.instances[pair.one.rest.get("/v1/instances")[0]["name"]]
-    (other,) = set(pair.instances.values()) - {leader}
+def test_the_leader_hands_over_too(own_pair: Pair) -> None:
+    leader = own_pair.instances[own_pair.one.rest.get("/v1/instances")[0]["name"]]
+    (other,) = set(own_pair.instances.values()) - {leader}
     assert leader.terminate() == 0
     eventually(lambda: other.rest.get("/v1/instances")[0]["name"] == other.name, "the other one leads")
-    assert set(pair.homes(other).values()) == {other.name}
-    pair.send("b")
-    pair.assert_copied_once()
+    assert set(own_pair.homes(other).values()) == {other.name}
+    own_pair.send("b")
+    own_pair.assert_copied_once()
 
 
 def test_partitions_move_to_the_instance_that_was_named(pair: Pair) -> None:

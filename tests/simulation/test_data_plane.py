@@ -1,6 +1,6 @@
 """An engine under seeded faults, in virtual time: nothing lost, nothing doubled, everything in order.
 
-Every day has other seeds of the first 10,000, so that fifty days see all of them; a failure names its seed.
+Every day has other seeds of the first 10,000, so that 100 days see all of them; a failure names its seed.
 `SIMULATION_SEED=n` repeats one seed, `SIMULATION_FIRST=n` the seeds of another day;
 `SEEDS=10000 SEED=0 python -m bench mirror_simulation` runs all of them.
 """
@@ -17,7 +17,7 @@ from tests.simulation.run import Simulation
 from tests.simulation.schedule import plan
 
 _ALL: Final = 10_000
-_PARTS: Final = 20
+_PARTS: Final = 10
 _IN_EACH: Final = 10
 _SECONDS_A_DAY: Final = 86_400
 

@@ -70,7 +70,7 @@ class Pouring:
         assert not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stop.wait(0.2):
+        while not self._stop.wait(1.0):
             for name in CLUSTERS:
                 topic = (SAMPLES_TOPIC, EXECUTION_TOPIC)[self.rounds % 5 == 4]
                 write_samples(self._addresses[name], f"{topic}-{name}", _round(name, self.rounds))
