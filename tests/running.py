@@ -11,7 +11,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from headrace.console.client import RestClient
+import httpx
+
+from headrace.console.client import RestClient, tls_context
 from stack.ports import StackPorts, reserve
 from stack.process.managed_process import ManagedProcess
 from tests.patience import PATIENCE_SECONDS, wait_until
@@ -76,6 +78,12 @@ class RunningInstance:
         """What this instance says of its lanes."""
         found: list[dict[str, Any]] = self.rest.get("/v1/lanes", instance=self.name)["lanes"]
         return found
+
+    def health(self) -> dict[str, Any]:
+        """What it says of itself, also where it is not well, which a client takes for an error."""
+        url = f"http://{self.address}/v1/health"
+        answer: dict[str, Any] = httpx.get(url, timeout=PATIENCE_SECONDS, verify=tls_context()).json()
+        return answer
 
     @property
     def pid(self) -> int:

@@ -217,7 +217,7 @@ class Scene:
         """With `as_of_ms` where it is not as of now."""
         address = f"http://{self.instance.address}/v1/datastreams/{self.name}"
         try:
-            answer = httpx.get(address, timeout=_ANSWER_SECONDS)
+            answer = httpx.get(address, timeout=_ANSWER_SECONDS, verify=tls_context())
         except httpx.TransportError:
             return {"name": self.name}
         if not answer.is_success:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from mirror.adapters.settings import ZooKeeperSettings
@@ -105,19 +104,13 @@ def is_well(instance: RunningInstance) -> bool:
 
 def harmed(instance: RunningInstance) -> dict[str, str]:
     """What a tenant's errors must not touch, where it is not well."""
-    parts = health(instance)["parts"]
+    parts = instance.health()["parts"]
     kept = {"leader", "follower", "datastream calm"} & ill(instance)
     return {part: parts[part]["sentence"] for part in kept}
 
 
-def health(instance: RunningInstance) -> dict[str, Any]:
-    """Also where it is not well, which a client takes for an error."""
-    answer: dict[str, Any] = httpx.get(f"http://{instance.rest._address}/v1/health", timeout=30).json()
-    return answer
-
-
 def ill(instance: RunningInstance) -> set[str]:
-    return {part for part, one in health(instance)["parts"].items() if not one["is_well"]}
+    return {part for part, one in instance.health()["parts"].items() if not one["is_well"]}
 
 
 def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
@@ -137,7 +130,7 @@ def test_what_one_tenant_writes_into_zookeeper_harms_it_alone(
     bad = {*HOSTILE, "bad-bytes"}
     for instance in (one, two):
         wait_until(partial(shows, instance, bad), "every problem is shown")
-    leader = one if health(one)["is_leading"] else two
+    leader = one if one.health()["is_leading"] else two
     wait_until(lambda: {f"datastream {name}" for name in bad} <= ill(leader), "health names them")
     assert (harmed(one), harmed(two)) == ({}, {})
     wait_until(lambda: session.children("/requests") == (), "every request is answered")
@@ -187,7 +180,7 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     for topic in (calm, poison):
         produce(kafka_pair.source.address, topic, second)
     wait_for_copy(kafka_pair, calm, len(first) + len(second))
-    found = health(instance)["parts"]["lanes of poison"]
+    found = instance.health()["parts"]["lanes of poison"]
     assert (found["is_well"], "its worker process died" in found["sentence"]) == (False, True)
     phases = {
         (lane["datastream"], lane["phase"], "its worker process died" in lane["reason"])

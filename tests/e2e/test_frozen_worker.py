@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import psutil
 import pytest
 
@@ -25,9 +24,8 @@ SILENT = "its worker process does not answer"
 
 
 def parts(instance: RunningInstance) -> Mapping[str, Any]:
-    """Of its health, also where it is not well."""
-    answer = httpx.get(f"http://{instance.address}/v1/health", timeout=30).json()
-    found: Mapping[str, Any] = answer["parts"]
+    """Of its health."""
+    found: Mapping[str, Any] = instance.health()["parts"]
     return found
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from headrace.console.client import tls_context
 from mirror.adapters.zookeeper import ZooKeeper
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import to_document
@@ -85,6 +86,7 @@ class Tenants:
             content=body,
             headers={"content-type": "application/json"},
             timeout=PATIENCE_SECONDS,
+            verify=tls_context(),
         )
         assert answer.status_code < 500, (path, (body or b"")[:200], answer.text[:500])
         if answer.content and path != "/metrics":

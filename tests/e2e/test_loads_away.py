@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any, Final
 
-import httpx
 import pytest
 
 from pinot.client import PinotClient
@@ -42,8 +41,8 @@ class Service:
 
     def part(self) -> dict[str, Any]:
         """What health says of the loads."""
-        health = httpx.get(f"http://{self._instance.address}/v1/health", timeout=30.0).json()
-        found: dict[str, Any] = health["parts"].get(PART, {"is_well": None, "sentence": ""})
+        parts = self._instance.health()["parts"]
+        found: dict[str, Any] = parts.get(PART, {"is_well": None, "sentence": ""})
         return found
 
     def is_said(self, *words: str, is_well: bool) -> bool:

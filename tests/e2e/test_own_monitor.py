@@ -11,6 +11,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from headrace.console.client import tls_context
 from mirror.errors import HeadraceError, IllegalTransition
 from monitor.adapters.rest_service import RestService
 from monitor.alerts.catalogue import BURNING, LATE, PAUSED, WEARING
@@ -45,7 +46,7 @@ def settings(receiver: CheckingAlertmanager) -> dict[str, str]:
 
 
 def firing(receiver: CheckingAlertmanager) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = httpx.get(f"{receiver.url}/api/v2/alerts").json()
+    found: list[dict[str, Any]] = httpx.get(f"{receiver.url}/api/v2/alerts", verify=tls_context()).json()
     return found
 
 

@@ -23,7 +23,7 @@ from tests.servers import NewKafka
 
 pytestmark = pytest.mark.servers
 
-KEPT_MS: Final = 120_000
+KEPT_MS: Final = 180_000
 WAITED_MS: Final = 75_000
 """The first record is so old when the test writes it."""
 EACH_MS: Final = 100

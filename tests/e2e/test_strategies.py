@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from mirror.errors import InvalidRequest
@@ -25,9 +24,7 @@ ONE_EACH = {"strategy": "one-each"}
 
 
 def leads(instance: RunningInstance) -> bool:
-    """Also where not all is well, which a client takes for an error."""
-    answer: dict[str, Any] = httpx.get(f"http://{instance.address}/v1/health", timeout=30).json()
-    return bool(answer["is_leading"])
+    return bool(instance.health()["is_leading"])
 
 
 def planning(instance: RunningInstance, name: str) -> Any:

@@ -10,7 +10,6 @@ import zipfile
 from pathlib import Path
 from uuid import uuid4
 
-import httpx
 import pytest
 
 from headrace.process.compilation import DONE, build
@@ -130,8 +129,7 @@ def test_an_installed_headrace_serves_and_copies(
     instance = new_instance("one", str(installed.python))
     create_datastream(instance, "installed", topic)
     wait_for_copy(kafka_pair, topic, len(records))
-    health = httpx.get(f"http://{instance.address}/v1/health").json()
-    assert health["data_plane"] == ("compiled" if is_compiled else "interpreted")
+    assert instance.health()["data_plane"] == ("compiled" if is_compiled else "interpreted")
     sides = ["--source", kafka_pair.source.address, "--destination", kafka_pair.destination.address]
     chosen = ["--topics", topic, "--rename", "again.*"]
     done = installed.run("-m", "headrace", "copy", *sides, *chosen, "--until-end")
