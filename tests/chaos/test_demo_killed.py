@@ -71,8 +71,8 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
     [
         (signal.SIGKILL, "starting ZooKeeper"),
         (signal.SIGINT, "source: ready"),
+        (signal.SIGTERM, "source: ready"),
         (signal.SIGKILL, "datastream created"),
-        (signal.SIGTERM, "datastream created"),
     ],
 )
 def test_nothing_is_left_behind(demo: Demo, number: signal.Signals, moment: str) -> None:

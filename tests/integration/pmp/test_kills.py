@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.servers, pytest.mark.long]
 
 START_MS = int(time.time()) // 3600 * 3_600_000 - 2 * 3_600_000
 CLUSTERS = ("east", "west", "north")
-PARTITIONS = 50
+PARTITIONS = 10
 ROUND_MS = 10_000
 DEAD_LETTERS = "headrace-partition-metrics-dead-letters"
 
