@@ -114,7 +114,7 @@ def test_a_refused_timestamp_pauses_with_its_offset_and_passes_when_allowed(engi
     make_topic(engine.source, "refused-time", message_timestamp_after_max_ms="9223372036854775807")
     make_topic(engine.destination, "refused-time", message_timestamp_after_max_ms="60000")
     sent = records(20)
-    sent[11] = Record(0, b"k", b"from the future", (), NOW + 7_200_000)
+    sent[11] = Record(0, b"k", b"from the future", (), NOW + 86_400_000)
     write(engine.source, "refused-time", sent, linger_ms=100)
     engine.start("refused-time")
     engine.run_until(engine.paused, "it pauses")
@@ -132,7 +132,7 @@ def test_a_dead_letter_topic_with_limits_of_its_own_is_named_with_the_setting_to
     make_topic(engine.destination, topic, cleanup_policy="compact")
     make_topic(engine.destination, letters, cleanup_policy="compact")
     sent = records(30, keyless=(3,), large=(17,))
-    sent[20] = Record(0, b"k", b"from the future", (), NOW + 7_200_000)
+    sent[20] = Record(0, b"k", b"from the future", (), NOW + 86_400_000)
     write(engine.source, topic, sent, message_max_bytes=3_000_000, linger_ms=100)
     engine.start(topic, policy=CopyPolicy(on_rejection=OnRejection.DEAD_LETTER))
     in_the_way = {
