@@ -237,12 +237,16 @@ class Server:
         """Do something when the gate is open."""
         self._gated.append((gate, action))
 
-    def wait(self, timeout: float) -> None:
-        """Until something arrives, or the next moment at which something is to be done."""
+    def wait(self, most: float) -> None:
+        """Until something arrives, or there is something to do, or `most` seconds are over."""
+        self._selector.select(self.patience(most))
+
+    def patience(self, most: float) -> float:
+        """Seconds, at most `most`, until there is something to do even if nothing arrives."""
+        if self._has_changed and self._parked:
+            return 0.0
         due = self.next_due
-        if due is not None:
-            timeout = min(timeout, max(due - self.state.clock.monotonic(), 0.0))
-        self._selector.select(0.0 if self._has_changed else timeout)
+        return most if due is None else min(most, max(due - self.state.clock.monotonic(), 0.0))
 
     def poll(self) -> bool:
         """Do what can be done now; whether there was something."""
