@@ -206,7 +206,7 @@ def read_document(path: Path | None) -> dict[str, Any]:
         raise ConfigError(f"there is no configuration file {file}") from error
     except OSError as error:
         raise ConfigError(f"the configuration file {file} cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers that are too long
         raise ConfigError(f"{file} is not TOML: {error}") from error
 
 

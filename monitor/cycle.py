@@ -245,7 +245,8 @@ class Standstills(Protocol):
 
 
 class MonitorLoop:
-    """Turns at an interval until it is stopped; a turn that fails is told and tried again. `is_shut_out`:
+    """Turns at an interval until it is stopped; a turn that fails is told and tried again, whatever it failed
+    for, and what a listener fails for holds up no other. `is_shut_out`:
     whether another monitor has judged meanwhile, so that what is known here may not be true any more.
     `standstills`: what hears that this one still judges."""
 
@@ -264,10 +265,12 @@ class MonitorLoop:
         self._standstills = standstills
         self._stopping = threading.Event()
         self._told: dict[DatastreamName, tuple[str, str]] = {}
+        self._trouble = ""
+        self._failures: dict[int, str] = {}
+        """Of listeners, by their place: what was logged last."""
 
     def run(self) -> Ended:
         """Until `stop`, or until another monitor judges."""
-        trouble = ""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
                 return Ended.OUSTED
@@ -279,20 +282,36 @@ class MonitorLoop:
                     _log.warning("another monitor judges from now on", monitor=other)
                     return Ended.OUSTED
                 movements = self._cycle.movements()
-                findings = self._cycle.turn()
+                self._judged(self._cycle.turn(), movements)
             except HeadraceError as error:
-                if trouble != str(error):
-                    _log.warning("nothing can be judged", reason=str(error))
-                trouble = str(error)
-                for listener in self._listeners:
-                    listener.nothing_judged(str(error), movements)
-                continue
-            trouble = ""
-            for name, finding in findings.items():
-                self._tell(name, finding)
-            for listener in self._listeners:
-                listener.judged(findings, movements)
+                self._nothing_judged(str(error), movements)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around a turn
+                self._nothing_judged(f"a turn failed: {error!r}", movements, error)
         return Ended.STOPPED
+
+    def _judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+        self._trouble = ""
+        for name, finding in findings.items():
+            self._tell(name, finding)
+        self._hear(lambda one: one.judged(findings, movements))
+
+    def _nothing_judged(self, reason: str, movements: Movements, error: Exception | None = None) -> None:
+        if self._trouble != reason:
+            _log.warning("nothing can be judged", reason=reason, exc_info=error)
+        self._trouble = reason
+        self._hear(lambda one: one.nothing_judged(reason, movements))
+
+    def _hear(self, say: Callable[[Listener], None]) -> None:
+        for place, listener in enumerate(self._listeners):
+            failure = ""
+            try:
+                say(listener)
+            except Exception as error:  # noqa: BLE001 - the bulkhead around a listener
+                failure = repr(error)
+                if self._failures.get(place) != failure:
+                    name = type(listener).__name__
+                    _log.error("%s failed to take in a turn", name, exc_info=error)
+            self._failures[place] = failure
 
     def _held_by(self) -> str:
         """Which other monitor judges. Where none does, this one does since before it was asked."""

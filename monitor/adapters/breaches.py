@@ -23,7 +23,7 @@ def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[Pa
     """Of one datastream; `records`: the newest first."""
     mine = (one for one in records if one.datastream == datastream)
     found = [
-        _breach(one.opened_ms, one.closed_ms, (entry.text for entry in one.timeline))
+        _breach(one.opened_ms, one.closed_ms, one.gain, (entry.text for entry in one.timeline))
         for one in mine
         if one.closed_ms is not None
     ]
@@ -33,7 +33,9 @@ def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[Pa
 def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]:
     """As REST has them."""
     return tuple(
-        _breach(one["opened_ms"], one["closed_ms"], (entry["text"] for entry in one["timeline"]))
+        _breach(
+            one["opened_ms"], one["closed_ms"], one.get("gain"), (entry["text"] for entry in one["timeline"])
+        )
         for one in answers
     )
 
@@ -47,5 +49,8 @@ def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, 
         return ()
 
 
-def _breach(opened_ms: int, closed_ms: int, texts: Iterable[str]) -> PastBreach:
-    return PastBreach((closed_ms - opened_ms) / 1000, any(map(_ASKED_FOR.search, texts)))
+def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
+    """`gain`: None where no rebalance was asked for, or by a version that did not keep it; of a long timeline
+    what was done first is left out."""
+    was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
+    return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings, producer_settings
 from mirror.adapters.kafka_admin import KafkaAdmin
-from mirror.errors import DamagedState, HeadraceError, TimedOut
+from mirror.errors import DamagedState, HeadraceError, TimedOut, legible
 from mirror.model.rows import row_of
 from mirror.model.topics import TopicDescription
 from mirror.settings import KafkaCluster
@@ -103,7 +103,7 @@ class IncidentTopic:
             for message in messages:
                 is_over = is_over or _take(message, found)
         notes = {key: value for key, value in found.items() if key.startswith(NOTES)}
-        return Stored(list(_records(value for key, value in found.items() if key not in notes)), notes)
+        return Stored(list(_records((key, value) for key, value in found.items() if key not in notes)), notes)
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
         """And wait for the acknowledgement. Raises Fenced where another monitor has loaded them since;
@@ -169,9 +169,14 @@ def _take(message: Message, found: dict[str, bytes]) -> bool:
     return False
 
 
-def _records(values: Iterable[bytes]) -> Iterator[IncidentRecord]:
-    for value in values:
+def _records(values: Iterable[tuple[str, bytes]]) -> Iterator[IncidentRecord]:
+    for key, value in values:
         try:
-            yield record_from_json(value)
+            record = record_from_json(value)
         except DamagedState as error:
             _log.warning("an incident cannot be read", reason=str(error))
+            continue
+        if record.id == key:
+            yield record
+        else:
+            _log.warning("an incident lies under a wrong key", incident=record.id, key=legible(key))

@@ -18,17 +18,17 @@ _BEGINS: Final = frozenset({"starting"})
 
 
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
-    """Of the topics of one datastream. Raises DamagedState."""
+    """Of the topics of one datastream, beside those that share its tasks. Raises DamagedState."""
     try:
-        lanes = tuple(
-            _lane(one)
-            for one in answer["lanes"]
-            if one["datastream"] == source.group and selection.matches(one["partition"].rpartition("-")[0])
-        )
+        selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}
+        for one in answer["lanes"]:
+            if one["datastream"] == source.group:
+                is_ours = selection.matches(one["partition"].rpartition("-")[0])
+                selected[is_ours].append(_lane(one))
         silent = tuple(one["name"] for one in answer["instances"] if one["state"] != "answered")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedState(f"what instances say of their lanes cannot be read: {error!r}") from error
-    return Evidence(lanes, silent)
+    return Evidence(tuple(selected[True]), silent, tuple(selected[False]))
 
 
 def _lane(one: Mapping[str, Any]) -> LaneEvidence:

@@ -142,7 +142,11 @@ def _movement(one: Mapping[str, Any]) -> Movement:
         for each in one["states"]
         if each["state"] in _STATES
     )
-    return Movement(states, LossAhead(**one["loss"]) if one["loss"] else None)
+    return Movement(states, _loss(one["loss"]) if one["loss"] else None)
+
+
+def _loss(one: Mapping[str, Any]) -> LossAhead:
+    return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"])
 
 
 def _group(one: Mapping[str, Any]) -> str:

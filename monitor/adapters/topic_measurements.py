@@ -182,14 +182,16 @@ class TopicMeasurements:
             self._read_on(since_ms)
             return
         behind = {number for number, end in ends.items() if self._next[number] < end}
-        quiet = 0.0
+        quiet_since = self._clock.monotonic()
         while behind:
-            messages = consumer.consume(_AT_ONCE, timeout=_WAIT_SECONDS)
-            quiet = 0.0 if messages else quiet + _WAIT_SECONDS
-            if quiet >= self._patience:
-                raise TimedOut(f"{self._topic} did not answer for {self._patience:.0f} s")
-            for message in messages:
+            read = sum(self._next[number] for number in behind)
+            for message in consumer.consume(_AT_ONCE, timeout=_WAIT_SECONDS):
                 self._take(message)
+            is_further = sum(self._next[number] for number in behind) > read
+            now = self._clock.monotonic()
+            quiet_since = now if is_further else quiet_since
+            if now - quiet_since >= self._patience:
+                raise TimedOut(f"{self._topic} did not answer for {self._patience:.0f} s")
             behind = {number for number in behind if self._next[number] < ends[number]}
 
     def _assign_new_partitions(self, consumer: Consumer, since_ms: int) -> None:

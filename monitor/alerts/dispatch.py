@@ -104,9 +104,9 @@ class AlertDispatch:
 
     def _publish(self, alerts: Sequence[Alert], now: Moment) -> None:
         former, self._firing = self._firing, {one.key: one for one in alerts}
-        ended = [one for key, one in former.items() if key not in self._firing]
+        ended = [one for key, one in former.items() if not _is_told_as(one, self._firing.get(key))]
         for alert in alerts:
-            if alert.key not in former:
+            if not _is_told_as(alert, former.get(alert.key)):
                 _log.warning("alert fires", **_names_of(alert), reason=alert.description)
         for alert in ended:
             _log.info("alert is over", **_names_of(alert))
@@ -125,6 +125,11 @@ class AlertDispatch:
         for key, silence in self._silenced.items():
             if former.get(key) != silence:
                 _log.info("alert is silenced", **_names_of(self._firing[key]), reason=silence.reason)
+
+
+def _is_told_as(alert: Alert, other: Alert | None) -> bool:
+    """Whether receivers take both for one: a datastream that was made again may have another source."""
+    return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:

@@ -71,10 +71,21 @@ def told_alerts(values: Iterable[bytes]) -> list[Alert]:
     found: list[Alert] = []
     for value in values:
         try:
-            found.extend(_alert_of(one) for one in json.loads(value)["alerts"])
+            stored = list(json.loads(value)["alerts"])
         except UNREADABLE as error:
-            _log.warning("a stored alert is left out", record=legible(repr(value[:100])), reason=str(error))
+            _leave_out(value[:100], error)
+            continue
+        for one in stored:
+            try:
+                found.append(_alert_of(one))
+            except UNREADABLE as error:
+                _leave_out(one, error)
     return found
+
+
+def _leave_out(what: object, error: Exception) -> None:
+    reason = str(error) or type(error).__name__
+    _log.warning("a stored alert is left out", record=legible(repr(what)), reason=reason)
 
 
 def _alert_of(one: dict[str, Any]) -> Alert:

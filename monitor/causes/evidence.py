@@ -59,7 +59,14 @@ class LaneEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Of one datastream. `silent`: instances that were not heard."""
+    """Of one datastream. `silent`: instances that were not heard. `others`: lanes of datastreams that share
+    tasks with it (`system.taskPrefix`)."""
 
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()
+    others: tuple[LaneEvidence, ...] = ()
+
+    @property
+    def of_tasks(self) -> tuple[LaneEvidence, ...]:
+        """All lanes of the tasks that copy the datastream."""
+        return (*self.lanes, *self.others)

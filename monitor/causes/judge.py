@@ -76,8 +76,9 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     if not late and not evidence.silent:
         late = list(lanes)
     by_cause: dict[Cause, list[LaneEvidence]] = {}
+    of_tasks = evidence.of_tasks
     for lane in late:
-        by_cause.setdefault(_cause_of(lane, lanes, limit_ms), []).append(lane)
+        by_cause.setdefault(_cause_of(lane, of_tasks, limit_ms), []).append(lane)
     ranked = sorted(by_cause, key=lambda one: (one is Cause.UNKNOWN, -len(by_cause[one]), _ORDER[one]))
     first = ranked[0] if ranked else Cause.UNKNOWN
     others = [one for one in ranked[1:] if one is not Cause.UNKNOWN]
@@ -204,7 +205,7 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
     hot = None
     if cause in (Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE):
         (task, _), *_ = Counter(one.task for one in lanes).most_common(1)
-        mates = [one for one in evidence.lanes if one.task == task]
+        mates = [one for one in evidence.of_tasks if one.task == task]
         hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
     can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
     return Findings(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move)

@@ -16,20 +16,19 @@ stamp or by when the source's end passed it, whichever is less; a record whose a
          | while it begins                                                    | STALL
          | before `patience` is over                                          | none: nothing is known yet
      9   | records waited at its last report, which is older than `silence`   | STOP
-    10   | its position went back and is not again where it was               | REWIND
-    11   | nothing can be read: nobody knows whether for `patience`           | SOURCE_AWAY, or THROTTLED
+    10   | nothing can be read: nobody knows whether for `patience`           | SOURCE_AWAY, or THROTTLED
          | all of it is hidden by a transaction for `stall`                   | WAITING_FOR_TRANSACTION
-         | otherwise                                                          | OK
-    12   | nothing is late                                                    | OK
-    13   | its position stays for `stall` though something can be read        | THROTTLED, else STALL
+    11   | its position stays for `stall` though something late can be read   | THROTTLED, else STALL
+    12   | its position went back and is not again where it was               | REWIND
+    13   | nothing is late                                                    | OK
     14   | what waits becomes less, and chance does not explain that          | CATCHING_UP with an ETA
     15   | a quota holds it back                                              | THROTTLED
     16   | it is late for less than `patience`, and what waits becomes less   | CATCHING_UP without an ETA
     17   | otherwise                                                          | WARN
 
-A lag of any size that dips once is no OK (rules 12, 14); neither is a position that moves (17). A topic in
+A lag of any size that dips once is no OK (rules 13, 14); neither is a position that moves (17). A topic in
 which nothing happens is OK for ever: lanes with nothing new say nothing (9 asks whether records waited). A
-small lag is OK while it is young (12).
+small lag is OK while it is young (13).
 """
 
 from __future__ import annotations
@@ -80,7 +79,11 @@ def judge_lane(
     if found is None:
         newest = history.newest
         assert newest is not None, "without a report silence has decided"
-        found = _by_end(history, newest, facts, now, rules) or _by_movement(history, facts, now, rules)
+        found = (
+            _by_end(history, newest, facts, now, rules)
+            or _by_place(history, facts, now, rules)
+            or _by_movement(history, facts, now, rules)
+        )
     left, hidden_ms = seconds_to_loss(history, now), _hidden_ms(history, now)
     if left is None and hidden_ms is None:
         return found
@@ -135,11 +138,7 @@ def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: Movem
 def _by_end(
     history: LaneHistory, newest: Waypoint, facts: LaneFacts, now: float, rules: MovementRules
 ) -> Judgement | None:
-    """Rules 10 to 12."""
-    rewind = history.rewind
-    if rewind is not None:
-        reason = f"records from {rewind.down_to} to {rewind.reached - 1} of the source are written once more"
-        return Judgement(_S.REWIND, reason, rewind.at)
+    """Rule 10."""
     unheard, held = history.unheard_since, history.held_since
     if unheard is not None and now - unheard > rules.patience_seconds:
         if facts.throttled:
@@ -153,19 +152,27 @@ def _by_end(
         if newest.hidden_ms is not None:
             reason += f"; the first was {newest.hidden_ms / 1000:.0f} s old at the last report"
         return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
-    return Judgement(_S.OK) if history.late_since is None else None
+    return None
+
+
+def _by_place(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement | None:
+    """Rules 11 to 13."""
+    late, stuck, rewind = history.late_since, history.stuck_since, history.rewind
+    if late is not None and stuck is not None and now - stuck > rules.stall_seconds:
+        if facts.throttled:
+            return Judgement(_S.THROTTLED, facts.throttled, stuck)
+        stays_at, waiting = history.waypoints[-1].checkpoint, counted(history.waits[-1], "record")
+        return Judgement(_S.STALL, f"{waiting} can be read, and its position stays at {stays_at}", stuck)
+    if rewind is not None:
+        reason = f"records from {rewind.down_to} to {rewind.reached - 1} of the source are written once more"
+        return Judgement(_S.REWIND, reason, rewind.at)
+    return Judgement(_S.OK) if late is None else None
 
 
 def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules) -> Judgement:
-    """Rules 13 to 17."""
-    late, stuck, waiting = history.late_since, history.stuck_since, history.waits[-1]
+    """Rules 14 to 17."""
+    late, waiting = history.late_since, history.waits[-1]
     they_wait = counted(waiting, "record waits", "records wait")
-    if stuck is not None and now - stuck > rules.stall_seconds:
-        if facts.throttled:
-            return Judgement(_S.THROTTLED, facts.throttled, stuck)
-        stays_at = history.waypoints[-1].checkpoint
-        reason = f"{counted(waiting, 'record')} can be read, and its position stays at {stays_at}"
-        return Judgement(_S.STALL, reason, stuck)
     found = approach(history)
     eta = eta_seconds(found, history, now)
     if eta is not None:

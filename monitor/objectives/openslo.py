@@ -11,6 +11,7 @@ document would be worse than none.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ _MOST_WRONG: Final = 10
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
+_HASH_DIGITS: Final = 8
 _ADVICE: Final = "headrace slo export shows such a document"
 
 
@@ -94,9 +96,13 @@ def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
 
 
 def _name(datastream: str, rest: str) -> str:
-    """A DNS label, as OpenSLO wants names to be."""
+    """A DNS label, as OpenSLO wants names to be; with a part of a hash where the datastream's name is none,
+    as others may be alike then."""
     end = _NOT_IN_A_NAME.sub("-", rest.lower()).strip("-")
-    start = _NOT_IN_A_NAME.sub("-", datastream.lower()).strip("-")[: _LONGEST_NAME - len(end) - 1].strip("-")
+    start = _NOT_IN_A_NAME.sub("-", datastream.lower()).strip("-")
+    if start != datastream or len(start) + len(end) + 1 > _LONGEST_NAME:
+        end = f"{hashlib.sha256(datastream.encode()).hexdigest()[:_HASH_DIGITS]}-{end}"
+        start = start[: _LONGEST_NAME - len(end) - 1].strip("-")
     return f"{start}-{end}" if start else end
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -15,6 +16,9 @@ VERSION: Final = 1
 NOTES: Final = "alerts/"
 """Begins the ids of what is no incident; no incident's does, as no datastream's name has a slash."""
 _MOST_ENTRIES: Final = 100
+_MOST: Final = 2**63 - 1
+"""Of Avro's and Pinot's whole numbers."""
+_LONGEST_ID: Final = 2 * bounds.LONGEST_NAME
 UNREADABLE: Final = (
     InvalidRequest,
     ValueError,
@@ -162,29 +166,29 @@ def record_from_json(value: bytes) -> IncidentRecord:
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [
-            TimelineEntry(moment_of(one["time_ms"]), Phase(one["phase"]), str(one["text"]))
+            TimelineEntry(moment_of(one["time_ms"]), Phase(one["phase"]), _text(one["text"]))
             for one in found["timeline"]
             if one["phase"] in _PHASES
         ]
         closed_ms = found["closed_ms"]
         return IncidentRecord(
-            str(found["id"]),
-            str(found["datastream"]),
-            str(found["cluster"]),
+            bounds.line("an id", found["id"], _LONGEST_ID),
+            bounds.line("a datastream", found["datastream"]),
+            _text(found["cluster"]),
             moment_of(found["opened_ms"]),
             None if closed_ms is None else moment_of(closed_ms),
             _number(found["worst_ms"]),
             tuple(entries),
-            int(found["left_out"]),
+            _count(found["left_out"]),
             bool(found.get("is_late", True)),
-            tuple(str(one) for one in found.get("matters", ())),
-            str(found.get("cause", "")),
-            {str(name): _value(one) for name, one in found.get("evidence", {}).items()},
-            float(found.get("bad_seconds", 0.0)),
-            float(found.get("unknown_seconds", 0.0)),
+            tuple(_text(one) for one in found.get("matters", ())),
+            _text(found.get("cause", "")),
+            {_text(name): _value(one) for name, one in found.get("evidence", {}).items()},
+            _finite(found.get("bad_seconds", 0.0)),
+            _finite(found.get("unknown_seconds", 0.0)),
             moment_of(found.get("judged_ms", 0)),
             tuple(
-                BudgetCost(str(one["objective"]), _number(one["before"]), _number(one["now"]))
+                BudgetCost(_text(one["objective"]), _number(one["before"]), _number(one["now"]))
                 for one in found.get("costs", ())
             ),
             _gain(found.get("gain")),
@@ -198,7 +202,7 @@ def _deliveries(found: Any) -> tuple[DeliveryCost, ...] | None:
     if found is None:
         return None
     return tuple(
-        DeliveryCost(str(one["objective"]), int(one["records"]), float(one["late"])) for one in found
+        DeliveryCost(_text(one["objective"]), _count(one["records"]), _finite(one["late"])) for one in found
     )
 
 
@@ -215,8 +219,23 @@ def moment_of(value: Any) -> int:
 
 
 def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    return None if value is None else _finite(value)
 
 
 def _value(value: Any) -> float | str:
-    return value if isinstance(value, str) else float(value)
+    return _text(value) if isinstance(value, str) else _finite(value)
+
+
+def _count(value: Any) -> int:
+    return bounds.integer("a count", int(value), 0, _MOST)
+
+
+def _finite(value: Any) -> float:
+    found = float(value)
+    if not math.isfinite(found):
+        raise ValueError(f"{found} is no number")
+    return found
+
+
+def _text(value: Any) -> str:
+    return legible(str(value))

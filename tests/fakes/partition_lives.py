@@ -27,6 +27,7 @@ class PartitionLife:
         self.hidden_ms: int | None = None
         """The age of its first record, where that was read."""
         self.log_start = -1
+        self.life = 0
         self.source_answers = True
         self.history: LaneHistory = NO_HISTORY
         self._ends = [float(self.base + number) for number in range(backlog + 1)]
@@ -77,7 +78,7 @@ class PartitionLife:
         is_idle = self.checkpoint == int(self.end) and self.source_answers
         if not (is_idle and before is not None and before.is_caught_up and before.end == int(self.end)):
             place = (self.checkpoint, self.readable_end, int(self.end))
-            waypoint = Waypoint(self.now, *place, self.lag_ms(), self.log_start, self.hidden_ms)
+            waypoint = Waypoint(self.now, *place, self.lag_ms(), self.log_start, self.hidden_ms, self.life)
             self.history = self.history.after(waypoint, self._heard_at)
         self._heard_at = self.now
 
@@ -96,6 +97,14 @@ class PartitionLife:
     def rewind(self, offsets: int) -> PartitionLife:
         """The checkpoint goes back."""
         self.checkpoint -= offsets
+        self.report()
+        return self
+
+    def of_another_log(self) -> PartitionLife:
+        """The topic is another one, which is empty, and the lane continues with it."""
+        self.life += 1
+        self.base = self.checkpoint = self.end = 0
+        self._ends, self._times = [0.0], [self.now]
         self.report()
         return self
 

@@ -95,7 +95,14 @@ class LaneTrack:
 
 def _waypoint(place: LanePosition, now: float, lag_ms: int | None) -> Waypoint:
     return Waypoint(
-        now, place.checkpoint, place.readable_end, place.end, lag_ms, place.log_start, place.hidden_ms
+        now,
+        place.checkpoint,
+        place.readable_end,
+        place.end,
+        lag_ms,
+        place.log_start,
+        place.hidden_ms,
+        place.life,
     )
 
 

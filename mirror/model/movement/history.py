@@ -58,7 +58,8 @@ class LanePosition(NamedTuple):
     `withheld`: where it stood at reports before this one that did not say so, oldest first, the last few.
     `starts`: the last moves of the log's start at these.
     `is_watched`: from here on its worker says where the lane stands when that needs a look, and until then it
-    is in time."""
+    is in time. `life`: another one where the source's log is another one, or parts from what was copied, and
+    the lane was to continue with it."""
 
     checkpoint: int
     readable_end: int
@@ -69,12 +70,14 @@ class LanePosition(NamedTuple):
     withheld: tuple[CalmStep, ...] = ()
     is_watched: bool = False
     starts: tuple[LogStart, ...] = ()
+    life: int = 0
 
 
 class Waypoint(NamedTuple):
     """One report of a lane, at a moment in monotonic seconds. `lag_ms`: the age of the oldest record that
     waits by the clock of who stamped it; None where that is not known, 0 also where nothing waits and the
-    source has said so. `hidden_ms`: likewise of the first record that an open transaction hides."""
+    source has said so. `hidden_ms`: likewise of the first record that an open transaction hides. `life`: as
+    of `LanePosition`."""
 
     at: float
     checkpoint: int
@@ -83,6 +86,7 @@ class Waypoint(NamedTuple):
     lag_ms: int | None
     log_start: int = -1
     hidden_ms: int | None = None
+    life: int = 0
 
     @property
     def waiting(self) -> int:
@@ -165,8 +169,11 @@ class LaneHistory(NamedTuple):
     ) -> LaneHistory:
         """With one more report. `heard_at`: when the worker has reported before, with or without this lane:
         it says nothing of lanes of which nothing is new. `retention` and `record_bytes`: as far as they are
-        known now; else they are what they were."""
+        known now; else they are what they were. A history of another log begins with the report."""
         before = self.newest
+        if before is not None and before.life != waypoint.life:
+            another = LaneHistory(retention=self.retention, record_bytes=self.record_bytes)
+            return another.after(waypoint, None, retention, record_bytes)
         if before is not None and heard_at is not None and before.is_caught_up and heard_at > before.at:
             quiet = self._with(before._replace(at=heard_at), self.retention, self.record_bytes)
             return quiet.after(waypoint, None, retention, record_bytes)
@@ -179,8 +186,10 @@ class LaneHistory(NamedTuple):
         """With the last of reports in which the lane, which is in time, moved on and stayed so: what `after`
         makes of them all. `starts`: the last moves of the log's start in them. `record_bytes`: known now."""
         waypoints = self.waypoints
+        life = waypoints[-1].life
         for at, checkpoint, end, age, log_start in steps:
-            waypoints = _spaced(waypoints, Waypoint(at, checkpoint, end, end, age, log_start))
+            step = Waypoint(at, checkpoint, end, end, age, log_start, None, life)
+            waypoints = _spaced(waypoints, step)
         newest = waypoints[-1]
         waypoints = waypoints[-MOST_IN_TIME:]
         waits = tuple([one.waiting for one in waypoints])

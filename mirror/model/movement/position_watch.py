@@ -68,7 +68,7 @@ class PositionWatch:
     """Of one lane, from its first report on. Times are monotonic seconds."""
 
     def __init__(self) -> None:
-        self._turn = -1
+        self._turn = self._life = -1
         self._at = self._before = self._said_at = _NEVER
         """Of the last report, of the last waypoint but one, and of the last position that was said."""
         self._checkpoint = self._reached = self._end = self._log_start = -1
@@ -89,8 +89,11 @@ class PositionWatch:
         """When the time to loss was looked at last, and when it is to be."""
         self._looked_end = 0
 
-    def turn(self, number: int) -> None:
-        """The lane is in that turn: of a new one the first position is said."""
+    def turn(self, number: int, life: int) -> None:
+        """The lane is in that turn and life (`LanePosition`): of a new one the first position is said."""
+        if life != self._life:
+            self._life, self._reached = life, -1
+            self.forget()
         if number != self._turn:
             self._turn = number
             self.forget()

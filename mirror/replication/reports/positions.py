@@ -28,7 +28,7 @@ class Positions:
         )
         readable = _readable_end(lane)
         hidden_ms = age_ms(now_ms, lane.hidden[1]) if lane.hidden[0] == readable < end else None
-        return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms)
+        return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms, life=lane.life)
 
     def to_say(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
         """Of lanes that were all measured at that moment (monotonic seconds, and `now_ms`), to somebody who
@@ -39,7 +39,7 @@ class Positions:
             watch, end = lane.watch, lane.high_watermark
             readable = _readable_end(lane)
             lag_ms, records, size = lane.measured
-            watch.turn(lane.turn)
+            watch.turn(lane.turn, lane.life)
             if watch.withholds(
                 moments, lane.checkpoint, readable, end, lane.log_start, lag_ms, (records, size)
             ):

@@ -30,7 +30,7 @@ class Alertmanager:
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
         """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
-        body = json.dumps([posted(one, now_ms + valid_ms) for one in notices]).encode()
+        body = json.dumps([posted(one, now_ms, valid_ms) for one in notices]).encode()
         headers = {"Content-Type": "application/json"} | self._credentials()
         url = self._settings.url.rstrip("/") + PATH
         has_credentials = "Authorization" in headers
@@ -47,12 +47,16 @@ class Alertmanager:
         return {"Authorization": f"Basic {pair}"}
 
 
-def posted(notice: Notice, valid_until_ms: int) -> dict[str, Any]:
-    """A `postableAlert`. What fires ends at `valid_until_ms` unless it is posted again before."""
+def posted(notice: Notice, now_ms: int, valid_ms: int) -> dict[str, Any]:
+    """A `postableAlert`. What fires ends after `valid_ms` unless it is posted again before.
+
+    Nothing begins or ended after now, whatever the clock said then: Alertmanager refuses alerts that end
+    before they begin, and one that ends in the future fires until then."""
+    ends_ms = now_ms + valid_ms if notice.ended_ms is None else min(notice.ended_ms, now_ms)
     return {
         "labels": dict(notice.labels),
         "annotations": dict(notice.annotations),
-        "startsAt": rfc3339(notice.starts_ms),
-        "endsAt": rfc3339(valid_until_ms if notice.ended_ms is None else notice.ended_ms),
+        "startsAt": rfc3339(min(notice.starts_ms, now_ms, ends_ms)),
+        "endsAt": rfc3339(ends_ms),
         "generatorURL": notice.link,
     }

@@ -100,7 +100,7 @@ def _checked(text: str, *, has_credentials: bool) -> httpx.URL:
         raise Refused("its address is none") from error
     if url.scheme not in ("http", "https") or not url.host:
         raise Refused("its address is none that begins with http:// or https://")
-    if has_credentials and url.scheme == "http" and not is_loopback(url.host):
+    if (has_credentials or url.userinfo) and url.scheme == "http" and not is_loopback(url.host):
         raise Refused("credentials are not sent without TLS", advice="give it an address with https://")
     return url
 

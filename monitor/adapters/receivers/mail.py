@@ -78,14 +78,8 @@ class Mail:
         sends a byte now and then would hold it for ever. Raises TimeoutError."""
         chosen = self._settings
         deadline = time.monotonic() + chosen.timeout_seconds
-        server = _Conversation(chosen.host, chosen.timeout_seconds)
-
-        def end() -> None:
-            with contextlib.suppress(OSError):  # it is closed by now
-                if server.sock is not None:
-                    server.sock.shutdown(socket.SHUT_RDWR)
-
-        watch = threading.Timer(chosen.timeout_seconds, end)
+        server = _Conversation(chosen.host, chosen.timeout_seconds, deadline)
+        watch = threading.Timer(chosen.timeout_seconds, server.end)
         watch.daemon = True
         watch.start()
         try:
@@ -102,11 +96,27 @@ class Mail:
 
 
 class _Conversation(smtplib.SMTP):
-    """One that is not connected yet, so that there is something to close while it connects."""
+    """One that is not connected yet, so that there is something to close while it connects. `deadline`: in
+    monotonic seconds, of the connection to whichever address of the host."""
 
-    def __init__(self, host: str, timeout_seconds: float) -> None:
+    def __init__(self, host: str, timeout_seconds: float, deadline: float) -> None:
         super().__init__(timeout=timeout_seconds)
         self._host = host  # whose certificate is looked for
+        self._deadline = deadline
+        self._handle: socket.socket | None = None
+        """Of the connection, whatever TLS makes of the socket."""
+
+    def end(self) -> None:
+        """Whatever waits for the server fails. From another thread, at the deadline."""
+        if self._handle is not None:
+            with contextlib.suppress(OSError):  # it is closed by now
+                self._handle.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Let go of the connection. Idempotent."""
+        super().close()
+        if self._handle is not None:
+            self._handle.close()
 
     def begin(self, port: int, security: str, tls: ssl.SSLContext) -> None:
         """Connect, with TLS as it is wanted. Raises OSError, SMTPException."""
@@ -119,12 +129,29 @@ class _Conversation(smtplib.SMTP):
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         """As `smtplib.SMTP_SSL` has it."""
-        plain = socket.create_connection((host, port), timeout)
+        plain = self._reach(host, port)
+        plain.settimeout(timeout)
+        self._handle = plain.dup()
+        if time.monotonic() >= self._deadline:  # `end` may have found nothing to close
+            plain.close()
+            raise TimeoutError
         return (
             plain
             if self._implicit_tls is None
             else self._implicit_tls.wrap_socket(plain, server_hostname=host)
         )
+
+    def _reach(self, host: str, port: int) -> socket.socket:
+        """By the first address that takes the connection: each has the time that is left."""
+        failure: OSError = TimeoutError()
+        for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            if (left := self._deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            try:
+                return socket.create_connection((str(address[0]), int(address[1])), left)
+            except OSError as error:
+                failure = error
+        raise failure
 
 
 def message_of(settings: MailSettings, notices: Sequence[Notice], now_ms: int) -> EmailMessage:

@@ -12,7 +12,7 @@ from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.errors import Fenced, HeadraceError, TopicMissing, Unreachable
 from mirror.settings import KafkaCluster
 from monitor.adapters.incident_topic import IncidentTopic
-from monitor.records.record import IncidentRecord, Phase
+from monitor.records.record import IncidentRecord, Phase, record_to_json
 from stack.kafka import KafkaCluster as Servers
 from tests.kafka_data import Record, admin_client, produce
 from tests.patience import wait_until
@@ -29,7 +29,13 @@ def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers
     topic.write([one, two], {"alerts/orders": b"[1]", "alerts/clicks": b"[2]"})
     newer = one.noted(5, Phase.RECOVERED, "well")
     topic.write([newer], {"alerts/orders": b"[3]", "alerts/clicks": None})
-    produce(destination_kafka.address, name, [Record(0, b"x", b"no incident", (), 0)])
+    damaged = {
+        "x": b"no incident",
+        "elsewhere": record_to_json(two),
+        "half": record_to_json(_of_half_a_name()),
+    }
+    records = [Record(0, key.encode(), value, (), 0) for key, value in damaged.items()]
+    produce(destination_kafka.address, name, records)
     found = IncidentTopic(cluster, name, 90).load()
     assert sorted(found.records, key=lambda each: each.id) == [two, newer]
     assert found.notes == {"alerts/orders": b"[3]"}
@@ -38,6 +44,10 @@ def test_the_newest_state_of_each_incident_comes_back(destination_kafka: Servers
     admin.close()
     assert settings["cleanup.policy"] == "compact,delete"
     assert settings["retention.ms"] == str(90 * 24 * 3_600_000)
+
+
+def _of_half_a_name() -> IncidentRecord:
+    return IncidentRecord("half", "\ud800", "east", 3)
 
 
 def test_a_monitor_that_was_frozen_is_refused_by_the_broker(destination_kafka: Servers) -> None:

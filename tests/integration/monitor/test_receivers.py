@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import shutil
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,6 +102,16 @@ def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) 
     assert len(shown(alertmanager, "fires")) == 1
     receiver.send([a_notice("fires", ended_ms=now(), since_ms=notice.starts_ms)], now())
     wait_until(lambda: not shown(alertmanager, "fires"))
+
+
+def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: str) -> None:
+    """By an hour, between the beginning of an alert and its news."""
+    receiver = Alertmanager(AlertmanagerSettings(url=alertmanager))
+    notice = a_notice("from the future", since_ms=now() + 3_600_000)
+    receiver.send([notice], now())
+    wait_until(lambda: shown(alertmanager, "from the future"))
+    receiver.send([replace(notice, ended_ms=notice.starts_ms)], now())
+    wait_until(lambda: not shown(alertmanager, "from the future"))
 
 
 def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) -> None:
@@ -209,6 +221,13 @@ def test_who_is_not_there_is_named_without_the_address() -> None:
     assert "secret" not in str(raised.value)
 
 
+def test_a_password_in_an_address_goes_through_tls_only() -> None:
+    chosen = AlertmanagerSettings(url="http://alice:hush@alerts.example.com:9093")
+    with pytest.raises(Refused, match="credentials are not sent without TLS") as raised:
+        Alertmanager(chosen).send([a_notice()], now())
+    assert "hush" not in str(raised.value)
+
+
 @pytest.mark.parametrize("address", ["", "no address", "ftp://there/secret", "http://", "http://[secret"])
 def test_an_address_that_is_none_is_refused_without_showing_it(address: str, tmp_path: Path) -> None:
     (tmp_path / "url").write_text(address)
@@ -316,6 +335,38 @@ def test_a_mail_server_that_does_not_finish_is_left(beginning: bytes, drop: byte
         chosen = mail_settings(server, port=port, timeout_seconds=0.3)
         with pytest.raises(TimedOut):
             Mail(chosen).send([a_notice()], now())
+
+
+def test_a_mail_server_that_does_not_finish_with_tls_is_left() -> None:
+    hello = b"220 here\r\n250-here\r\n250 STARTTLS\r\n220 go\r\n"
+    record = b"\x16\x03\x03\x40\x00"  # the beginning of a long one
+    with MailServer() as server, dripping(hello, record) as port, pytest.raises(TimedOut):
+        Mail(mail_settings(server, port=port, timeout_seconds=0.3)).send([a_notice()], now())
+
+
+def test_a_mail_server_that_answers_late_at_its_second_address_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    real = socket.getaddrinfo
+    with MailServer() as server, dripping(b"", b"220-x\r\n") as port, taking_nobody() as silent:
+        both = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (LOOPBACK, one)) for one in (silent, port)]
+        monkeypatch.setattr(
+            socket, "getaddrinfo", lambda *a, **k: both if a[0] == "localhost" else real(*a, **k)
+        )
+        with pytest.raises(TimedOut):
+            Mail(mail_settings(server, timeout_seconds=0.3)).send([a_notice()], now())
+
+
+@contextmanager
+def taking_nobody() -> Iterator[int]:
+    """The port of a listener whose queue is full: who connects to it waits."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server((LOOPBACK, 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
 
 
 def test_a_read_that_ends_before_the_watch_over_it_is_a_time_out_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from monitor.actions.worth import PastBreach
 from monitor.adapters.breaches import MOST, from_answers, from_records
-from monitor.records.record import IncidentRecord, Phase
+from monitor.records.record import Gain, IncidentRecord, Phase
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,12 @@ def test_a_breach_was_helped_where_a_rebalance_was_asked_for(act: str, was_helpe
     record = IncidentRecord("a", "orders", "east", 1_000, 5_000).noted(2_000, Phase.ACTED, act)
     assert from_records([record], "orders") == (PastBreach(4.0, was_helped),)
     assert from_answers([asdict(record)]) == (PastBreach(4.0, was_helped),)
+
+
+def test_a_long_incident_that_was_helped_stays_so_when_its_timeline_forgets_it() -> None:
+    record = IncidentRecord("a", "orders", "east", 1_000, 5_000, gain=Gain(2_000, 60.0, 30.0))
+    assert from_records([record], "orders") == (PastBreach(4.0, was_helped=True),)
+    assert from_answers([asdict(record)]) == (PastBreach(4.0, was_helped=True),)
 
 
 def test_only_the_newest_of_the_datastream_that_are_over_count() -> None:

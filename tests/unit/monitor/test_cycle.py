@@ -330,6 +330,40 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
     assert ear.moving == world.moving
 
 
+def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
+    rig, ear = Rig(), Ear()
+    well: Observations = {SOURCE: {"t": GOOD}}
+    answers = iter((well, ZeroDivisionError("ours")))
+
+    class Failing(World):
+        def observe(
+            self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+        ) -> Observations:
+            answer = next(answers, None)
+            if answer is None:
+                loop.stop()
+                return well
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    class Broken:
+        def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
+            raise RuntimeError("a listener's")
+
+        def nothing_judged(self, reason: str, movements: Movements) -> None:
+            raise RuntimeError("a listener's")
+
+    world = Failing()
+    loop = MonitorLoop(MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0), 0.001, [Broken(), ear])
+    assert loop.run() is Ended.STOPPED
+    assert [one.partition(":")[0] for one in ear.heard] == [
+        "orders from east",
+        "a turn failed",
+        "orders from east",
+    ]
+
+
 def test_a_service_that_does_not_say_what_partitions_do_is_judged_all_the_same(rig: Rig) -> None:
     rig.world.no_movements = Unreachable("the answer took too long")
     assert rig.cycle.movements() is NOTHING_KNOWN

@@ -29,7 +29,7 @@ _SILENCE = DEFAULT_RULES.silence_seconds
 
 class Step(NamedTuple):
     """What passes before a report, and what it says. `unsaid`: reports of the worker without the lane.
-    `names_start`: the source has said where its log starts."""
+    `names_start`: the source has said where its log starts. `lives`: other logs that took its place."""
 
     seconds: float
     moved: int
@@ -42,11 +42,12 @@ class Step(NamedTuple):
     messages: int
     unsaid: bool
     names_start: bool
+    lives: int = 0
 
-    def position(self, checkpoint: int, start: int) -> LanePosition:
+    def position(self, checkpoint: int, start: int, life: int = 0) -> LanePosition:
         readable = checkpoint + self.waiting
         end, named = readable + self.hidden, start if self.names_start else -1
-        return LanePosition(checkpoint, readable, end, named, self.retention, self.hidden_ms)
+        return LanePosition(checkpoint, readable, end, named, self.retention, self.hidden_ms, life=life)
 
     def rate(self, place: LanePosition | None) -> LaneRate:
         copied = self.messages
@@ -55,7 +56,7 @@ class Step(NamedTuple):
     def added_to(
         self, whole: LaneHistory, place: LanePosition, now: float, heard_at: float | None
     ) -> LaneHistory:
-        waypoint = Waypoint(now, *place[:3], self.age_ms, place.log_start, place.hidden_ms)
+        waypoint = Waypoint(now, *place[:3], self.age_ms, place.log_start, place.hidden_ms, place.life)
         return whole.after(waypoint, heard_at, place.retention, 90.0 if self.messages else None)
 
 
@@ -86,6 +87,7 @@ anything = st.builds(
     st.sampled_from([0, 100]),
     st.booleans(),
     st.booleans(),
+    st.sampled_from([0, 0, 1]),
 )
 
 
@@ -106,12 +108,12 @@ def test_what_a_record_measured_stays_known_when_nothing_is_copied_any_more() ->
 def test_a_track_has_the_history_that_all_its_reports_make(phases: list[list[Step]], later: float) -> None:
     """After each report, and some time after the last."""
     track, whole = LaneTrack(), NO_HISTORY
-    now, checkpoint, start = 1_000.0, 1_000, 10
+    now, checkpoint, start, life = 1_000.0, 1_000, 10, 0
     for step in (one for phase in phases for one in phase):
         heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
-        now += step.seconds
+        now, life = now + step.seconds, life + step.lives
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
-        place = step.position(checkpoint, start)
+        place = step.position(checkpoint, start, life)
         rate = step.rate(place)
         track.note(rate, now, heard_at)
         whole = step.added_to(whole, place, now, heard_at)
@@ -132,15 +134,16 @@ def test_what_a_worker_withholds_changes_nothing_of_what_is_known(
     """Each position that is said brings all the others along; meanwhile the lane is in time by the full
     rules, too. `silences`: of the worker, in the end, of half a minute each."""
     watch, track, whole = PositionWatch(), LaneTrack(), NO_HISTORY
-    now, checkpoint, start, before = 1_000.0, 1_000, 10, -1.0
+    now, checkpoint, start, before, life = 1_000.0, 1_000, 10, -1.0, 0
     for step in (one for phase in phases for one in phase):
         heard_at = now + step.seconds / 2 if step.unsaid else (now if whole.newest else None)
-        now += step.seconds
+        now, life = now + step.seconds, life + step.lives
         checkpoint, start = max(checkpoint + step.moved, 0), start + step.start
-        place = _as_workers_say(step, step.position(checkpoint, start))
+        place = _as_workers_say(step, step.position(checkpoint, start, life))
         whole = step.added_to(whole, place, now, heard_at)
         moments = now, before if heard_at is None else heard_at
         copied = step.messages, step.messages * 90
+        watch.turn(0, life)
         is_withheld = watch.withholds(moments, *place[:4], step.age_ms, copied)
         track.note(step.rate(None if is_withheld else watch.said(place)), now, heard_at)
         if is_withheld:
@@ -223,12 +226,12 @@ def test_a_retention_by_size_that_is_soon_full_is_said_every_minute() -> None:
 def test_what_another_turn_of_a_lane_or_one_that_was_forgotten_begins_with_is_said() -> None:
     watch = PositionWatch()
     found = []
-    for number, turn in enumerate([1, 1, 2, 2, 2]):
-        watch.turn(turn)
-        if number == 4:
+    for number, (turn, life) in enumerate([(1, 0), (1, 0), (2, 0), (2, 0), (2, 1), (2, 1), (2, 1)]):
+        watch.turn(turn, life)
+        if number == 6:
             watch.forget()
         found.append(_is_withheld(watch, number))
-    assert found == [False, True, False, True, False]
+    assert found == [False, True, False, True, False, True, False]
 
 
 def _assert_late_by_age(whole: LaneHistory) -> None:

@@ -225,9 +225,12 @@ def test_a_re_created_source_is_copied_from_its_beginning_where_that_is_wanted(
 ) -> None:
     copying(fakes, policy=CONTINUE)
     fakes.source.recreate_topic("t")
-    fakes.write("t", 100, 50)
-    fakes.run_until(lambda: len(fakes.numbers("t")) == 70, "the new topic is copied")
-    assert fakes.numbers("t") == [*range(20), *range(100, 150)]
+    fakes.write("t", 100, 5)
+    fakes.run_until(lambda: len(fakes.numbers("t")) == 25, "the new topic is copied")
+    assert fakes.numbers("t") == [*range(20), *range(100, 105)]
+    (place,) = fakes.engine.positions(fakes.engine.metrics())
+    assert place is not None
+    assert (place.checkpoint, place.life) == (5, 1), "less than before, and no step back"
 
 
 def test_a_checkpoint_while_a_source_is_re_created_stores_nothing_without_a_position(

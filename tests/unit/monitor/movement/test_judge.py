@@ -158,6 +158,11 @@ CASES = [
     Case("its position went back", lambda: in_time().rewind(500), S.REWIND),
     Case("it went back twice", lambda: in_time().rewind(500).run(5, 100, 20).rewind(90), S.REWIND),
     Case("it went back and copies again", lambda: in_time().rewind(900).run(5, 100, 120), S.REWIND),
+    Case("it went back, and stays there", lambda: in_time().rewind(500).run(60, 100, 0), S.STALL),
+    Case("it goes on with another log", lambda: in_time().of_another_log().run(60, 100), S.OK),
+    Case(
+        "it goes on with another log, and stalls", lambda: in_time().of_another_log().run(60, 1, 0), S.STALL
+    ),
     Case("it went back, and is where it was", lambda: in_time().rewind(500).run(30, 100), S.OK),
     Case("it went back, and passed where it was", lambda: in_time().rewind(500).run(60, 100, 600), S.OK),
     Case("a person paused it", lambda: late(60), S.PAUSED_BY_USER, LaneFacts(A.UNCOPIED, by_user=True)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,16 @@ def test_what_means_something_else_is_refused_by_its_field(
     with pytest.raises(RefusedFields) as refused:
         from_document(document)
     assert [one.pointer for one in refused.value.fields] == [pointer]
+
+
+def test_documents_of_datastreams_whose_names_are_alike_have_names_of_their_own() -> None:
+    names = ("orders-created", "orders.created", "Orders-created", "订单", "заказы", "x" * 200, "x" * 199)
+    documents = [to_document(NamedObjective(one, Objective(5, 99.0))) for one in names]
+    found = [one["metadata"]["name"] for one in documents]
+    assert len(set(found)) == len(names)
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", one) for one in found)
+    assert found[0].startswith("orders-created-99-")
+    assert len({one["spec"]["indicator"]["metadata"]["name"] for one in documents}) == len(names)
 
 
 def test_what_is_wrong_is_said_of_every_document_and_field() -> None:

@@ -349,7 +349,8 @@ def test_what_is_no_alert_of_this_version_is_left_out() -> None:
     known |= {"datastream": "orders", "cluster": "east", "receiver": ""}
     values = [b"nothing", b"{}", json.dumps({"alerts": [known | {"name": "OfALaterVersion"}]}).encode()]
     assert told_alerts(values) == []
-    (found,) = told_alerts([*values, json.dumps({"alerts": [known]}).encode()])
+    mixed = [known | {"name": "OfALaterVersion"}, known, {"name": None}, 7]
+    (found,) = told_alerts([*values, json.dumps({"alerts": mixed}).encode()])
     assert (found.kind.name, found.datastream, found.since_ms) == ("HeadraceDatastreamHalted", "orders", 5)
 
 
