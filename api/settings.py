@@ -62,19 +62,26 @@ class ApiSettings(Settings):
         """Whether there are calls of principals: rights are theirs, and not those of owners."""
         return self.asks_who_calls or bool(self.brooklin.port)
 
+    @property
+    def _missing(self) -> dict[str, str]:
+        """What who reaches `host` from elsewhere does without, with the settings that would bring it."""
+        if is_loopback(self.host):
+            return {}
+        found = {}
+        if not self.tls.certificate_file:
+            found["TLS"] = "api.tls.certificate_file, api.tls.key_file"
+        if not self.asks_who_calls:
+            found["authentication"] = "api.access.token_file, api.access.oidc, or api.access.certificates"
+        return found
+
     def check_exposure(self) -> None:
         """Raises ConfigError where anybody could call who reaches this machine, and nobody has said that this
         is meant."""
-        missing = []
-        if not self.tls.certificate_file:
-            missing.append("TLS (api.tls.certificate_file, api.tls.key_file)")
-        if not self.asks_who_calls:
-            missing.append(
-                "authentication (api.access.token_file, api.access.oidc, or api.access.certificates)"
-            )
-        if missing and not is_loopback(self.host) and not self.insecure:
+        missing = self._missing
+        if missing and not self.insecure:
+            keys = " and ".join(f"{what} ({named})" for what, named in missing.items())
             raise ConfigError(
-                f"api.host = {self.host!r} can be reached from elsewhere without {' and '.join(missing)}",
+                f"api.host = {self.host!r} can be reached from elsewhere without {keys}",
                 advice="set them (docs/security.md), bind 127.0.0.1, or set api.insecure = true if all who"
                 " reach this machine may do everything",
             )
@@ -89,8 +96,8 @@ class ApiSettings(Settings):
     def exposure(self) -> str:
         """What health shows of listeners that others than loopback reach without proof; empty: none."""
         found = []
-        if not is_loopback(self.host) and not (self.tls.certificate_file and self.asks_who_calls):
-            found.append(f"INSECURE: {self.host} is bound without TLS and authentication (api.insecure)")
+        if missing := self._missing:
+            found.append(f"INSECURE: {self.host} is bound without {' and '.join(missing)} (api.insecure)")
         if self.brooklin.port and not is_loopback(self.brooklin.host):
             found.append(
                 f"INSECURE: who reaches {self.brooklin.host}:{self.brooklin.port} has the role"

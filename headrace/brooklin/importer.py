@@ -23,7 +23,7 @@ from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.coordination.stores.root import check_root, ensure_root
-from mirror.errors import InvalidRequest, NotFound
+from mirror.errors import InvalidRequest, NotFound, Unreachable
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.model.datastreams.datastream import DatastreamStatus
 from mirror.model.identifiers import ClusterRef
@@ -109,13 +109,17 @@ def _admitted(
 
 
 def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
-    with _session(there) as session:
-        try:
+    try:
+        with _session(there) as session:
             return read_brooklin(session, there.root.rpartition("/")[2] if hashed_groups else "")
-        except NotFound as error:
-            raise NotFound(
-                f"there is no Brooklin datastream in {there.root} at {there.servers}", advice=error.advice
-            ) from error
+    except NotFound as error:
+        raise NotFound(
+            f"there is no Brooklin datastream in {there.root} at {there.servers}", advice=error.advice
+        ) from error
+    except Unreachable as error:
+        raise Unreachable(
+            error.message, advice="check the address that was given of Brooklin's ZooKeeper"
+        ) from error
 
 
 def _applied(finding: Finding, control: Control) -> Finding:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -45,6 +46,7 @@ def import_brooklin(
     from mirror.settings import ZooKeeperSettings
 
     log_to_stderr()
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it logs of a failure is in the error
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})

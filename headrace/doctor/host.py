@@ -11,6 +11,7 @@ from headrace.doctor.diagnosis import Diagnosis, Grade
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
 from headrace.settings import HeadraceSettings
+from mirror.errors import ConfigError
 from mirror.wording import counted
 
 _FEW_FILES = 4_096
@@ -56,7 +57,9 @@ def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
 
 def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
     """What the settings leave open."""
-    if exposure := settings.api.exposure():
+    if refusal := _refusal(settings):
+        yield Diagnosis("REST", Grade.PROBLEM, refusal.message, refusal.advice)
+    elif exposure := settings.api.exposure():
         yield Diagnosis("REST", Grade.WARNING, exposure, "docs/security.md")
     elif not settings.api.asks_who_calls:
         yield Diagnosis(
@@ -69,3 +72,12 @@ def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
         yield Diagnosis("REST", Grade.OK, "callers are asked who they are")
     if nodes := openness(settings.zookeeper):
         yield Diagnosis("ZooKeeper", Grade.WARNING, nodes)
+
+
+def _refusal(settings: HeadraceSettings) -> ConfigError | None:
+    """Why `headrace serve` would not begin with these."""
+    try:
+        settings.api.check_exposure()
+    except ConfigError as error:
+        return error
+    return None

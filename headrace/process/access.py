@@ -38,7 +38,7 @@ def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health
         certificates=_certificates(api),
         listeners={BROOKLIN: Principal(BROOKLIN, api.brooklin.role, frozenset(api.brooklin.owners))},
         open_to_all=frozenset(Action[one.upper()] for one in api.access.open_to_all),
-        hosts=_hosts(api, advertised),
+        hosts=service_names(api, advertised),
         origins=frozenset(api.access.allowed_origins),
         throttle=_throttle(api.limits, clock),
     )
@@ -85,7 +85,8 @@ def _certificates(api: ApiSettings) -> dict[str, Principal]:
     return found
 
 
-def _hosts(api: ApiSettings, advertised: str) -> frozenset[str]:
+def service_names(api: ApiSettings, advertised: str) -> frozenset[str]:
+    """What the service may be called in addresses, in lower case. `advertised`: HOST:PORT."""
     own = socket.gethostname()
     named = [api.host, own, socket.getfqdn(own), *api.access.allowed_hosts]
     named.append(advertised.removeprefix("https://").rpartition(":")[0])

@@ -151,6 +151,9 @@ def test_a_token_is_asked_for_and_what_its_role_forbids_cannot_be_clicked(
     dialog.get_by_label("Token").fill("hr_00000000_" + "0" * 64)
     dialog.get_by_role("button", name="Use it").click()
     expect(dialog.get_by_text("is not accepted")).to_be_visible()
+    dialog.get_by_label("Token").fill("hr_00000000_00…")
+    dialog.get_by_role("button", name="Use it").click()
+    expect(dialog.get_by_text("This is no token")).to_be_visible()
     dialog.get_by_label("Token").fill(guarded.tokens["owner"])
     dialog.get_by_role("button", name="Use it").click()
     expect(page.get_by_text("otto, owner")).to_be_visible()
@@ -208,3 +211,15 @@ def test_the_keyboard_is_enough(site: Site, serve: Serve, open_page: OpenPage) -
     page.get_by_role("link", name="orders").focus()
     page.keyboard.press("Enter")
     expect(page.locator("h1")).to_have_text("orders")
+    address = page.url
+    page.get_by_text("Skip to the content").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    expect(page.locator("h1")).to_have_text("orders")
+    assert page.url == address
+
+
+@pytest.mark.parametrize("name", ["constructor", "__proto__", "toString", "nowhere"])
+def test_an_address_of_no_page_says_so(name: str, site: Site, serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(f"{serve(site.app)}/ui/#/{name}")
+    expect(page.get_by_text("there is no such page")).to_be_visible()

@@ -1,7 +1,7 @@
 // The frame of all pages: which one is shown, who looks at it, and whether news arrive.
 
 import { html, render, useEffect, useRef, useState } from "./vendor/htm/standalone.module.js";
-import { token } from "./lib/api.js";
+import { isToken, token } from "./lib/api.js";
 import { listen } from "./lib/live.js";
 import { Sign, Trouble, announce, useAnswers } from "./lib/parts.js";
 
@@ -19,7 +19,7 @@ const MENU = [["", "Overview"], ["offending", "Hot partitions"], ["advice", "Adv
 
 /** The page of an address: #/name/argument?query. Pure. */
 export function routeOf(hash) {
-  const [path, words] = hash.replace(/^#\/?/, "").split("?");
+  const [path, words] = (hash.startsWith("#/") ? hash.slice(2) : "").split("?");
   const [name, ...rest] = path.split("/");
   let argument = "";
   try {
@@ -46,7 +46,7 @@ function App() {
   const [trouble, setTrouble] = useState(null);
   const [login, setLogin] = useState(0);
   useEffect(() => {
-    const load = PAGES[route.name];
+    const load = Object.hasOwn(PAGES, route.name) && PAGES[route.name];
     if (!load) {
       setTrouble({ message: "there is no such page", advice: "the menu has those that there are" });
       setPage(null);
@@ -97,11 +97,17 @@ function Top({ route, changed }) {
 function Token({ isNeeded, changed }) {
   const dialog = useRef(null);
   const [text, setText] = useState("");
+  const [wrong, setWrong] = useState("");
   useEffect(() => {
     if (isNeeded && !dialog.current.open) dialog.current.showModal();
   }, [isNeeded]);
   const take = (event) => {
     event.preventDefault();
+    if (!isToken(text.trim())) {
+      setWrong("This is no token: it has blanks, or characters that a token never has.");
+      return;
+    }
+    setWrong("");
     token.set(text.trim());
     dialog.current.close();
     changed();
@@ -115,10 +121,17 @@ function Token({ isNeeded, changed }) {
       <h2 id="token-title">Who are you?</h2>
       <p>This service asks for a token. <code>headrace token add</code> makes one. It is kept until this tab is closed.</p>
       ${isNeeded && token.get() && html`<p class="alert">The token of before is not accepted.</p>`}
+      ${wrong && html`<p class="alert" role="alert">${wrong}</p>`}
       <label for="token">Token</label>
       <input id="token" type="password" autocomplete="off" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} />
       <div class="acts"><button class="main">Use it</button><button type="button" onClick=${() => dialog.current.close()}>Not now</button></div>
     </form></dialog>`;
 }
+
+/** The address is the page's, and says which one is shown: following the link must not change it. */
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  document.getElementById("main").focus();
+});
 
 render(html`<${App} />`, document.getElementById("app"));

@@ -10,10 +10,12 @@ from typing import Any, Final
 import pytest
 import yaml
 
+from api.access.origins import check_origin
 from deploy.helm.render import CHART, MANIFESTS, can_render, digest, lint, rendered
+from headrace.process.access import service_names
 from headrace.reference.of_metrics import described
 from headrace.settings import HeadraceSettings, load_settings
-from mirror.errors import ConfigError
+from mirror.errors import ConfigError, Forbidden
 from tests.unit.pmp.test_kubernetes import complaints
 
 HOUSE: Final = Path(__file__).parents[3]
@@ -85,6 +87,27 @@ def test_what_instances_are_told_is_right(tmp_path: Path, monkeypatch: pytest.Mo
     stop = settings.mirror.worker.stop_deadline_seconds
     pause = int(CONTAINER["lifecycle"]["preStop"]["exec"]["command"][1])
     assert POD["spec"]["terminationGracePeriodSeconds"] >= pause + stop + 10
+
+
+def test_an_instance_is_called_by_the_names_of_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in CONTAINER["env"]:
+        if "value" in one:
+            monkeypatch.setenv(one["name"], one["value"].replace("$(NAMESPACE)", "headrace"))
+    hosts = service_names(load_settings(None).api, "headrace-0.headrace-pods.headrace.svc:32311")
+    for ending in ("", ".headrace", ".headrace.svc", ".headrace.svc.cluster.local"):
+        name = f"headrace{ending}"
+        check_origin("GET", {"host": f"{name}:32311"}, hosts, frozenset())
+    with pytest.raises(Forbidden):
+        check_origin("GET", {"host": "elsewhere:32311"}, hosts, frozenset())
+
+
+def test_a_pod_has_as_many_workers_as_cores_that_it_asks_for() -> None:
+    """What KEDA takes an instance to bear is the same number."""
+    told = {one["name"]: one.get("value") for one in CONTAINER["env"]}
+    scaled: Any = yaml.safe_load((MANIFESTS.parent / "keda.yaml").read_text(encoding="utf-8"))
+    (trigger,) = scaled["spec"]["triggers"]
+    cores = CONTAINER["resources"]["requests"]["cpu"]
+    assert told["HEADRACE_MIRROR__WORKER__PROCESSES"] == cores == trigger["metadata"]["threshold"]
 
 
 def test_variables_of_services_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -269,6 +269,16 @@ def test_the_machine_and_the_settings_are_looked_at() -> None:
     assert {one.subject for one in found} == {"REST", "ZooKeeper"}
 
 
+def test_what_serve_refuses_is_a_problem_and_what_is_meant_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_API__HOST", "0.0.0.0")
+    (rest, _) = examined_settings(load_settings())
+    assert (rest.grade, "can be reached from elsewhere" in rest.sentence) == (Grade.PROBLEM, True)
+    assert "api.insecure" in rest.advice
+    monkeypatch.setenv("HEADRACE_API__INSECURE", "true")
+    (rest, _) = examined_settings(load_settings())
+    assert rest.grade is Grade.WARNING
+
+
 def test_nobody_there_is_a_finding_each_and_exit_1(headrace: Headrace, write: Write) -> None:
     file = write(
         '[clusters.a]\nbootstrap_servers = "127.0.0.1:1"\n'

@@ -68,6 +68,10 @@ def test_elsewhere_it_needs_tls_and_authentication(host: str, more: dict[str, An
     told = ApiSettings(host=host, insecure=True, **more)
     told.check_exposure()
     assert told.exposure().startswith("INSECURE")
+    assert ("TLS" in told.exposure(), "authentication" in told.exposure()) == (
+        "tls" not in more,
+        "access" not in more,
+    )
     whole = ApiSettings(host=host, tls=TLS, access=TOKENS)
     whole.check_exposure()
     assert whole.exposure() == ""

@@ -12,8 +12,14 @@ export class Refused extends Error {
   }
 }
 
+/** Whether a header can carry it: anything else would fail as if nobody answered. Pure. */
+export const isToken = (text) => /^[\x21-\x7e]*$/.test(text);
+
 export const token = {
-  get: () => sessionStorage.getItem(TOKEN) || "",
+  get: () => {
+    const kept = sessionStorage.getItem(TOKEN) || "";
+    return isToken(kept) ? kept : "";
+  },
   set: (value) => (value ? sessionStorage.setItem(TOKEN, value) : sessionStorage.removeItem(TOKEN)),
 };
 
