@@ -44,7 +44,7 @@ class AssignerSettings(Settings):
     bytes."""
     effort: float = Field(default=1.0, gt=0, le=100)
     """Scales all step limits: 0.2 is quick, 5 is thorough."""
-    seed: int = Field(default=1, ge=0)
+    seed: int = Field(default=1, ge=0, le=1_000_000_000)
     """Of the random choices; equal seeds give equal plans."""
     unknown: UnknownLoads = UnknownLoads()
     advice: AdviceSettings = AdviceSettings()

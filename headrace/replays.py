@@ -7,9 +7,11 @@ import math
 from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from assigner.advice.decide import Fleet
 from assigner.forecast.outlook import HOUR_MS, MOST_HOURS
 from assigner.forecast.seasonal import Grade
 from assigner.what_if.ahead import ComingHour
@@ -19,10 +21,12 @@ from headrace.console.files import read_file, write_file
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import InvalidRequest, LoadUnavailable
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+_GAPS_SHOWN: Final = 10
 
 
 def from_file(path: Path) -> Hourly:
@@ -64,14 +68,47 @@ def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
     asked = (last - first) // HOUR_MS + 1
     if len(hours) == asked:
         return []
-    begin, end = (datetime.fromtimestamp(at / 1000, UTC) for at in (min(hours), max(hours) + HOUR_MS))
-    note = (
-        f"{len(hours)} of {counted(asked, 'hour')} are known, from "
-        f"{begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC"
-    )
-    if min(hours) > first:
+    known = sorted(hours)
+    places = [first - HOUR_MS, *known, last + HOUR_MS]
+    gaps = [(here + HOUR_MS, there) for here, there in pairwise(places) if there > here + HOUR_MS]
+    texts = [f"{_minute(begin)} to {_minute(end)}" for begin, end in gaps]
+    note = f"{len(hours)} of {counted(asked, 'hour')} are known; missing: {first_few(texts, _GAPS_SHOWN)} UTC"
+    if known[0] > first:
         note += "; what is older than the retention of partitionMetricsHourly is gone"
     return [note]
+
+
+def notes_on_file(hours: Sequence[int]) -> list[str]:
+    """Which hours between the first and the last are not known, as sentences."""
+    return notes_on(hours, min(hours), max(hours)) if hours else []
+
+
+def _minute(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M}"
+
+
+class Peak(NamedTuple):
+    """The hour that asks for the most tasks. `instances`: None where nobody says what one bears."""
+
+    hour_ms: int
+    required_tasks: int
+    tasks: int
+    instances: int | None
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        where = "" if self.instances is None else f" on {counted(self.instances, 'instance')}"
+        said = f"the most is asked for at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')}"
+        how = "" if where else "; set assigner.advice.tasks_per_instance to see how many instances that are"
+        return f"{said}{where}{how}"
+
+
+def peak_of(hours: Sequence[Hour], tasks_per_instance: int | None) -> Peak:
+    """Of a replay, which has an hour at least; of equal hours the one with the larger load."""
+    most = max(hours, key=lambda one: (one.required_tasks, one.bytes_per_second))
+    needed = Fleet(0, tasks_per_instance).needed(most.required_tasks)
+    return Peak(most.hour_ms, most.required_tasks, most.tasks, needed)
 
 
 def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:

@@ -55,7 +55,11 @@ def continued(series: Values, ahead: int, certainty: float) -> Interval:
     """
     _refuse_impossible(series, ahead, certainty)
     now = np.array([len(series) - 1])
-    hours = [_forecasts(series, now, distance, certainty)[0] for distance in range(1, ahead + 1)]
+    hours = []
+    for distance in range(1, ahead + 1):
+        forecast = _forecasts(series, now, distance, certainty)[0]
+        # Without an error of the past, as where nothing was carried then, it is what was.
+        hours.append(np.where(np.isnan(forecast), _bases(series, now, distance), forecast))
     return Interval(*np.array(hours).T)
 
 

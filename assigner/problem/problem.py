@@ -31,6 +31,8 @@ UNITS: Final = 1000
 
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
+_LARGEST_SEED: Final = 1_000_000_000
+"""The solver takes 31 bits, and stages add to it."""
 
 
 class Mode(StrEnum):
@@ -79,6 +81,7 @@ class Policy:
             ("full_move_cost", self.full_move_cost, 0.0, float("inf")),
             ("exact_cells", self.exact_cells, 0, float("inf")),
             ("effort", self.effort, 0.0, 100.0),
+            ("seed", self.seed, 0, _LARGEST_SEED),
         ):
             if value is not None and not low <= value <= high:
                 raise InvalidRequest(f"{name} is {value}; it lies between {low} and {high}")

@@ -55,7 +55,8 @@ def to_json(question: PlanningQuestion, answer: PlacementAnswer, names: Sequence
 def _hosts(
     question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]
 ) -> list[dict[str, Any]]:
-    numbers = {str(names[task]): task for task in np.flatnonzero(answer.alive).tolist()}
+    alive = np.flatnonzero(answer.alive).tolist()
+    numbers = {f"{names[task]} {task}": task for task in alive}  # 1 and "1" are two
     loads = {name: float(answer.loads[task, 0]) for name, task in numbers.items()}
     return [
         {

@@ -171,7 +171,9 @@ class Month:
         now_ms = hour * HOUR_MS
         report = LoadReport(self._loads(self._rates[hour]), "simulated", now_ms)
         recent = self._memory.before(_SOURCE, hour * 3_600.0)
-        counted, earlier = with_expected(report, recent, self._expectation(hour), now_ms)
+        expectation = self._expectation(hour)
+        counted, earlier = with_expected(report, recent, expectation, now_ms)
+        stays = expectation.to_stay_for(_GROUP, now_ms)
         request = PlanningRequest(
             _GROUP,
             self._names,
@@ -179,7 +181,7 @@ class Month:
             CAPACITY,
             TaskLimits(),
             self._current,
-            recent=earlier,
+            recent=(*stays, *earlier),
             calm=self._calm(hour),
         )
         answer = self._planner.plan(request)
@@ -194,11 +196,12 @@ class Month:
         advice = self._advice
         ahead = max(advice.imminent_hours, advice.consent_hours)
         high = continued(self._totals[:hour], ahead, advice.certainty).high
-        hours = {}
+        hours, totals = {}, {}
         for number in range(ahead):
+            totals[(hour + number) * HOUR_MS] = float(high[number])
             shape = np.maximum(self._rates[hour + number - DAY], self._rates[hour + number - WEEK])
             hours[(hour + number) * HOUR_MS] = self._loads(shape * high[number] / shape.sum())
-        return Expectation(hours, advice.imminent_hours, advice.consent_hours)
+        return Expectation(hours, advice.imminent_hours, advice.consent_hours, totals={_GROUP: totals})
 
     def _calm(self, hour: int) -> str:
         """As of midnight, which is often enough."""

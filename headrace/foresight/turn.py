@@ -67,27 +67,30 @@ class ForesightTurn:
         groups, plan = groups_of(services.status.datastreams), services.plan()
         assessments = services.assessments()
         mirrored = (one for members in groups.values() for one in members)
-        sources = chosen_sources(mirrored, self._means.provider).of
-        pasts = {source: self._past(source, now_ms) for source in set(sources.values())}
+        sources = chosen_sources(mirrored, self._means.provider)
+        pasts = {source: self._past(source, now_ms) for source in set(sources.of.values())}
         needs: list[GroupNeed] = []
         behind: list[Mapping[int, int]] = []
         quiet: dict[GroupName, QuietWindow] = {}
-        ahead: dict[LoadSource, list[tuple[Outlook | None, str]]] = {source: [] for source in pasts}
+        ahead: dict[LoadSource, dict[GroupName, tuple[Outlook | None, str]]] = {one: {} for one in pasts}
         for group, members in groups.items():
-            source, planned = sources[group], plan.planned.get(group, frozenset())
+            source, planned = sources.of[group], plan.planned.get(group, frozenset())
             hours, why = pasts[source]
             past = {hour: _only(loads, planned) for hour, loads in hours.items()}
             sizing = self._sizing(members, planned) if planned and past else None
+            needed = self._needs.of(group, sizing, past, now_ms) if sizing else {}
             need = _present_need(group, plan, assessments.get(group), now_ms)
+            if group in sources.by_count:
+                need = replace(need, now=needed[max(needed)] if needed else need.tasks, why="")
             outlook, need = self._coming(need, sizing, past, why)
             needs.append(need)
-            ahead[source].append((self._trusted(outlook), need.why or _distrust(need)))
+            ahead[source][group] = self._trusted(outlook), need.why or _distrust(need)
             if planned:
-                behind.append(self._needs.of(group, sizing, past, now_ms) if sizing else {})
+                behind.append(needed)
             if (window := self._quiet(past)) is not None:
                 quiet[group] = window
         self._needs.keep(groups)
-        self._expect(ahead)
+        self._expect(ahead, now_ms)
         self._means.expected.put_quiet(quiet)
         settings = self._means.settings
         fleet = Fleet(sum(not one.is_leaving for one in services.live()), settings.tasks_per_instance)
@@ -164,20 +167,26 @@ class ForesightTurn:
             return None
         return found
 
-    def _expect(self, ahead: Mapping[LoadSource, Sequence[tuple[Outlook | None, str]]]) -> None:
-        """Hand what is forecast, at its high end, to the planning."""
+    def _expect(
+        self, ahead: Mapping[LoadSource, Mapping[GroupName, tuple[Outlook | None, str]]], now_ms: int
+    ) -> None:
+        """Hand what is forecast, at its high end, to the planning: the hours that count until the next turn
+        has surely been."""
         settings = self._means.settings
-        counted = max(settings.imminent_hours, settings.consent_hours) + 2
+        counted = max(settings.imminent_hours, settings.consent_hours) + 1
+        until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
         for source, found in ahead.items():
             hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
-            for one in (outlook for outlook, _ in found if outlook is not None):
-                for number, hour_ms in enumerate(one.hours_ms[:counted]):
-                    loads = one.loads(number, float(one.totals.high[number]))
-                    hours.setdefault(hour_ms, {}).update(loads)
-            why = "" if hours else next((why for _, why in found if why), "")
+            totals: dict[GroupName, dict[int, float]] = {}
+            for group, (one, _) in found.items():
+                for number, hour_ms in enumerate(one.hours_ms if one is not None else ()):
+                    if one is not None and now_ms < hour_ms + HOUR_MS and hour_ms < until:
+                        total = totals.setdefault(group, {})[hour_ms] = float(one.totals.high[number])
+                        hours.setdefault(hour_ms, {}).update(one.loads(number, total))
+            why = "" if hours else next((why for _, why in found.values() if why), "")
             if self._history(source) is not None:
-                expectation = Expectation(hours, settings.imminent_hours, settings.consent_hours, why)
-                self._means.expected.put(source, expectation)
+                kept = settings.imminent_hours, settings.consent_hours
+                self._means.expected.put(source, Expectation(hours, *kept, why, totals))
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:

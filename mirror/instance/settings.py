@@ -121,6 +121,16 @@ class LeaderSettings(Settings):
         return TaskCapacity(number, terms.messages_per_second, terms.utilisation_percent)
 
     @model_validator(mode="after")
+    def _fills_something(self) -> LeaderSettings:
+        usable = self.task_capacity
+        if usable.usable_bytes_per_second < 1 or usable.usable_messages_per_second == 0:
+            raise ValueError(
+                f"task_utilisation_percent of {self.task_utilisation_percent} leaves nothing of the capacity"
+                " of a task: set a larger one"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _remembers_enough(self) -> LeaderSettings:
         if self.scale_in_after_hours * 3_600 < NEWEST * self.replan_interval_seconds:
             raise ValueError(

@@ -283,7 +283,12 @@ class WorldView:
             else:
                 _log.warning("loads not observed", source=str(source), reason=reason_of(error))
             return
-        if self._memory.note(source, report, now):
+        planned = (
+            world.wishes.partitions[group] or world.plan.planned.get(group) or ()
+            for group in world.groups
+            if sources.of[group] == source
+        )
+        if self._memory.note(source, report, now, list(planned)):
             self.keeper.keep(source)
         self._memory.newest.note(source, report, self._clock.now_ms())
         if len(self._memory.before(source, now + 1)) >= NEWEST:

@@ -90,9 +90,13 @@ def plan(
     if input_file is not None:
         _what_if(input_file, changes, settings, for_programs=for_programs, strict=strict)
         return
-    from headrace.replays import from_file, from_pinot
+    from headrace.replays import from_file, from_pinot, notes_on_file
 
-    hours, notes = (from_file(history), []) if history is not None else from_pinot(settings, cluster, since)
+    if history is not None:
+        hours = from_file(history)
+        notes = notes_on_file(list(hours))
+    else:
+        hours, notes = from_pinot(settings, cluster, since)
     for note in notes:
         complain(note)
     replayed = _Replay(hours, growth, changes, settings, plot, notes, for_programs)
@@ -252,16 +256,19 @@ class _Replay:
 
 def _replay(asked: _Replay) -> None:
     from assigner.what_if.replay import replay
-    from headrace.replays import draw, readable
+    from headrace.replays import draw, peak_of, readable
 
     found = replay(asked.hours, asked.growth, asked.limits, asked.how)
+    peak = peak_of(found, asked.settings.assigner.advice.tasks_per_instance)
     if asked.plot is not None:
         draw(found, asked.how.capacity.usable_bytes_per_second, asked.plot)
     if asked.for_programs:
-        print_json({"growth": asked.growth, "notes": asked.notes, "hours": [asdict(one) for one in found]})
+        document = {"growth": asked.growth, "notes": asked.notes, "peak": peak._asdict()}
+        print_json(document | {"hours": [asdict(one) for one in found]})
     else:
         rows = readable(found)
         print_table(f"replay at {asked.growth:g} times the recorded load", list(rows[0]), rows)
+        console().print(peak.sentence)
 
 
 def _forecast(asked: _Replay, ahead: str, certainty: float) -> None:

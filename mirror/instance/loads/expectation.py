@@ -8,8 +8,7 @@ not to be trusted, leaves a plan as the present load makes it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mirror.model.identifiers import GroupName
@@ -27,17 +26,25 @@ _SETTLING: Final = 2
 class Expectation:
     """Loads of a source cluster's partitions at the high end of a forecast, by the begin of the hour (epoch
     ms). `imminent_hours`: what these bring is counted as if it were there. `consent_hours`: tasks that these
-    need stay. `why`: why nothing is expected; empty where something is."""
+    need stay. `why`: why nothing is expected; empty where something is. `totals`: bytes per second of all
+    partitions of a group together, by hour; groups that are not forecast are not among them."""
 
     hours: Mapping[int, Loads]
     imminent_hours: int = 2
     consent_hours: int = 6
     why: str = ""
+    totals: Mapping[GroupName, Mapping[int, float]] = field(default_factory=dict)
 
-    @cached_property
-    def totals(self) -> Mapping[int, float]:
-        """Bytes per second of all partitions together, by hour."""
-        return {hour: _total(loads.values()) for hour, loads in self.hours.items()}
+    def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
+        """Of the hours that tasks of the group must stay for the one that is the heaviest of it; it counts
+        as one more observation: tasks are given up only where every observation spares them."""
+        until = now_ms + self.consent_hours * HOUR_MS
+        soon = {
+            hour: total
+            for hour, total in self.totals.get(group, {}).items()
+            if hour + HOUR_MS > now_ms and hour < until
+        }
+        return (self.hours[max(soon, key=soon.__getitem__)],) if soon else ()
 
 
 class ExpectedLoads:
@@ -80,8 +87,7 @@ def with_expected(
     `planned`: the partitions that are planned now; only their loads are raised, and what was observed last is
     given of them alone, as there may be a few among the many of a cluster. None: all.
 
-    Of the hours that tasks must stay for the heaviest is one more observation, and the oldest: tasks are
-    given up only where every observation spares them, and added where the newest ones agree.
+    Tasks are added where the newest observations agree, so that these are raised as well.
     """
     if report.is_blind:
         return report, recent
@@ -90,8 +96,6 @@ def with_expected(
         why = expectation.why or "what was forecast is over"
         return replace(report, notes=(*report.notes, f"planned without a forecast: {why}")), recent
     imminent = [expectation.hours[at] for at in ahead if at < now_ms + expectation.imminent_hours * HOUR_MS]
-    soon = [at for at in ahead if at < now_ms + expectation.consent_hours * HOUR_MS]
-    heaviest = (expectation.hours[max(soon, key=expectation.totals.__getitem__)],) if soon else ()
     places = report.loads.keys() if planned is None else planned
     present = {one: report.loads[one] for one in places if one in report.loads}
     raised = _raised(present, imminent)
@@ -102,7 +106,7 @@ def with_expected(
     if after > before:
         share = f"{after / before:.2f} times the present load" if before else "more than the present load"
         notes = (*notes, f"planned by the forecast of the next hours: {share}")
-    return replace(report, loads={**report.loads, **raised}, notes=notes), (*heaviest, *older, *newest)
+    return replace(report, loads={**report.loads, **raised}, notes=notes), (*older, *newest)
 
 
 def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:

@@ -132,7 +132,9 @@ class LoadGathering:
                 report = reports[group]
                 if id(report) not in done:
                     done[id(report)] = with_expected(report, recent[group], expectation, now_ms, planned)
-                found[group], before[group] = done[id(report)]
+                found[group], known = done[id(report)]
+                stays = () if report.is_blind else expectation.to_stay_for(group, now_ms)
+                before[group] = (*stays, *known)
         return found, before
 
 

@@ -2,14 +2,15 @@
 
 Of each load source the newest observations are kept, so that a spike can be told from a load that
 lasts, and beside them the heaviest of each quarter of the last day (or of what is set to be remembered), so
-that the night does not forget what the day needs.
+that the night does not forget what the day needs. The heaviest is that of each group: a small one whose peak
+is at another hour than that of the others must not be forgotten for them.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mirror.instance.loads.expectation import ExpectedLoads
@@ -52,6 +53,11 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
         level = LoadLevel.TOPIC if self._is_of_topic[number] else LoadLevel.PARTITION
         return PartitionLoad(self._bytes[number], None if messages < 0 else messages, level)
 
+    def carried(self, partitions: Iterable[TopicPartition]) -> float:
+        """Bytes per second of these together, as far as they were observed."""
+        numbers, found = self.numbers, self._bytes
+        return sum([found[numbers[one]] for one in partitions if one in numbers])
+
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self.numbers)
 
@@ -91,9 +97,15 @@ class LoadMemory:
         """Take what another leader observed in place of what is kept."""
         self._kept[source] = tuple(sorted(observations, key=lambda one: one.at_seconds))
 
-    def note(self, source: LoadSource, report: LoadReport, now_seconds: float) -> bool:
+    def note(
+        self,
+        source: LoadSource,
+        report: LoadReport,
+        now_seconds: float,
+        groups: Sequence[Collection[TopicPartition]] = (),
+    ) -> bool:
         """Remember an answer of the load provider; false where it only repeats the one before, or says
-        nothing."""
+        nothing. `groups`: the partitions of each group that is planned by the source."""
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:
@@ -106,8 +118,8 @@ class LoadMemory:
         heaviest: dict[int, Observation] = {}
         for one in every[:-NEWEST]:
             quarter = int(one.at_seconds * _QUARTERS // self._remembered_seconds)
-            if quarter not in heaviest or one.loads.total > heaviest[quarter].loads.total:
-                heaviest[quarter] = one
+            before = heaviest.get(quarter)
+            heaviest[quarter] = one if before is None else _heavier(before, one, groups)
         self._kept[source] = (*heaviest.values(), *every[-NEWEST:])
         return True
 
@@ -118,3 +130,23 @@ class LoadMemory:
             for one in self._kept.get(source, ())
             if now_seconds - self._remembered_seconds <= one.at_seconds < now_seconds
         )
+
+
+def _heavier(
+    one: Observation, other: Observation, groups: Sequence[Collection[TopicPartition]]
+) -> Observation:
+    """The heavier of the two; where that differs by group, one that has each group as in the heavier of it,
+    and what is of none as in the heavier of all."""
+    whole = one if one.loads.total >= other.loads.total else other
+    lighter = (other if whole is one else one).loads
+    others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]
+    if not others:
+        return whole
+    loads = dict(whole.loads)
+    for held in others:
+        for partition in held:
+            loads.pop(partition, None)
+            if partition in lighter:
+                loads[partition] = lighter[partition]
+    newer = max(one, other, key=lambda each: each.at_seconds)
+    return replace(newer, loads=Snapshot(loads, newer.loads))

@@ -98,6 +98,18 @@ def test_names_of_tasks_are_kept_and_continued() -> None:
     assert {p["task"] for p in free["placement"]} <= {"left", "task-0"}
 
 
+def test_a_number_and_its_text_are_two_tasks_on_hosts_too() -> None:
+    partitions = [
+        a_partition("a", 0, bytes_per_second=80, task=1),
+        a_partition("a", 1, bytes_per_second=90, task="1"),
+    ]
+    found = answered({"partitions": partitions, "hosts": [{"name": "x"}, {"name": "y"}]})
+    assert {tuple(host["tasks"]): host["load_bytes_per_second"] for host in found["hosts"]} == {
+        (1,): 80,
+        ("1",): 90,
+    }
+
+
 def test_new_tasks_take_the_lowest_free_numbers() -> None:
     partitions = [
         a_partition("t", n, bytes_per_second=90, task=task) for n, task in enumerate([1, 5, -1, None])

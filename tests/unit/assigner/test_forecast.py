@@ -61,7 +61,17 @@ def test_an_unknown_hour_is_no_hour_without_load() -> None:
 def test_a_series_of_nothing_says_nothing() -> None:
     assert np.isnan(continued(np.full(WEEK, np.nan), 3, 0.9).high).all()
     assert graded(np.full(WEEK, np.nan), 3, 0.9).tried == 0
-    assert np.isnan(continued(np.zeros(WEEK), 3, 0.9).high).all()
+
+
+def test_where_nothing_was_carried_nothing_comes_and_where_it_began_a_day_ago_the_same() -> None:
+    """No ratio of the past says how wrong that is, and so no grade does."""
+    idle = continued(np.zeros(WEEK), 3, 0.9)
+    assert [one.tolist() for one in idle] == [[0.0] * 3] * 3
+    begun = np.concatenate([np.zeros(60), np.full(DAY, 1e6)])
+    assert continued(begun, 3, 0.9).high.tolist() == [1e6] * 3
+    assert graded(np.zeros(WEEK), 3, 0.9).tried == 0
+    silent = {hour * HOUR_MS: {TopicPartition("t", 0): PartitionLoad(0.0)} for hour in range(72)}
+    assert outlook(silent, 5, 0.9).totals.high.tolist() == [0.0] * 5
 
 
 def test_grades_know_nothing_of_what_came_later() -> None:

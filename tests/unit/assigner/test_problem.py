@@ -96,6 +96,8 @@ def test_current_tasks_must_make_sense(current: list[int], culprit: str) -> None
         ("full_move_cost", -1.0),
         ("exact_cells", -1),
         ("effort", float("nan")),
+        ("seed", -1),
+        ("seed", 2**31),
     ],
 )
 def test_a_knob_out_of_range_is_named(knob: str, value: float) -> None:

@@ -82,7 +82,7 @@ def test_what_the_day_will_need_is_said_and_expected(site: Site) -> None:
     assert need.error < 0.01
     expectation = means.expected.of(SOURCE_LOADS)
     assert expectation is not None
-    assert len(expectation.hours) == 8
+    assert len(expectation.hours) == 9, "the present hour, and eight until a later turn has been"
     quiet = means.expected.quiet(need.group)
     assert quiet is not None
     assert quiet.contains(NOW // (DAY * HOUR_MS) * DAY * HOUR_MS)
@@ -194,6 +194,30 @@ def test_a_group_that_nobody_has_measured_needs_an_unknown_number() -> None:
     answer = one.client.get("/v1/advice").json()
     assert answer["required_tasks"] is None
     assert "none of its loads has been measured" in answer["why"]
+
+
+def test_a_datastream_that_is_planned_by_count_needs_what_it_carried(site: Site) -> None:
+    site.client.patch("/v1/datastreams/orders", json={"placement": {"load_provider": "none"}})
+    site.client.post("/v1/rebalance", json={"datastream": "orders"})
+    site.tick()
+    advice = ForesightTurn(means_of(site, busy_at_noon)).run()
+    (need,) = advice.groups
+    assert (need.now is not None, advice.required_tasks is not None, advice.why) == (True, True, "")
+    blind = ForesightTurn(means_of(site, None)).run()
+    assert blind.required_tasks == blind.tasks, "of what nobody measures, the tasks that are there"
+
+
+def test_a_history_that_stood_still_is_forecast_for_the_hours_ahead_of_now(site: Site) -> None:
+    def gone(cluster: ClusterRef, hour_ms: int) -> Hour:
+        return {} if hour_ms >= NOW - 10 * HOUR_MS else busy_at_noon(cluster, hour_ms)
+
+    means = means_of(site, gone)
+    ForesightTurn(means).run()
+    expectation, now_ms = means.expected.of(SOURCE_LOADS), site.clock.now_ms()
+    assert expectation is not None
+    ahead = [(hour - now_ms) / HOUR_MS for hour in sorted(expectation.hours)]
+    assert ahead[0] <= 0
+    assert ahead[-1] >= 6
 
 
 def test_before_the_first_computation_nothing_is_advised(site: Site) -> None:

@@ -172,6 +172,34 @@ def test_a_day_is_replayed_and_drawn(tmp_path: Path, headrace: Headrace) -> None
     assert (tmp_path / "day.png").read_bytes().startswith(b"\x89PNG")
     table = headrace("--history", name, "--table")
     assert "1970-01-01 05:00" in table.stdout
+    assert "the most is asked for at 1970-01-01 02:00 UTC: " in table.stdout
+
+
+def test_a_replay_names_the_hours_that_are_missing_and_its_peak(
+    tmp_path: Path, headrace: Headrace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {
+            "hour_ms": hour * 3_600_000,
+            "topic": "t",
+            "partition": n,
+            "bytes_per_second": 30 if hour == 9 else 9,
+        }
+        for hour in range(24)
+        if hour not in (5, 6, 17)
+        for n in range(10)
+    ]
+    name = written(tmp_path, rows, "day.json")
+    monkeypatch.setenv("HEADRACE_ASSIGNER__ADVICE__TASKS_PER_INSTANCE", "2")
+    done = headrace("--history", name, "--capacity", "100", "--utilisation", "100")
+    answer = json.loads(done.stdout)
+    (note,) = answer["notes"]
+    assert note == (
+        "21 of 24 hours are known; missing: 1970-01-01 05:00 to 1970-01-01 07:00, "
+        "1970-01-01 17:00 to 1970-01-01 18:00 UTC"
+    )
+    assert note in done.stderr
+    assert answer["peak"] == {"hour_ms": 9 * 3_600_000, "required_tasks": 4, "tasks": 1, "instances": 2}
 
 
 def three_days(folder: Path) -> str:

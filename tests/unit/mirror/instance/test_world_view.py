@@ -345,7 +345,8 @@ def test_what_is_expected_of_others_is_planned_by_beside_tasks_by_count() -> Non
     places = [TopicPartition("t", number) for number in range(2)]
     rig.memory.note(SOURCE_LOADS, LoadReport(dict.fromkeys(places, PartitionLoad(60.0)), "test"), 0.0)
     hour = rig.clock.now_ms() // HOUR_MS * HOUR_MS
-    rig.memory.expected.put(SOURCE_LOADS, Expectation({hour: dict.fromkeys(places, PartitionLoad(90.0))}))
+    coming, totals = {hour: dict.fromkeys(places, PartitionLoad(90.0))}, {GroupName("orders"): {hour: 180.0}}
+    rig.memory.expected.put(SOURCE_LOADS, Expectation(coming, totals=totals))
     for group in ("orders", "the last one"):
         rig.stores.requests.add(replace(a_request(), group=GroupName(group)))
     rig.clock.advance(1)

@@ -15,6 +15,7 @@ from mirror.model.topics import TopicPartition
 PLACES = tuple(TopicPartition("t", number) for number in range(8))
 NOON = 1_767_614_400_000
 CAPACITY = TaskCapacity(100, None, 100)
+GROUP = GroupName("g")
 
 
 def loads(rate: float, messages: float | None = None) -> dict[TopicPartition, PartitionLoad]:
@@ -31,16 +32,16 @@ def planned(now: float, before: tuple[float, ...], expectation: Expectation | No
     recent: tuple[Loads, ...] = tuple(loads(one) for one in before)
     if expectation is not None:
         found, recent = with_expected(found, recent, expectation, NOON)
+        recent = (*expectation.to_stay_for(GROUP, NOON), *recent)
     current = {place: TaskName(f"g-{number % tasks}") for number, place in enumerate(PLACES)}
-    request = PlanningRequest(
-        GroupName("g"), PLACES, found.loads, CAPACITY, TaskLimits(), current, recent=recent
-    )
+    request = PlanningRequest(GROUP, PLACES, found.loads, CAPACITY, TaskLimits(), current, recent=recent)
     return LoadPlanner(Policy()).plan(request)
 
 
 def expecting(*rates: float, imminent: int = 2, consent: int = 6) -> Expectation:
     hours = {NOON + number * HOUR_MS: loads(rate) for number, rate in enumerate(rates)}
-    return Expectation(hours, imminent, consent)
+    totals = {hour: len(PLACES) * rate for hour, rate in zip(hours, rates, strict=True)}
+    return Expectation(hours, imminent, consent, totals={GROUP: totals})
 
 
 def test_only_what_is_planned_is_looked_at_and_it_comes_out_the_same() -> None:
@@ -61,6 +62,25 @@ def test_no_task_is_given_up_that_the_hours_ahead_need() -> None:
     assert len(planned(10, before, None, 4).tasks) == 1
     assert len(planned(10, before, expecting(10, 10, 10, 45), 4).tasks) == 4
     assert len(planned(10, before, expecting(10, 10, 10, 10, 10, 10, 10, 45), 4).tasks) == 1
+
+
+def test_each_group_stays_for_its_own_peak() -> None:
+    """Of two groups the smaller one is at its peak an hour before the other one."""
+    other, place = GroupName("h"), TopicPartition("u", 0)
+    hours = {
+        NOON + number * HOUR_MS: {PLACES[0]: PartitionLoad(small), place: PartitionLoad(large)}
+        for number, (small, large) in enumerate([(1, 50), (9, 60), (1, 90), (1, 70)])
+    }
+    totals = {
+        group: {hour: found[one].bytes_per_second for hour, found in hours.items()}
+        for group, one in ((GROUP, PLACES[0]), (other, place))
+    }
+    ahead = Expectation(hours, totals=totals)
+    (of_small,), (of_large,) = ahead.to_stay_for(GROUP, NOON), ahead.to_stay_for(other, NOON)
+    assert of_small[PLACES[0]].bytes_per_second == 9
+    assert of_large[place].bytes_per_second == 90
+    assert ahead.to_stay_for(GroupName("new"), NOON) == ()
+    assert ahead.to_stay_for(GROUP, NOON + 9 * HOUR_MS) == ()
 
 
 def test_tasks_are_there_before_the_load() -> None:

@@ -72,6 +72,19 @@ def test_a_day_leaves_the_newest_and_the_heaviest_of_each_quarter(step: float) -
     assert len(kept) <= NEWEST + 5
 
 
+def test_each_group_is_remembered_at_its_own_peak() -> None:
+    """Two partitions of one source: the peak of the small one is an hour before that of the large one."""
+    memory, groups = LoadMemory(), [frozenset({T0}), frozenset({T1})]
+    for number in range(24):
+        small, large = (9.0 if number == 7 else 1.0), (90.0 if number == 8 else 50.0)
+        report = LoadReport({T0: PartitionLoad(small), T1: PartitionLoad(large)}, "test")
+        memory.note(SOURCE_LOADS, report, number * HOUR, groups)
+    kept = memory.before(SOURCE_LOADS, 24 * HOUR)
+    assert max(one[T0].bytes_per_second for one in kept) == 9.0
+    assert max(one[T1].bytes_per_second for one in kept) == 90.0
+    assert len(kept) <= NEWEST + 5
+
+
 def test_what_is_older_than_a_day_is_forgotten() -> None:
     memory = LoadMemory()
     memory.note(SOURCE_LOADS, a_report(1.0), 0.0)
