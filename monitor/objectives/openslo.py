@@ -96,14 +96,14 @@ def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
 
 
 def _name(datastream: str, rest: str) -> str:
-    """A DNS label, as OpenSLO wants names to be; with a part of a hash where the datastream's name is none,
-    as others may be alike then."""
-    end = _NOT_IN_A_NAME.sub("-", rest.lower()).strip("-")
-    start = _NOT_IN_A_NAME.sub("-", datastream.lower()).strip("-")
-    if start != datastream or len(start) + len(end) + 1 > _LONGEST_NAME:
-        end = f"{hashlib.sha256(datastream.encode()).hexdigest()[:_HASH_DIGITS]}-{end}"
-        start = start[: _LONGEST_NAME - len(end) - 1].strip("-")
-    return f"{start}-{end}" if start else end
+    """A DNS label, as OpenSLO wants names to be; with a part of a hash where the datastream's name is none or
+    the label is too long, as others may be alike then."""
+    start, end = (_NOT_IN_A_NAME.sub("-", text.lower()).strip("-") for text in (datastream, rest))
+    name = f"{start}-{end}" if start else end
+    if start == datastream and len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(f"{datastream} {rest}".encode()).hexdigest()[:_HASH_DIGITS]
+    return f"{name[: _LONGEST_NAME - _HASH_DIGITS - 1].strip('-')}-{digest}"
 
 
 class _Reader:

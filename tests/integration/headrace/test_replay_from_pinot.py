@@ -85,7 +85,7 @@ def test_hours_are_read_and_the_day_replayed(
 ) -> None:
     hours, notes = from_pinot(settings, recorded, "7d")
     assert len(notes) == 1
-    assert notes[0].startswith(f"{ROLLED_UP} of 169 hours are known, from ")
+    assert notes[0].startswith(f"{ROLLED_UP} of 169 hours are known; missing: ")
     loads = [
         {partition: load.bytes_per_second for partition, load in hours[hour].items()}
         for hour in sorted(hours)[-2:]
