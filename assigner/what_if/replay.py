@@ -7,6 +7,7 @@ before it as recent observations. Pure: rows in, hours out; where rows come from
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -63,10 +64,10 @@ def replay(
         raise InvalidRequest("the history has no hour")
     result = []
     present: dict[TopicPartition, int] = {}
-    seen: list[Mapping[TopicPartition, PartitionLoad]] = []
+    seen: deque[Mapping[TopicPartition, PartitionLoad]] = deque(maxlen=patience)
     for hour in sorted(history):
         loads = {partition: scaled(load, growth) for partition, load in history[hour].items()}
-        answer = _plan_hour(loads, present, limits, how, seen[-patience:] if patience else [])
+        answer = _plan_hour(loads, present, limits, how, tuple(seen))
         present = _placement(answer)
         seen.append(loads)
         result.append(_summary(hour, answer))
