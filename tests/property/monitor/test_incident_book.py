@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -40,10 +41,12 @@ findings = st.builds(
     st.none() | st.floats(0, 1e9),
 )
 histories = st.lists(findings | st.none() | st.just("restart"), max_size=60)
+printable = st.characters(exclude_categories=("C", "Z"))
+names = st.text(printable, min_size=1, max_size=200)
 records = st.builds(
     IncidentRecord,
-    st.text(),
-    st.text(),
+    names,
+    names,
     st.text(),
     st.integers(0, LARGEST_MS),
     st.none() | st.integers(0, LARGEST_MS),
@@ -136,6 +139,27 @@ def test_a_record_comes_back_as_it_was(record: IncidentRecord) -> None:
 def test_what_is_no_record_is_said_to_be_none(value: bytes) -> None:
     with pytest.raises(DamagedState):
         record_from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("id", ""),
+        ("id", "\ud800"),
+        ("datastream", "a\nb"),
+        ("worst_ms", float("nan")),
+        ("bad_seconds", float("inf")),
+        ("evidence", {"late_partitions": float("nan")}),
+        ("left_out", 10**30),
+        ("deliveries", [{"objective": "p99", "records": 10**30, "late": 0.0}]),
+        ("gain", {"acted_ms": 1, "left": float("-inf"), "predicted": None, "lasted": None}),
+    ],
+)
+def test_what_no_topic_or_answer_can_hold_makes_a_record_none(field: str, value: object) -> None:
+    stored = json.loads(record_to_json(IncidentRecord("orders-1", "orders", "east", 1)))
+    assert record_from_json(json.dumps(stored).encode())
+    with pytest.raises(DamagedState):
+        record_from_json(json.dumps(stored | {field: value}).encode())
 
 
 def test_a_long_timeline_keeps_its_beginning_and_its_end() -> None:
