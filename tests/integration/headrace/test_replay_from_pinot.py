@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from assigner.forecast.outlook import outlook
+from headrace import replays
 from headrace.__main__ import main
 from headrace.replays import from_file, from_pinot
 from headrace.settings import HeadraceSettings, load_settings
@@ -19,6 +20,7 @@ from mirror.model.topics import TopicPartition
 from pinot.client import PinotClient
 from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY, PartitionMetricHourly
 from stack.pinot import PinotServer
+from tests.fakes.clock import ManualClock
 from tests.metrics_data import MetricsWorld, a_metric, a_rollup, apply_tables, fresh_name, pinot_settings
 from tests.servers import KafkaPair
 
@@ -38,14 +40,25 @@ def settings(pinot_server: PinotServer, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="module")
-def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair) -> str:
+def clock() -> ManualClock:
+    """Stands at the beginning, as an hour may end while tests run."""
+    return ManualClock(SystemClock().now_ms())
+
+
+@pytest.fixture(autouse=True)
+def _asked_then(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replays, "SystemClock", lambda: clock)
+
+
+@pytest.fixture(scope="module")
+def recorded(pinot_server: PinotServer, kafka_pair: KafkaPair, clock: ManualClock) -> str:
     """A cluster whose partition 0 carried 1000 B/s two hours ago and 4000 B/s an hour ago; 1 carried 50.
 
     Of the five days before there are rollups only: 0 carried 100 B/s, in one hour of each day 700.
     """
     apply_tables(pinot_server, kafka_pair.destination.address)
     cluster = fresh_name("replay")
-    this_hour = SystemClock().now_ms() // HOUR_MS * HOUR_MS
+    this_hour = clock.now_ms() // HOUR_MS * HOUR_MS
     rows = [
         a_metric(
             cluster,
@@ -112,13 +125,13 @@ def test_hours_are_read_and_the_day_replayed(
 
 
 def test_the_past_before_the_samples_is_read_from_rollups_and_forecast(
-    settings: HeadraceSettings, recorded: str
+    settings: HeadraceSettings, recorded: str, clock: ManualClock
 ) -> None:
     hours, _ = from_pinot(settings, recorded, "7d")
     found = outlook(hours, 24, 0.9)
     assert max(hours) + HOUR_MS == found.first_ms
     busy = [number for number, high in enumerate(found.totals.high) if 600 < high < 800]
-    newest_ago = (SystemClock().now_ms() // HOUR_MS * HOUR_MS - max(hours)) // HOUR_MS
+    newest_ago = (clock.now_ms() // HOUR_MS * HOUR_MS - max(hours)) // HOUR_MS
     assert busy == [24 - BUSY_HOUR_AGO + newest_ago - 1]
 
 
