@@ -170,6 +170,13 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "picture.toml")
 
 
+@pytest.mark.parametrize("text", ["a = " + "9" * 10_000, "a = " + "[" * 5_000], ids=["number", "nesting"])
+def test_a_file_beyond_what_can_be_read_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "long.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"long\.toml is not TOML"):
+        load_settings(tmp_path / "long.toml")
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [

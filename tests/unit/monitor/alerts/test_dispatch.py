@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -118,6 +119,20 @@ def test_an_alert_fires_once_and_resolves_once() -> None:
     assert over.ended_ms is not None
     assert over.ended_ms >= over.starts_ms == fired.starts_ms
     assert rig.metric('headrace_alerts_sent_total{receiver="r0",state="resolved"}') == 1
+
+
+def test_a_datastream_that_is_made_again_with_another_source_ends_the_alert_of_the_former_one() -> None:
+    receiver = Memory()
+    with running(receiver) as rig:
+        rig.judged(orders=LATE)
+        wait_until(receiver.heard)
+        rig.judged(orders=replace(LATE, cluster="west"))
+        wait_until(lambda: len(receiver.heard()) >= 3)
+        rig.judged(orders=replace(WELL, cluster="west"))
+        wait_until(lambda: len(receiver.heard()) >= 4)
+    heard = [(one.labels["cluster"], one.is_firing) for each in receiver.messages for one in each]
+    assert {("east", True), ("east", False), ("west", True), ("west", False)} == set(heard)
+    assert heard.count(("east", False)) == heard.count(("west", False)) == 1
 
 
 def test_nothing_to_judge_is_an_alert_of_its_own_and_ends_no_other() -> None:
