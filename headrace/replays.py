@@ -84,7 +84,7 @@ def notes_on_file(hours: Sequence[int]) -> list[str]:
 
 
 def _minute(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M}"
+    return f"{_time(at_ms):%Y-%m-%d %H:%M}"
 
 
 class Peak(NamedTuple):
@@ -115,7 +115,7 @@ def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
     """Rows for a person."""
     return [
         {
-            "hour": _time(hour).strftime("%Y-%m-%d %H:00"),
+            "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
             "bytes_per_second": round(hour.bytes_per_second),
             "required_tasks": hour.required_tasks,
             "tasks": hour.tasks,
@@ -134,7 +134,7 @@ def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> Non
     """
     figure = _figure(path)
     tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
-    times = [_time(hour) for hour in hours]
+    times = [_time(hour.hour_ms) for hour in hours]
     load = [hour.bytes_per_second / usable_bytes_per_second for hour in hours]
     tasks.step(times, [hour.tasks for hour in hours], where="post", label="tasks of the plan")
     tasks.step(
@@ -154,7 +154,7 @@ def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
     """Rows for a person."""
     return [
         {
-            "hour": _time(hour).strftime("%Y-%m-%d %H:00"),
+            "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
             "low": round(hour.low_bytes_per_second),
             "bytes_per_second": round(hour.bytes_per_second),
             "high": round(hour.high_bytes_per_second),
@@ -177,7 +177,7 @@ def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
     """The load with its interval above the tasks it needs. Raises InvalidRequest as `draw` does."""
     figure = _figure(path)
     load, tasks = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    times = [_time(hour) for hour in hours]
+    times = [_time(hour.hour_ms) for hour in hours]
     low = [hour.low_bytes_per_second / 1e6 for hour in hours]
     high = [hour.high_bytes_per_second / 1e6 for hour in hours]
     load.fill_between(times, low, high, alpha=0.3, label="low to high")
@@ -213,5 +213,5 @@ def _save(figure: Figure, path: Path) -> None:
     write_file(path, picture.getvalue())
 
 
-def _time(hour: Hour | ComingHour) -> datetime:
-    return datetime.fromtimestamp(hour.hour_ms / 1000, UTC)
+def _time(at_ms: int) -> datetime:
+    return datetime.fromtimestamp(at_ms / 1000, UTC)

@@ -309,8 +309,7 @@ class MonitorLoop:
             except Exception as error:  # noqa: BLE001 - the bulkhead around a listener
                 failure = repr(error)
                 if self._failures.get(place) != failure:
-                    name = type(listener).__name__
-                    _log.error("%s failed to take in a turn", name, exc_info=error)
+                    _log.exception("a listener failed to take in a turn", listener=type(listener).__name__)
             self._failures[place] = failure
 
     def _held_by(self) -> str:

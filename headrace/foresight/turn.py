@@ -179,14 +179,16 @@ class ForesightTurn:
             hours: dict[int, dict[TopicPartition, PartitionLoad]] = {}
             totals: dict[GroupName, dict[int, float]] = {}
             for group, (one, _) in found.items():
-                for number, hour_ms in enumerate(one.hours_ms if one is not None else ()):
-                    if one is not None and now_ms < hour_ms + HOUR_MS and hour_ms < until:
+                if one is None:
+                    continue
+                for number, hour_ms in enumerate(one.hours_ms):
+                    if now_ms < hour_ms + HOUR_MS and hour_ms < until:
                         total = totals.setdefault(group, {})[hour_ms] = float(one.totals.high[number])
                         hours.setdefault(hour_ms, {}).update(one.loads(number, total))
             why = "" if hours else next((why for _, why in found.values() if why), "")
             if self._history(source) is not None:
-                kept = settings.imminent_hours, settings.consent_hours
-                self._means.expected.put(source, Expectation(hours, *kept, why, totals))
+                expected = Expectation(hours, settings.imminent_hours, settings.consent_hours, why, totals)
+                self._means.expected.put(source, expected)
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:

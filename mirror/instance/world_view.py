@@ -26,7 +26,7 @@ from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.loads.assessments import AssessmentStore
-from mirror.instance.loads.group_loads import LoadGathering, Observed, wanted_of
+from mirror.instance.loads.group_loads import LoadGathering, Observed, partitions_of, wanted_of
 from mirror.instance.loads.keeper import MemoryKeeper
 from mirror.instance.loads.observations import NEWEST, LoadMemory
 from mirror.instance.loads.providers import GroupSources, LoadProviders
@@ -283,17 +283,13 @@ class WorldView:
             else:
                 _log.warning("loads not observed", source=str(source), reason=reason_of(error))
             return
-        planned = (
-            world.wishes.partitions[group] or world.plan.planned.get(group) or ()
-            for group in world.groups
-            if sources.of[group] == source
-        )
-        if self._memory.note(source, report, now, list(planned)):
+        groups = [group for group in world.groups if sources.of[group] == source]
+        if self._memory.note(source, report, now, [partitions_of(world, group) for group in groups]):
             self.keeper.keep(source)
         self._memory.newest.note(source, report, self._clock.now_ms())
         if len(self._memory.before(source, now + 1)) >= NEWEST:
             self._observed[source] = Observed(report, now)
-            self._waiting += [group for group in world.groups if sources.of[group] == source]
+            self._waiting += groups
 
     def preview(self, request: RebalanceRequest) -> Decision:
         """What the request would change now of its group; only that one's clusters are asked. Raises

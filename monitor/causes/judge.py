@@ -128,7 +128,7 @@ def _overload(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause | None
     is_held = lane.hold is not None
     if not is_held and not _is_busy(lane):
         return None
-    mates = mates_of(lane, lanes)
+    mates = mates_of(lane.task, lanes)
     if not is_held and (lane.worker_waited or 0.0) >= _LEAST_WAITED:
         return Cause.OVERLOADED_INSTANCE
     if is_held or _keeps_busy(mates, lane):
@@ -148,9 +148,9 @@ def _keeps_busy(mates: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
     return lane.worker_cpu is not None and spent >= _TASK_SHARE * lane.worker_cpu
 
 
-def mates_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
-    """All lanes of its task."""
-    return [one for one in lanes if one.task == lane.task]
+def mates_of(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
+    """All lanes of the task."""
+    return [one for one in lanes if one.task == task]
 
 
 def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
@@ -205,7 +205,7 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
     hot = None
     if cause in (Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE):
         (task, _), *_ = Counter(one.task for one in lanes).most_common(1)
-        mates = [one for one in evidence.of_tasks if one.task == task]
+        mates = mates_of(task, evidence.of_tasks)
         hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
     can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
     return Findings(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move)

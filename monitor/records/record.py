@@ -231,10 +231,7 @@ def _count(value: Any) -> int:
 
 
 def _finite(value: Any) -> float:
-    found = float(value)
-    if not math.isfinite(found):
-        raise ValueError(f"{found} is no number")
-    return found
+    return bounds.number("a figure", float(value), -math.inf, math.inf)
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -125,8 +125,7 @@ class LoadGathering:
             expectation = self._memory.expected.of(source)
             if expectation is None:
                 continue
-            wanted = (world.wishes.partitions[one] or world.plan.planned.get(one) or () for one in groups)
-            planned = frozenset[TopicPartition]().union(*wanted)
+            planned = frozenset[TopicPartition]().union(*(partitions_of(world, one) for one in groups))
             done: dict[int, tuple[LoadReport, tuple[Loads, ...]]] = {}
             for group in groups:
                 report = reports[group]
@@ -136,6 +135,11 @@ class LoadGathering:
                 stays = () if report.is_blind else expectation.to_stay_for(group, now_ms)
                 before[group] = (*stays, *known)
         return found, before
+
+
+def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
+    """What is mirrored of the group; while its source does not say that, what is planned."""
+    return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
 
 
 def wanted_of(world: World, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:

@@ -142,11 +142,8 @@ def _heavier(
     others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]
     if not others:
         return whole
-    loads = dict(whole.loads)
-    for held in others:
-        for partition in held:
-            loads.pop(partition, None)
-            if partition in lighter:
-                loads[partition] = lighter[partition]
+    theirs = frozenset[TopicPartition]().union(*others)
+    loads = {one: load for one, load in whole.loads.items() if one not in theirs}
+    loads |= {one: lighter[one] for one in theirs if one in lighter}
     newer = max(one, other, key=lambda each: each.at_seconds)
     return replace(newer, loads=Snapshot(loads, newer.loads))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import pytest
@@ -303,26 +303,34 @@ class Ear:
         assert movements.is_complete, "what partitions do does not depend on measurements"
 
 
+class Answering(World):
+    """Has an answer for each turn, and stops the loop in the next one, which has the first answer again."""
+
+    def __init__(self, first: Observations, *others: Observations | Exception) -> None:
+        super().__init__()
+        self.stop: Callable[[], None] = lambda: None
+        self._first = first
+        self._answers = iter((first, *others))
+
+    def observe(
+        self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
+    ) -> Observations:
+        answer = next(self._answers, None)
+        if answer is None:
+            self.stop()
+            return self._first
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
 def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> None:
     rig, ear = Rig(), Ear()
     bad: Observations = {SOURCE: {"t": BAD}}
-    answers = iter((bad, Unreachable("Pinot is away"), bad))
-
-    class Answering(World):
-        def observe(
-            self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
-        ) -> Observations:
-            answer = next(answers, None)
-            if answer is None:
-                loop.stop()
-                return bad
-            if isinstance(answer, HeadraceError):
-                raise answer
-            return answer
-
-    world = Answering()
+    world = Answering(bad, Unreachable("Pinot is away"), bad)
     cycle = MonitorCycle(world, world, IncidentPolicy(open_after=2), rig.clock, 60.0)
     loop = MonitorLoop(cycle, 0.001, [ear])
+    world.stop = loop.stop
     loop.run()
     first, second, third, _ = ear.heard
     assert (first, second) == ("orders from east: ", "Pinot is away")
@@ -333,19 +341,6 @@ def test_who_listens_hears_of_every_turn_and_of_those_that_found_nothing() -> No
 def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
     rig, ear = Rig(), Ear()
     well: Observations = {SOURCE: {"t": GOOD}}
-    answers = iter((well, ZeroDivisionError("ours")))
-
-    class Failing(World):
-        def observe(
-            self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
-        ) -> Observations:
-            answer = next(answers, None)
-            if answer is None:
-                loop.stop()
-                return well
-            if isinstance(answer, Exception):
-                raise answer
-            return answer
 
     class Broken:
         def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
@@ -354,8 +349,9 @@ def test_a_turn_or_a_listener_that_fails_for_a_defect_ends_no_monitor() -> None:
         def nothing_judged(self, reason: str, movements: Movements) -> None:
             raise RuntimeError("a listener's")
 
-    world = Failing()
+    world = Answering(well, ZeroDivisionError("ours"))
     loop = MonitorLoop(MonitorCycle(world, world, IncidentPolicy(), rig.clock, 60.0), 0.001, [Broken(), ear])
+    world.stop = loop.stop
     assert loop.run() is Ended.STOPPED
     assert [one.partition(":")[0] for one in ear.heard] == [
         "orders from east",
