@@ -226,7 +226,7 @@ def test_breaking_off_up_leaves_no_process(command: Command, number: signal.Sign
         up.send_signal(number)
         assert up.wait(PATIENCE_SECONDS) == (-number if number == signal.SIGKILL else 128 + number)
     if number == signal.SIGKILL:
-        wait_until(lambda: not _processes_of(command.home), "what was started is gone")
+        wait_until(lambda: _gone(java) and not _processes_of(command.home), "what was started is gone")
     assert _gone(java)
     assert _processes_of(command.home) == []
     states = {each["state"] for each in command.servers("status").values()}
