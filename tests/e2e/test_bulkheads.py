@@ -98,6 +98,14 @@ def shows(instance: RunningInstance, names: set[str]) -> bool:
     return set(problems(instance)) == names
 
 
+def phases(instance: RunningInstance) -> set[tuple[str, str, bool]]:
+    """Of each lane its datastream, its phase, and if its reason is that its worker process died."""
+    return {
+        (lane["datastream"], lane["phase"], "its worker process died" in lane["reason"])
+        for lane in instance.lanes()
+    }
+
+
 def is_well(instance: RunningInstance) -> bool:
     return not ill(instance)
 
@@ -182,11 +190,8 @@ def test_a_lane_that_kills_its_worker_process_is_found_and_paused_alone(
     wait_for_copy(kafka_pair, calm, len(first) + len(second))
     found = instance.health()["parts"]["lanes of poison"]
     assert (found["is_well"], "its worker process died" in found["sentence"]) == (False, True)
-    phases = {
-        (lane["datastream"], lane["phase"], "its worker process died" in lane["reason"])
-        for lane in instance.lanes()
-    }
-    assert phases == {("calm", "copying", False), ("poison", "paused", True)}
+    expected = {("calm", "copying", False), ("poison", "paused", True)}
+    wait_until(lambda: phases(instance) == expected, "lanes of calm copy, those of poison are paused")
     told = [one for one in instance.rest.get("/v1/events", limit=1000) if one["kind"] == "problem"]
     assert any(one["datastream"] == "poison" and "its worker process died" in one["sentence"] for one in told)
     assert not any(one["datastream"] == "calm" and "died 5" in one["sentence"] for one in told)
