@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -15,6 +15,7 @@ from tests.chaos.service.arrivals import Place
 from tests.chaos.service.schedule import Fault, Kind
 from tests.chaos.service.site import Site
 from tests.freezing import frozen
+from tests.running import RunningInstance
 
 
 @dataclass(frozen=True)
@@ -118,14 +119,14 @@ class _Machines:
 
     def kill_worker(self, fault: Fault) -> Outcome:
         """It runs out of memory."""
-        with self._worker(fault) as (worker, name):
-            worker.kill()
+        with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
+            _, name = self._hit_worker(instance, fault.choice, psutil.Process.kill)
             return Outcome(name)
 
     def freeze_worker(self, fault: Fault) -> Outcome:
         """It hangs; the control process may kill it meanwhile."""
-        with self._worker(fault) as (worker, name):
-            worker.suspend()
+        with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
+            worker, name = self._hit_worker(instance, fault.choice, psutil.Process.suspend)
             try:
                 self._site.wait(fault.seconds)
             finally:
@@ -133,11 +134,16 @@ class _Machines:
                     worker.resume()
             return Outcome(name)
 
-    @contextmanager
-    def _worker(self, fault: Fault) -> Iterator[tuple[psutil.Process, str]]:
-        with self._site.taken(fault.choice, leader=fault.at_leader) as instance:
-            control = psutil.Process(instance.pid)
-            self._site.wait_until(control.children)
-            workers = control.children()
-            number = int(fault.choice * 1_000) % len(workers)
-            yield workers[number], f"{instance.name} worker {number}"
+    def _hit_worker(
+        self, instance: RunningInstance, choice: float, act: Callable[[psutil.Process], None]
+    ) -> tuple[psutil.Process, str]:
+        """The worker that `act` was done to, and its name. An instance without a lease ends its workers
+        itself: one that is gone before `act` reaches it does not count."""
+        control = psutil.Process(instance.pid)
+        while True:
+            if workers := control.children():
+                number = int(choice * 1_000) % len(workers)
+                with suppress(psutil.NoSuchProcess):
+                    act(workers[number])
+                    return workers[number], f"{instance.name} worker {number}"
+            self._site.wait(0.1)
