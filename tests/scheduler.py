@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
 import pytest
+from _pytest.nodeid import coerce_node_id
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
@@ -72,7 +73,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServe
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that one process runs all of first, then those with a long test, then the others, each in the
-    random order that they have."""
+    random order that they have. Raises UsageError where tests share an identifier: one would run for all."""
+    for item in items:
+        label = getattr(item, "operation_label", None)
+        if label is not None and label not in item.nodeid:  # pytest 9.2 drops it from schemathesis' tests
+            item._id = coerce_node_id(f"{item.nodeid}[{label}]")
+    alike = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
+    if alike:
+        raise pytest.UsageError(f"more than one test is named {alike[0]}")
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.as_posix(), []).append(item)
