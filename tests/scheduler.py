@@ -73,18 +73,28 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServe
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files that one process runs all of first, then those with a long test, then the others, each in the
-    random order that they have. Raises UsageError where tests share an identifier: one would run for all."""
-    for item in items:
-        label = getattr(item, "operation_label", None)
-        if label is not None and label not in item.nodeid:  # pytest 9.2 drops it from schemathesis' tests
-            item._id = coerce_node_id(f"{item.nodeid}[{label}]")
-    alike = [name for name, count in Counter(item.nodeid for item in items).items() if count > 1]
-    if alike:
-        raise pytest.UsageError(f"more than one test is named {alike[0]}")
+    random order that they have."""
+    _name_operations(items)
+    _require_distinct(items)
     files: dict[str, list[pytest.Item]] = {}
     for item in items:
         files.setdefault(item.path.as_posix(), []).append(item)
     items[:] = [item for file in sorted(files.values(), key=_rank) for item in file]
+
+
+def _name_operations(items: Sequence[pytest.Item]) -> None:
+    """Give the tests that schemathesis makes the operation in their identifiers, which pytest 9.2 drops."""
+    for item in items:
+        label = getattr(item, "operation_label", None)
+        if label is not None and label not in item.nodeid:
+            item._id = coerce_node_id(f"{item.nodeid}[{label}]")
+
+
+def _require_distinct(items: Sequence[pytest.Item]) -> None:
+    """Raises UsageError where tests share an identifier: xdist runs one for all of them."""
+    identifier, count = Counter(item.nodeid for item in items).most_common(1)[0] if items else ("", 0)
+    if count > 1:
+        raise pytest.UsageError(f"{count} tests are named {identifier}, of which one would run: rename them")
 
 
 def _rank(file: _File) -> tuple[bool, bool]:
