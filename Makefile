@@ -1,11 +1,15 @@
 # The same few commands for people and for CI. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-# More than there are processors: most tests with servers wait (tests/scheduler.py).
-TEST_WORKERS ?= 4
+# One more than there are processors: tests with servers mostly wait (tests/scheduler.py).
+TEST_WORKERS ?= 3
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter
 TYPES = $(BIN)/mypy
-EVERY_TEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest
+IN_PARALLEL = -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
+# The tier of tests that lands a change; tests/README.md has the rule.
+QUICK = -m "not deep" --hypothesis-profile=quick
+CHECKS = $(PYTHON) scripts/bootstrap.py complete -- sh -c '$(LINT) && $(TYPES)'
 
 # Hundreds of processes import the same sources: each compiles them again where Python may not keep what it made.
 export PYTHONDONTWRITEBYTECODE :=
@@ -13,7 +17,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup environment demo test coverage lint types unit bench chaos pictures sbom audit wheel docs docs-serve lock clean
+.PHONY: help setup environment demo test test-all coverage lint types unit bench chaos pictures sbom audit wheel docs docs-serve lock clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,12 +32,16 @@ environment:
 demo: environment ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
 
-test: ## every check and test: what CI runs; TEST_WORKERS processes at a time
-	@$(PYTHON) scripts/bootstrap.py complete -- sh -c '$(LINT) && $(TYPES)'
-	@exec $(EVERY_TEST) $(PYTEST_ARGS)
+test: ## every check, and the tests that a change needs before it lands: what CI runs
+	@$(CHECKS)
+	@exec $(PYTEST) $(IN_PARALLEL) $(QUICK) $(PYTEST_ARGS)
+
+test-all: ## every check and test, for a release; TEST_WORKERS processes at a time
+	@$(CHECKS)
+	@exec $(PYTEST) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 coverage: setup ## every test, traced: which lines they run, for twice the processor time
-	@$(EVERY_TEST) --cov --cov-report= $(PYTEST_ARGS)
+	@$(PYTEST) $(IN_PARALLEL) --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
 lint: environment ## style and import rules
@@ -42,8 +50,8 @@ lint: environment ## style and import rules
 types: environment ## mypy --strict
 	@$(TYPES)
 
-unit: environment ## the tests that need no server
-	@exec $(BIN)/python -m pytest -o cache_dir=.cache/pytest -m "not servers" $(PYTEST_ARGS)
+unit: environment ## the tests of `make test` that need no server
+	@exec $(PYTEST) -m "not deep and not servers" --hypothesis-profile=quick $(PYTEST_ARGS)
 
 bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..." runs them
 	@exec $(BIN)/python -m bench $(ONLY)

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 import structlog
-from hypothesis import HealthCheck, settings
 
+from tests.examples import register_profiles
 from tests.promtool import known_promtool
 
 pytest_plugins = [
+    "tests.shared_servers",
     "tests.servers",
     "tests.loops_left",
     "tests.collecting",
@@ -30,9 +31,7 @@ def pytest_report_header() -> str:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says how busy the machine is.
-settings.register_profile("headrace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("headrace")
+register_profiles()
 
 
 def _show_plain_tracebacks() -> None:

@@ -1,15 +1,14 @@
 """Pytest fixtures of the real servers; tests/conftest.py brings them in.
 
-The session's servers are started on first use, held by the test process (so they end with it in any
-case), on free ports, with their data in a temporary folder. Tests share them and use names of their
-own. A test that stops or kills a server makes its own with `new_kafka`, `new_zookeeper`, `new_pinot`.
+All tests of a run share one server of each kind (tests/shared_servers.py) and use names of their own. A test
+that stops or kills a server makes its own with `new_kafka`, `new_zookeeper`, `new_pinot`, which end with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import pytest
 
@@ -20,19 +19,8 @@ from stack.kafka import KafkaCluster, NodePorts
 from stack.pinot import PinotPorts, PinotServer
 from stack.ports import LOOPBACK, free_ports
 from stack.process.parallel import for_each
-from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
-
-_KAFKA: Final = Jvm(heap_mib=512, quick_start=True)
-_SESSION: Final = {
-    "log.retention.ms": -1,
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
-    "num.io.threads": 4,
-    "num.network.threads": 2,
-}
-"""Records carry whatever time a test gives them, and stay; transactions that are too old are aborted soon.
-Every thread wakes up also while nobody asks its broker."""
-_PINOT: Final = Jvm(heap_mib=256, quick_start=True)
+from tests.shared_servers import BROKER_PROPERTIES, QUICK_KAFKA, QUICK_PINOT, running
 
 
 class KafkaPair(NamedTuple):
@@ -72,79 +60,43 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def stack_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the session's servers keep their files."""
-    return tmp_path_factory.mktemp("stack")
-
-
-@pytest.fixture(scope="session")
 def stack_jars() -> Callable[[str], tuple[Path, ...]]:
     """`stack_jars("spark")`: the jars of a set, fetched if they are not there."""
     return jar_sets.jar_files
 
 
 @pytest.fixture(scope="session")
-def zookeeper_server(stack_folder: Path) -> Iterator[ZooKeeperServer]:
-    """The session's ZooKeeper; `.address`."""
-    server = ZooKeeperServer("zookeeper", stack_folder / "zookeeper", free_ports(1)[0])
-    server.start()
-    yield server
-    server.kill()
-    server.wipe()
-
-
-class _Clusters:
-    """Starts source and destination side by side when both are asked for."""
-
-    def __init__(self, folder: Path) -> None:
-        self._all = {
-            name: KafkaCluster(name, folder / name, [NodePorts.free()], jvm=_KAFKA, properties=_SESSION)
-            for name in ("source", "destination")
-        }
-
-    def running(self, *names: str) -> list[KafkaCluster]:
-        wanted = [self._all[name] for name in names]
-        for_each([cluster for cluster in wanted if not cluster.is_alive()], KafkaCluster.start)
-        return wanted
-
-    def end(self) -> None:
-        for_each(self._all.values(), KafkaCluster.kill)
-        for_each(self._all.values(), KafkaCluster.wipe)
+def zookeeper_server(pytestconfig: pytest.Config) -> ZooKeeperServer:
+    """The ZooKeeper that the run shares; `.address`."""
+    server: ZooKeeperServer = running(pytestconfig, "zookeeper")[0]
+    return server
 
 
 @pytest.fixture(scope="session")
-def _session_clusters(stack_folder: Path) -> Iterator[_Clusters]:
-    clusters = _Clusters(stack_folder)
-    yield clusters
-    clusters.end()
+def kafka_pair(pytestconfig: pytest.Config) -> KafkaPair:
+    """Both clusters that the run shares, started side by side."""
+    return KafkaPair(*running(pytestconfig, "source", "destination"))
 
 
 @pytest.fixture(scope="session")
-def kafka_pair(_session_clusters: _Clusters) -> KafkaPair:
-    """Both clusters of the session, started side by side."""
-    return KafkaPair(*_session_clusters.running("source", "destination"))
+def source_kafka(pytestconfig: pytest.Config) -> KafkaCluster:
+    """The source cluster that the run shares, one broker; `.address`."""
+    cluster: KafkaCluster = running(pytestconfig, "source")[0]
+    return cluster
 
 
 @pytest.fixture(scope="session")
-def source_kafka(_session_clusters: _Clusters) -> KafkaCluster:
-    """The session's source cluster, one broker; `.address`."""
-    return _session_clusters.running("source")[0]
+def destination_kafka(pytestconfig: pytest.Config) -> KafkaCluster:
+    """The destination cluster that the run shares, one broker; `.address`."""
+    cluster: KafkaCluster = running(pytestconfig, "destination")[0]
+    return cluster
 
 
 @pytest.fixture(scope="session")
-def destination_kafka(_session_clusters: _Clusters) -> KafkaCluster:
-    """The session's destination cluster, one broker; `.address`."""
-    return _session_clusters.running("destination")[0]
-
-
-@pytest.fixture(scope="session")
-def pinot_server(stack_folder: Path) -> Iterator[PinotServer]:
-    """The session's Pinot; `.controller_address`, `.broker_address`."""
-    server = PinotServer("pinot", stack_folder / "pinot", PinotPorts.free(), jvm=_PINOT)
-    server.start()
-    yield server
-    server.kill()
-    server.wipe()
+def pinot_server(pytestconfig: pytest.Config) -> PinotServer:
+    """The Pinot that the run shares; `.controller_address`, `.broker_address`."""
+    server: PinotServer = running(pytestconfig, "pinot")[0]
+    return server
 
 
 @pytest.fixture(scope="session")
@@ -174,12 +126,14 @@ def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
     ) -> KafkaCluster:
         ports = [NodePorts.free(listeners) for _ in range(nodes)]
         values: dict[str, object] = {
-            **_SESSION,
+            **BROKER_PROPERTIES,
             **(_advertised(ports[0], detours) if detours else {}),
             **{key.replace("_", "."): value for key, value in dotted.items()},
             **(properties or {}),
         }
-        cluster = KafkaCluster(name, tmp_path / f"{name}-{len(made)}", ports, jvm=_KAFKA, properties=values)
+        cluster = KafkaCluster(
+            name, tmp_path / f"{name}-{len(made)}", ports, jvm=QUICK_KAFKA, properties=values
+        )
         made.append(cluster)
         cluster.start()
         return cluster
@@ -211,7 +165,7 @@ def new_pinot(tmp_path: Path) -> Iterator[Callable[..., PinotServer]]:
     made: list[PinotServer] = []
 
     def make(name: str = "pinot") -> PinotServer:
-        server = PinotServer(name, tmp_path / f"{name}-{len(made)}", PinotPorts.free(), jvm=_PINOT)
+        server = PinotServer(name, tmp_path / f"{name}-{len(made)}", PinotPorts.free(), jvm=QUICK_PINOT)
         made.append(server)
         server.start()
         return server

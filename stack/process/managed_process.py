@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from stack.errors import ServerDied
+from stack.process.freezing import freeze
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 _PYTHON_OPTIONS: Final = ("-I", "-S")
@@ -130,8 +131,10 @@ class ManagedProcess:
         return code
 
     def suspend(self) -> None:
-        """Freeze the command (SIGSTOP)."""
-        self.signal(signal.SIGSTOP)
+        """Freeze the command and its descendants; they stand still when this returns."""
+        with self._lock, contextlib.suppress(ProcessLookupError):
+            if self.is_alive():
+                freeze(self.pid)
 
     def resume(self) -> None:
         """Resume a frozen command (SIGCONT)."""

@@ -15,6 +15,8 @@ import asyncio
 
 import pytest
 
+pytestmark = pytest.mark.deep
+
 
 async def answer():
     return 42

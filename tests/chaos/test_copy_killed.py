@@ -11,7 +11,7 @@ from mirror.model.datastreams.policy import Guarantee
 from tests.chaos.killing import Loop
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 def test_killed_again_and_again(new_kafka: NewKafka, tmp_path: Path) -> None:

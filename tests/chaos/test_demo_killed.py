@@ -18,7 +18,7 @@ from headrace.demo.scenario import INSTANCES
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA, free_offset
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 MARK = "DEMO_TEST_MARK"
 
 

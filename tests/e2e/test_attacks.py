@@ -224,6 +224,7 @@ def test_without_a_token_nothing_is_read_or_changed(besieged: Besieged) -> None:
     besieged.refuses(besieged.ask("", "GET", "/v1/plan", headers=wrong), 401)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("who", ["viewer", "bills"])
 def test_what_takes_another_role_or_owner_is_not_done(besieged: Besieged, who: str) -> None:
     for method, path, body in CHANGES:
@@ -296,6 +297,7 @@ def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:
         besieged.refuses(answer, 403, "not called")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("part", ["head", "body"])
 def test_those_who_send_slowly_hold_up_nobody_and_are_ended(besieged: Besieged, part: str) -> None:
     token = besieged.tokens["bills"]
@@ -312,6 +314,7 @@ def test_those_who_send_slowly_hold_up_nobody_and_are_ended(besieged: Besieged, 
             assert to_its_end(one).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.deep
 def test_those_who_do_not_read_their_answers_are_ended(besieged: Besieged) -> None:
     head = f"Host: localhost\r\nAuthorization: Bearer {besieged.tokens['viewer']}\r\n\r\n"
     with ExitStack() as stack:
@@ -324,6 +327,7 @@ def test_those_who_do_not_read_their_answers_are_ended(besieged: Besieged) -> No
                 assert to_its_end(one)
 
 
+@pytest.mark.deep
 def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> None:
     source, topic = besieged.kafka_pair.source.address, f"few{besieged.root[1:]}"
     make_topic(source, topic, 2)
@@ -338,6 +342,7 @@ def test_topics_that_grow_take_no_more_than_the_quota(besieged: Besieged) -> Non
     assert besieged.ask("bills", "DELETE", shown).status_code == 202
 
 
+@pytest.mark.deep
 def test_who_opens_many_connections_is_told_so(besieged: Besieged) -> None:
     with ExitStack() as stack:
         many = [stack.enter_context(besieged.connection()) for _ in range(300)]
@@ -354,6 +359,7 @@ def to_its_end(connection: socket.socket) -> bytes:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("how", ["declared", "chunked"])
 def test_a_body_of_100_megabytes_is_not_taken(besieged: Besieged, how: str) -> None:
     host, _, port = besieged.instance.address.rpartition(":")
@@ -399,12 +405,14 @@ COSTLY: Final[Sequence[tuple[dict[str, Any], str]]] = (
 )
 
 
+@pytest.mark.deep
 def test_what_would_cost_or_deceive_is_refused(besieged: Besieged) -> None:
     for more, words in COSTLY:
         answer = besieged.ask("operator", "POST", "/v1/datastreams", a_body("costly", "nothing") | more)
         besieged.refuses(answer, 400, words, "operator")
 
 
+@pytest.mark.deep
 def test_an_expression_that_would_cost_years_is_matched_at_once(besieged: Besieged) -> None:
     make_topic(besieged.kafka_pair.source.address, "a" * 200 + besieged.root[1:], 1)
     body = a_body("catastrophe", "(a+)+(a|aa)+(.*a){20}!")

@@ -22,7 +22,7 @@ from tests.mirrored import create_datastream, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 

@@ -25,7 +25,7 @@ from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 HOSTILE: Mapping[str, Mapping[str, Any]] = {
     "bad-destination": {"destination": "a:b"},

@@ -18,7 +18,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def examined(instance: RunningInstance) -> tuple[int, list[dict[str, Any]]]:

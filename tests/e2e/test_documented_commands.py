@@ -20,7 +20,7 @@ from tests.mirrored import some_records
 from tests.running import RunningInstance
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 TOPICS: Final = {"orders": 2, "clicks": 2, "views": 1, "payments": 14, "refunds": 2}
 """Topics that pages speak of, with their numbers of partitions."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
@@ -11,6 +9,7 @@ from uuid import uuid4
 import psutil
 import pytest
 
+from stack.process.freezing import freeze
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy
@@ -18,7 +17,7 @@ from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 SILENT = "its worker process does not answer"
 
@@ -44,7 +43,7 @@ def test_a_frozen_worker_is_noticed_killed_and_replaced(
     produce(kafka_pair.source.address, topic, first)
     wait_for_copy(kafka_pair, topic, len(first))
     (worker,) = workers(instance)
-    os.kill(worker, signal.SIGSTOP)
+    freeze(worker)
     produce(kafka_pair.source.address, topic, second)
 
     def is_said() -> bool:

@@ -85,6 +85,7 @@ def test_an_instance_hands_over_before_it_goes_and_gets_its_tasks_back(
     own_pair.assert_copied_once()
 
 
+@pytest.mark.deep
 def test_the_leader_hands_over_too(own_pair: Pair) -> None:
     leader = own_pair.instances[own_pair.one.rest.get("/v1/instances")[0]["name"]]
     (other,) = set(own_pair.instances.values()) - {leader}
@@ -95,6 +96,7 @@ def test_the_leader_hands_over_too(own_pair: Pair) -> None:
     own_pair.assert_copied_once()
 
 
+@pytest.mark.deep
 def test_partitions_move_to_the_instance_that_was_named(pair: Pair) -> None:
     plan = pair.one.rest.get("/v1/plan")["tasks"]
     (moved, *_) = next(one["partitions"] for one in plan if one["instance"] == "one")
@@ -110,6 +112,7 @@ def test_partitions_move_to_the_instance_that_was_named(pair: Pair) -> None:
     pair.assert_copied_once()
 
 
+@pytest.mark.deep
 def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
     pair.one.rest.post(
         "/v1/datastreams/handover/pause-partitions",
@@ -137,6 +140,7 @@ def test_paused_partitions_stand_still_and_the_others_go_on(pair: Pair) -> None:
     pair.assert_copied_once()
 
 
+@pytest.mark.deep
 def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
     admin = admin_client(pair.kafka.source.address)
     admin.create_partitions([NewPartitions(pair.topic, PARTITIONS + 2)])[pair.topic].result(PATIENCE_SECONDS)
@@ -153,6 +157,7 @@ def test_new_partitions_and_topics_are_found(pair: Pair) -> None:
     pair.assert_copied_once()
 
 
+@pytest.mark.deep
 def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: Pair) -> None:
     with frozen(pair.two.pid):
         eventually(lambda: set(pair.homes(pair.one).values()) == {"one"}, "the other one has all tasks")
@@ -162,6 +167,7 @@ def test_a_frozen_instance_is_overruled_and_changes_nothing_when_it_wakes(pair: 
     pair.assert_copied_once()
 
 
+@pytest.mark.deep
 def test_zookeeper_goes_and_comes_back(
     kafka_pair: KafkaPair, new_instance: NewInstance, new_zookeeper: Callable[..., ZooKeeperServer]
 ) -> None:

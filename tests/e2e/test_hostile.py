@@ -35,7 +35,7 @@ from tests.patience import PATIENCE_SECONDS, eventually
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PLACES = (
     "/live/i-9999999999",

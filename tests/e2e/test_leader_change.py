@@ -23,7 +23,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 PARTITIONS: Final = 12
 RATE: Final = 20_000.0

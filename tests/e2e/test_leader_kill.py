@@ -16,7 +16,7 @@ from tests.e2e.conftest import NewInstance
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 CLIENTS: Final = 20
 SHARED: Final = 4

@@ -20,7 +20,7 @@ from tests.patience import wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 STEADY: Final = 5_000_000
 """Bytes per second that the plug-in says of each partition; two of them fill no task."""

@@ -23,7 +23,7 @@ from tests.scene import Scene
 from tests.servers import KafkaPair
 from tests.situations import Snapshot
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 SLOW_SECONDS: Final = 1.5
 """Each way: what answers so late is not away."""

@@ -30,6 +30,7 @@ def test_records_arrive_as_they_were(kafka_pair: KafkaPair, new_instance: NewIns
     assert by_partition(copied) == by_partition(records)
 
 
+@pytest.mark.deep
 def test_a_restart_goes_on_where_it_stopped(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
     topic = f"restart-{uuid4().hex[:8]}"
     make_topic(kafka_pair.source.address, topic, 2, retention_ms="-1")
@@ -79,6 +80,7 @@ def test_killing_an_instance_moves_its_tasks(kafka_pair: KafkaPair, new_instance
     assert by_partition(copied) == by_partition(wanted), "effectively once: nothing is repeated"
 
 
+@pytest.mark.deep
 def test_a_quota_holds_over_all_instances_together(kafka_pair: KafkaPair, new_instance: NewInstance) -> None:
     topic, value = f"quota-{uuid4().hex[:8]}", random.randbytes(10_000)
     make_topic(kafka_pair.source.address, topic, 4, retention_ms="-1")
@@ -96,6 +98,7 @@ def test_a_quota_holds_over_all_instances_together(kafka_pair: KafkaPair, new_in
     assert homes == {"one", "two"}
 
 
+@pytest.mark.deep
 def test_a_deleted_datastream_disappears_and_its_topics_stay(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:

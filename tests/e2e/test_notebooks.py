@@ -10,6 +10,8 @@ import pytest
 
 from tests.notebooks import NOTEBOOKS, cells_of, executed, outputs_of
 
+pytestmark = pytest.mark.deep
+
 
 def printed(name: str, environment: dict[str, str] | None = None) -> tuple[str, int]:
     """Everything that the notebook wrote, and the number of its pictures."""

@@ -105,6 +105,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
         wait_until(lambda: (LATE.name, "resolved") in heard(hook, name), "the next one says the end to it")
 
 
+@pytest.mark.deep
 def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_lane_that_pauses_calls_somebody_also_where_there_is_no_objective(
         wait_until(lambda: incident["id"] not in str(rest.get("/v1/incidents", open="true")), "it is closed")
 
 
+@pytest.mark.deep
 def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
         assert "burns 100x in 5 m, 100x in 30 m, 100x in 1 h, ? in 6 h" in alert["annotations"]["description"]
 
 
+@pytest.mark.deep
 def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_is_rebalanced(
     new_instance: NewInstance, kafka_pair: KafkaPair
 ) -> None:
@@ -192,6 +195,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
         assert not [one for one in operations if one["kind"] == "rebalance"]
 
 
+@pytest.mark.deep
 def test_of_two_monitors_one_judges_and_the_other_takes_over(
     new_instance: NewInstance, kafka_pair: KafkaPair, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 import psutil
 import pytest
 
+from stack.process.freezing import freeze
 from stack.zookeeper import ZooKeeperServer
 from tests.delaying import SlowPort
 from tests.e2e.conftest import NewInstance, NewSlowPort
@@ -19,7 +20,7 @@ from tests.scene import PARTITIONS, Scene, Shown, is_0_somewhere, lanes_are
 from tests.servers import KafkaPair
 from tests.situations import PROCESSES, Snapshot
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 SLOW_SECONDS: Final = 0.75
 """Each way: a turn with several requests takes longer than the lease of the shortest session."""
@@ -66,7 +67,7 @@ class Processes:
             case "ZooKeeper is slow":
                 ending.enter_context(self._way.delayed(SLOW_SECONDS))
             case "a worker process is frozen":
-                os.kill(_worker(scene), signal.SIGSTOP)
+                freeze(_worker(scene))
             case "a worker process was killed":
                 os.kill(_worker(scene), signal.SIGKILL)
             case "another instance froze, and its session is over":

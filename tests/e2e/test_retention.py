@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import NewKafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 KEPT_MS: Final = 180_000
 WAITED_MS: Final = 75_000

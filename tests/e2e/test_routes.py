@@ -24,7 +24,7 @@ from tests.patience import PATIENCE_SECONDS, eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair, NewKafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 class Town:

@@ -56,7 +56,7 @@ from tests.servers import KafkaPair, NewKafka
 from tests.situations import SERVERS, SLOW, Snapshot
 from tests.throttling import READING, WRITING, throttled
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 SLOW_SECONDS: Final = 3.0

@@ -26,7 +26,7 @@ from tests.scene import PARTITIONS, Scene, Shown, is_held_back, lanes_are, stand
 from tests.servers import KafkaPair
 from tests.situations import TOPICS
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 WHY: Final = {"reason": "ticket 7", "requested_by": "alice"}
 UNCOPIED: Final[Mapping[str, Mapping[str, Any]]] = {

@@ -19,7 +19,7 @@ from tests.mirrored import by_partition, create_datastream, wait_for_copy
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def test_a_signal_to_the_whole_process_group_loses_and_repeats_nothing(

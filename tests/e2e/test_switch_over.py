@@ -18,7 +18,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 PARTITIONS: Final = 2
 PATIENTLY: Final = ("--timeout", f"{PATIENCE_SECONDS:.0f}s")

@@ -19,7 +19,7 @@ from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.patience import wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW_MS = 1_795_000_000_000
 COMMITTED = {0: 7, 1: 20, 2: 3}

@@ -130,6 +130,7 @@ class Updated:
         }
 
 
+@pytest.mark.deep
 def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
@@ -189,6 +190,7 @@ def test_lanes_that_stay_never_begin_again_and_nothing_is_lost_or_doubled(
     assert updated.writers(stays) == writers
 
 
+@pytest.mark.deep
 def test_of_writers_of_one_version_one_wins_and_a_creation_that_is_sent_again_is_one_datastream(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:
@@ -339,6 +341,7 @@ def _check_creations_of_one_key(first: RunningInstance, second: RunningInstance)
     assert second.rest.get("/v1/datastreams/again")["metadata"]["system.creation.ms"] == created_ms
 
 
+@pytest.mark.deep
 def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_hears(
     kafka_pair: KafkaPair, new_instance: NewInstance
 ) -> None:

@@ -19,7 +19,7 @@ from tests.mirrored import create_datastream, some_records, wait_for_copy
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 HOUSE = Path(__file__).parents[2]
 PURE = "pure"

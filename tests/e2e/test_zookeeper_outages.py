@@ -15,7 +15,7 @@ from tests.patience import eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW_MS = 1_795_000_000_000
 PARTITIONS = 4

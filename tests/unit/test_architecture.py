@@ -516,6 +516,7 @@ def test_the_command_works_without_the_analytics(without: Run, arguments: list[s
     assert done.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("arguments", "module"),
     [

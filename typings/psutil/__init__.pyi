@@ -29,6 +29,15 @@ class CpuTimes(NamedTuple):
     user: float
     system: float
 
+class MachineTimes(NamedTuple):
+    user: float
+    nice: float
+    system: float
+    idle: float
+    iowait: float
+    irq: float
+    softirq: float
+
 class Process:
     pid: int
     def __init__(self, pid: int | None = ...) -> None: ...
@@ -47,6 +56,7 @@ class Process:
 
 STATUS_ZOMBIE: Final[str]
 
+def cpu_times() -> MachineTimes: ...
 def net_connections(kind: str = ...) -> list[Connection]: ...
 def pids() -> list[int]: ...
 def pid_exists(pid: int) -> bool: ...

@@ -11,7 +11,7 @@ from tests.chaos.service.run import Order, Run
 from tests.chaos.service.site import Site
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 SECONDS = 18.0
 
 

@@ -14,7 +14,7 @@ import pytest
 from stack.wait import wait_until
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 def test_what_one_core_copies_is_measured_for_every_shape() -> None:

@@ -12,7 +12,7 @@ from headrace.process.compilation import DONE, NO_COMPILER, build
 from headrace.process.machine_code import worker_command
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 _HOUSE = Path(__file__).parents[3]
 _SUFFIX = {DONE: ".so", NO_COMPILER: ".py"}

@@ -71,6 +71,7 @@ def test_a_copy_tells_what_became_of_every_offset_and_is_verified(clusters: Clus
     assert [(p["partition"], p["surplus"]) for p in verdict["partitions"] if not p["equal"]] == [(1, 1)]
 
 
+@pytest.mark.deep
 def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clusters) -> None:
     topic = f"{clusters.prefix}-grows"
     make_topic(clusters.source, topic, 2, retention_ms="1000000000")
@@ -103,6 +104,7 @@ def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clust
     assert (code, sum(one["records"] for one in verdict["partitions"])) == (0, 130)
 
 
+@pytest.mark.deep
 def test_a_copy_can_begin_at_a_time(clusters: Clusters) -> None:
     topic = f"{clusters.prefix}-time"
     make_topic(clusters.source, topic, 1, retention_ms="-1")
@@ -140,6 +142,7 @@ def test_a_worker_that_ends_or_stands_still_is_replaced_and_nothing_is_lost_or_r
     assert (code, [one["surplus"] for one in verdict["partitions"]]) == (0, [0, 0, 0])
 
 
+@pytest.mark.deep
 def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clusters) -> None:
     topic, state = f"{clusters.prefix}-signal", f"state-{clusters.prefix}"
     make_topic(clusters.source, topic, 3)
@@ -163,6 +166,7 @@ def test_a_signal_to_the_whole_process_group_stops_a_copy_in_order(clusters: Clu
     assert (code, sum(one["records"] for one in verdict["partitions"])) == (0, 300)
 
 
+@pytest.mark.deep
 def test_a_full_disk_under_report_and_log_does_not_hide_what_was_copied(clusters: Clusters) -> None:
     topic = f"{clusters.prefix}-full"
     make_topic(clusters.source, topic, 1)
@@ -183,6 +187,7 @@ def test_a_full_disk_under_report_and_log_does_not_hide_what_was_copied(clusters
     assert (done.returncode, document["complete"], document["failures"]) == (0, True, [])
 
 
+@pytest.mark.deep
 def test_what_arrives_while_a_copy_is_verified_is_no_difference(clusters: Clusters) -> None:
     topic = f"{clusters.prefix}-busy"
     make_topic(clusters.source, topic, 2)
@@ -240,6 +245,7 @@ def copied_records(address: str, topic: str) -> int:
     return len(read_all(address, topic)) if has_copied(address, topic) else 0
 
 
+@pytest.mark.deep
 def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -> None:
     topic, state = f"{clusters.prefix}-twice", f"state-{clusters.prefix}"
     make_topic(clusters.source, topic, 1)
@@ -259,6 +265,7 @@ def test_a_copy_that_another_one_replaces_ends_and_says_so(clusters: Clusters) -
     assert (code, verdict["partitions"][0]["records"]) == (0, 30)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guarantee", ["effectively-once", "exactly-once"])
 def test_of_copies_of_one_state_at_once_each_ends_and_nothing_is_repeated(
     clusters: Clusters, guarantee: str

@@ -15,7 +15,7 @@ from tests.kafka_data import Record, make_topic, read_all
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 @pytest.fixture

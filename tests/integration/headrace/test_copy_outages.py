@@ -21,6 +21,8 @@ from tests.kafka_data import make_topic
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import KafkaPair
 
+pytestmark = pytest.mark.deep
+
 
 @contextmanager
 def forwarding(port: int, address: str) -> Iterator[None]:

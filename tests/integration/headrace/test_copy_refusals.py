@@ -15,7 +15,7 @@ from tests.engines import look, write
 from tests.kafka_data import Record, make_topic
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 COUNT: Final = 240
 OPEN: Final = str(2**63 - 1)

@@ -16,7 +16,7 @@ from tests.kafka_data import counts, make_topic
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 @pytest.fixture

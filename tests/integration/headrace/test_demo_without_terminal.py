@@ -16,6 +16,8 @@ from stack.supervisor import Stack
 from tests.patience import wait_until
 from tests.running import free_offset
 
+pytestmark = pytest.mark.deep
+
 END = "ended with"
 
 

@@ -23,7 +23,7 @@ from tests.brooklin_data import DESTINATION_BROKERS, SOURCE_BROKERS, a_stream, w
 from tests.hostile import BROOKLIN_FIELDS, NODES, every_value
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 STREAMS = [
     a_stream("orders", metadata={"group.id": "prod-orders"}),

@@ -16,7 +16,7 @@ from tests.metrics_data import MetricsWorld, a_metric, apply_tables, fresh_name,
 from tests.notebooks import NOTEBOOKS, executed, outputs_of
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 MINUTE_MS: Final = 60_000
 RATES: Final = (4000.0, 900.0, 500.0, 500.0, 100.0, 0.0)

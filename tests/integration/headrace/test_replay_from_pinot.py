@@ -24,7 +24,7 @@ from tests.fakes.clock import ManualClock
 from tests.metrics_data import MetricsWorld, a_metric, a_rollup, apply_tables, fresh_name, pinot_settings
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 HOUR_MS = 3_600_000
 ROLLED_UP = 120

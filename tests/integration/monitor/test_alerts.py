@@ -15,6 +15,8 @@ from stack.process.managed_process import ManagedProcess
 from tests.fakes.alert_receivers import CheckingAlertmanager
 from tests.patience import wait_until
 
+pytestmark = pytest.mark.deep
+
 SETTINGS = """
 [clusters.destination]
 bootstrap_servers = "{nobody}"

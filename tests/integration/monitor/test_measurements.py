@@ -32,7 +32,7 @@ from tests.metrics_data import (
 )
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def test_each_datastream_of_a_group_is_judged_by_its_own_topics(

@@ -17,7 +17,7 @@ from stack.kafka import KafkaCluster as Servers
 from tests.kafka_data import Record, make_topic, produce
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 WHOLE = (0, 2**62)
 PLAIN = Record(0, b"key", b"value", (("h", b"1"),), 1_700_000_000_000)

@@ -24,7 +24,7 @@ from tests.kafka_data import Record, delete_records, delete_topic, make_topic, p
 from tests.metrics_data import ROWS_WRITTEN_MS, a_measurement, write_rows
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 SOURCE = Source("group", "east")
 WINDOW = 60.0

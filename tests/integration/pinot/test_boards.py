@@ -11,7 +11,7 @@ from pinot.tables import PARTITION_METRICS
 from tests.metrics_data import MetricsWorld, a_metric, fresh_name
 from tests.unit.deploy.test_grafana_boards import QUESTIONS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 HOUR: Final = 1_795_000_000_000 // HOUR_MS * HOUR_MS
 USABLE: Final = 8_000_000.0

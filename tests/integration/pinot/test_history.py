@@ -15,7 +15,7 @@ from pinot.tables import MIRROR_METRICS, PARTITION_METRICS, PARTITION_METRICS_HO
 from pinot.time_range import TimeRange
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, a_rollup, fresh_name
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 HOUR = 1_795_000_000_000 // HOUR_MS * HOUR_MS
 NOW = HOUR + 1_200_000

@@ -15,7 +15,7 @@ from stack.pinot import PinotServer
 from tests.metrics_data import MetricsWorld, a_measurement, a_metric, fresh_name
 from tests.superset import Superset
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 HOUR: Final = 1_790_000_000_000 // HOUR_MS * HOUR_MS
 

@@ -22,7 +22,7 @@ from tests.patience import wait_until
 from tests.recording import DEATHS, Recording, findings, replay, values_of
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 MINUTE_MS = 60_000
 TOLERATED = 0.05

@@ -21,7 +21,7 @@ from tests.kafka_data import Record, make_topic, produce, read_all
 from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, write_values
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 START_MS = 1_795_000_000_000
 

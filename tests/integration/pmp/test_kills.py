@@ -24,7 +24,7 @@ from tests.metrics_data import a_sample, apply_tables, pinot_settings, write_sam
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 START_MS = int(time.time()) // 3600 * 3_600_000 - 2 * 3_600_000
 CLUSTERS = ("east", "west", "north")

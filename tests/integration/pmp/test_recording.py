@@ -22,7 +22,7 @@ from tests.metrics_data import fresh_name, recorded_samples, recorded_truth, wri
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 MINUTE_MS = 60_000
 LEAST_BYTES_PER_SECOND = 500

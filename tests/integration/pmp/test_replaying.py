@@ -29,7 +29,7 @@ from tests.metrics_data import MetricsWorld, a_metric, pinot_settings
 from tests.patience import wait_until
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 NOW = 1_795_000_000_000
 CLUSTER = ClusterRef("east")

@@ -27,7 +27,7 @@ from tests.metrics_data import fresh_name
 from tests.patience import wait_until
 from tests.servers import KafkaPair, NewKafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from tests.metrics_data import a_sample, fresh_name, rows_in, write_samples, wri
 from tests.patience import wait_until
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 class World:

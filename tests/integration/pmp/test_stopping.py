@@ -19,7 +19,7 @@ from tests.metrics_data import fresh_name
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import KafkaPair, NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 
 class Job:

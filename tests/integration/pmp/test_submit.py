@@ -25,7 +25,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA
 from tests.servers import KafkaPair
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "spark"
 SPARK_HOME = Path(pyspark.__file__).parent

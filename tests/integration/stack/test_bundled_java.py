@@ -19,7 +19,7 @@ from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS
 from tests.running import QUICK_JAVA
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 _SPARK = """
 import sys

@@ -15,7 +15,7 @@ from stack.ports import free_ports
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperServer
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 @pytest.fixture(scope="module")

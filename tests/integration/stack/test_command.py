@@ -18,11 +18,12 @@ import pytest
 from kazoo.client import KazooClient
 
 from stack.ports import StackPorts, is_free
+from stack.process.freezing import freeze
 from stack.process.records import ProcessRecord, identity_of, read_record, write_record
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA, free_offset
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 _HEADRACE = str(Path(sys.executable).with_name("headrace"))
 
@@ -180,7 +181,7 @@ def test_a_server_that_died_is_seen_and_started_again(command: Command) -> None:
 
 def test_a_frozen_server_is_not_ready(command: Command) -> None:
     pid = command.servers("up", "zookeeper")["zookeeper"]["pid"]
-    os.kill(pid, signal.SIGSTOP)
+    freeze(pid)
     status = command.run("status", "zookeeper", "--json")
     assert status.returncode == 1
     shown = json.loads(status.stdout)["servers"][0]

@@ -24,6 +24,8 @@ from stack.ports import free_ports
 from stack.process.records import identity_of
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+pytestmark = pytest.mark.deep
+
 _CERTIFICATE = Path(__file__).with_name("self-signed.pem")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from stack import readiness
 from stack.errors import NotInTime, PortTaken, ServerDied
 from stack.kafka import KafkaCluster
 from stack.ports import free_ports
+from stack.process.freezing import freeze
 from stack.process.records import identity_of
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
@@ -24,7 +23,7 @@ from tests.kafka_data import admin_client
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
@@ -242,7 +241,7 @@ def test_a_port_taken_while_starting_is_named(tmp_path: Path, zookeeper_server: 
 def test_a_server_that_is_never_ready_is_killed(tmp_path: Path) -> None:
     server = ZooKeeperServer("slow", tmp_path, free_ports(1)[0])
     server.launch()
-    os.kill(server.pid, signal.SIGSTOP)
+    freeze(server.pid)
     pid = server.pid
     with pytest.raises(NotInTime, match=r"slow is not ready after 0\.2 s \(ZooKeeper does not answer"):
         server.wait_until_ready(timeout_seconds=0.2)

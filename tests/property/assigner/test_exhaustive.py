@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from assigner.planner import plan
 from assigner.problem.problem import Mode, Policy
 from mirror.model.load import TaskCapacity, TaskLimits
+from tests.examples import examples
 from tests.placement_data import (
     fewest_moved_by_exhaustion,
     fewest_tasks_by_exhaustion,
@@ -28,7 +29,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[int], int, int | None]:
 
 
 @given(worlds())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_a_full_plan_has_the_fewest_tasks_and_then_the_lowest_maximum(
     world: tuple[list[int], int, int | None],
 ) -> None:
@@ -43,7 +44,7 @@ def test_a_full_plan_has_the_fewest_tasks_and_then_the_lowest_maximum(
 
 
 @given(worlds(), st.data())
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_an_incremental_plan_moves_the_fewest_bytes(
     world: tuple[list[int], int, int | None], data: st.DataObject
 ) -> None:
@@ -68,7 +69,7 @@ def test_an_incremental_plan_moves_the_fewest_bytes(
 
 
 @given(worlds(), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_giving_up_tasks_moves_no_fewer_bytes_than_is_said(
     world: tuple[list[int], int, int | None], data: st.DataObject
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from assigner.problem.problem import moved_units
 from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets
+from tests.examples import examples
 
 
 @st.composite
@@ -53,7 +54,7 @@ def _fewest(question: KeptSetsQuestion) -> int | None:
     return min((_moved(question, one) for one in placements if _is_right(question, one)), default=None)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(_questions())
 def test_no_placement_moves_less_than_the_bound_and_the_one_found_is_right(
     question: KeptSetsQuestion,

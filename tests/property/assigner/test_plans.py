@@ -14,6 +14,7 @@ from assigner.problem.loads import PartitionLoads
 from assigner.problem.problem import Mode, Policy, TaskOf
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
+from tests.examples import examples
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def homes(draw: st.DrawFn, count: int) -> TaskOf:
 
 
 @given(worlds())
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 def test_every_plan_passes_the_verifier_and_keeps_to_the_limits(world: World) -> None:
     answer = world.plan()
     counts = np.bincount(answer.task_of[answer.task_of >= 0], minlength=len(answer.alive))
@@ -97,7 +98,7 @@ def test_every_plan_passes_the_verifier_and_keeps_to_the_limits(world: World) ->
 
 
 @given(worlds())
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_without_limits_no_task_is_overloaded_but_by_an_offending_partition_alone(world: World) -> None:
     calm = replace(
         world,
@@ -118,7 +119,7 @@ def test_without_limits_no_task_is_overloaded_but_by_an_offending_partition_alon
     st.sampled_from([0.1, 0.4]),
     st.booleans(),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_drifted_tasks_with_many_partitions_are_repaired(
     seed: int, shape: str, sigma: float, rebalance: bool
 ) -> None:
@@ -146,7 +147,7 @@ def test_drifted_tasks_with_many_partitions_are_repaired(
 
 
 @given(worlds(), st.integers(0, 2**32 - 1))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_the_order_of_the_input_does_not_matter(world: World, seed: int) -> None:
     order = np.random.default_rng(seed).permutation(len(world.loads.partitions))
     one, two = world.plan(), world.shuffled(order).plan()
@@ -155,7 +156,7 @@ def test_the_order_of_the_input_does_not_matter(world: World, seed: int) -> None
 
 
 @given(worlds())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_plan_planned_again_moves_nothing(world: World) -> None:
     """An incremental plan of what has just been placed is the same placement."""
     if world.limits.max_partitions_per_task is not None and world.limits.max_tasks is not None:

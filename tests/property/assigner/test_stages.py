@@ -23,6 +23,7 @@ from assigner.stages.budget import Budget, within_budget
 from assigner.stages.eviction import evict
 from assigner.stages.full import PackingInput, fewest_tasks, refine
 from assigner.stages.relabel import relabel
+from tests.examples import examples
 from tests.placement_data import (
     fewest_moved_by_exhaustion,
     fewest_tasks_by_exhaustion,
@@ -52,7 +53,7 @@ def assert_consistent(state: Arrangement) -> None:
 
 
 @given(small, st.none() | st.integers(1, 4))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_bounds_never_exceed_the_truth(values: list[int], cap: int | None) -> None:
     room = 50
     assert task_bound(sizes_of(values), np.array([room]), Limits(cap)) <= fewest_tasks_by_exhaustion(
@@ -63,7 +64,7 @@ def test_bounds_never_exceed_the_truth(values: list[int], cap: int | None) -> No
 
 
 @given(many, st.integers(1, 9), st.none() | st.integers(1, 9))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_pouring_places_all_it_may_and_keeps_its_books(
     values: list[int], tasks: int, cap: int | None
 ) -> None:
@@ -81,7 +82,7 @@ def test_pouring_places_all_it_may_and_keeps_its_books(
 @given(
     st.lists(st.integers(0, 20), min_size=1, max_size=8), st.integers(0, 60), st.none() | st.integers(1, 25)
 )
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_the_tail_levels_counts(counts: list[int], tail: int, cap: int | None) -> None:
     before = np.array(counts)
     dealt = level_tail(before, tail, np.zeros(len(counts), bool), Limits(cap))
@@ -97,7 +98,7 @@ def test_the_tail_levels_counts(counts: list[int], tail: int, cap: int | None) -
 
 
 @given(many)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_tail_is_small(values: list[int]) -> None:
     sizes = heaviest_first(values)
     start = tail_start(sizes)
@@ -106,7 +107,7 @@ def test_the_tail_is_small(values: list[int]) -> None:
 
 
 @given(many, st.integers(2, 8), st.integers(0, 2**32 - 1), st.none() | st.integers(8, 60))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_descent_never_raises_the_maximum(values: list[int], tasks: int, seed: int, cap: int | None) -> None:
     sizes = heaviest_first(values)
     state = scattered(sizes, tasks, seed)
@@ -120,7 +121,7 @@ def test_descent_never_raises_the_maximum(values: list[int], tasks: int, seed: i
 
 
 @given(many, st.integers(2, 8), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_vector_descent_and_ruin_never_raise_the_worst_share(
     values: list[int], tasks: int, seed: int
 ) -> None:
@@ -138,7 +139,7 @@ def test_vector_descent_and_ruin_never_raise_the_worst_share(
 
 
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=11), st.data())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_cover_is_the_lightest_subset_that_relieves_enough(values: list[int], data: st.DataObject) -> None:
     sizes = np.array(sorted(values, reverse=True), np.int64)
     if not sizes.sum():
@@ -160,7 +161,7 @@ def test_a_cover_is_the_lightest_subset_that_relieves_enough(values: list[int], 
     ),
     st.integers(1, 10**7),
 )
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_a_large_cover_reaches_the_excess_closely(values: list[int], excess: int) -> None:
     sizes = np.array(sorted(values, reverse=True), np.int64)
     excess = max(1, min(excess, int(sizes.sum())))
@@ -185,7 +186,7 @@ def reachable(sizes: Ints) -> int:
     | st.lists(st.integers(40, 60).map(lambda size: 50 * size), min_size=33, max_size=60),
     st.floats(0, 1),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_of_many_partitions_a_cover_says_truly_how_little_suffices(values: list[int], share: float) -> None:
     sizes = np.array(sorted(values, reverse=True), np.int64)
     excess = max(1, int(sizes.sum() * share))
@@ -223,7 +224,7 @@ def test_the_cheapest_sets_come_in_order(costs: list[int], data: st.DataObject) 
 
 
 @given(small, st.integers(1, 3), st.integers(20, 80), st.integers(0, 2**32 - 1))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_shedding_says_truly_how_little_suffices(
     values: list[int], tasks: int, target: int, seed: int
 ) -> None:
@@ -237,7 +238,7 @@ def test_shedding_says_truly_how_little_suffices(
 
 
 @given(many, st.integers(1, 8), st.integers(0, 2**32 - 1), st.floats(0, 1))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_budget_is_kept_and_no_move_makes_anything_worse(
     values: list[int], tasks: int, seed: int, share: float
 ) -> None:
@@ -261,7 +262,7 @@ def test_a_budget_is_kept_and_no_move_makes_anything_worse(
 
 
 @given(many, st.integers(1, 6), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_relabelling_keeps_the_partition_into_tasks(values: list[int], tasks: int, seed: int) -> None:
     sizes = heaviest_first(values)
     home, placed = scattered(sizes, tasks, seed).task_of, scattered(sizes, tasks, seed + 1).task_of
@@ -279,7 +280,7 @@ def test_relabelling_keeps_the_partition_into_tasks(values: list[int], tasks: in
 
 @given(small, st.integers(1, 4), st.none() | st.integers(1, 4))
 @example([0, 12, 12, 13, 14, 14, 25], 1, None)  # one without a load, which is in a column for nothing
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_solver_and_column_generation_agree_with_exhaustion(
     values: list[int], tasks: int, cap: int | None
 ) -> None:
@@ -298,7 +299,7 @@ def test_the_solver_and_column_generation_agree_with_exhaustion(
 
 
 @given(small, st.integers(1, 3), st.integers(0, 2**32 - 1))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: int) -> None:
     sizes = heaviest_first(values)
     home = scattered(sizes, tasks, seed).task_of
@@ -312,7 +313,7 @@ def test_the_solver_moves_the_fewest_bytes(values: list[int], tasks: int, seed: 
 
 
 @given(small, st.integers(2, 3), st.integers(1, 6), st.booleans(), st.integers(0, 2**32 - 1))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_what_the_solver_says_of_the_heavy_holds_for_all(
     values: list[int], tasks: int, heavy: int, is_known: bool, seed: int
 ) -> None:
@@ -337,7 +338,7 @@ def test_what_the_solver_says_of_the_heavy_holds_for_all(
 
 
 @given(st.lists(st.integers(0, 60), min_size=1, max_size=4), st.lists(st.integers(31, 60), max_size=4))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_the_newcomers_bound_is_the_cheapest_assignment(loads: list[int], newcomers: list[int]) -> None:
     from itertools import permutations
 
@@ -351,7 +352,7 @@ def test_the_newcomers_bound_is_the_cheapest_assignment(loads: list[int], newcom
 
 
 @given(many, st.none() | st.integers(2, 20))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_packing_fits_and_best_fit_respects_the_room(values: list[int], cap: int | None) -> None:
     sizes = heaviest_first(values)
     inputs = PackingInput(sizes, np.array([1000]), Limits(cap), 0.1, 1)

@@ -24,6 +24,7 @@ from monitor.objectives.budgets import Budgets
 from monitor.objectives.history import History, wanted_of
 from monitor.objectives.past import TopicSums, Wanted
 from monitor.settings import MonitorSettings
+from tests.examples import examples
 from tests.fakes.clock import ManualClock
 
 MINUTE_MS = 60_000
@@ -164,7 +165,7 @@ def test_an_alert_of_two_windows_ends_after_the_short_one(
     assert firing() <= {"1 over 3 d"}
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.sampled_from([99.0, 99.5, 99.9]),
     st.integers(110, 140),

@@ -8,6 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from monitor.alerts.alert import Notice
 from monitor.alerts.deliveries.outbox import NEVER, Outbox, Schedule
+from tests.examples import examples
 
 NAMES = [f"{letter}{number}" for letter in "ab" for number in range(6)]
 CAPACITY = 6
@@ -98,4 +99,4 @@ class Told(RuleBasedStateMachine):
 
 
 TestTold = Told.TestCase
-TestTold.settings = settings(max_examples=60, stateful_step_count=40)
+TestTold.settings = settings(max_examples=examples(60), stateful_step_count=40)

@@ -106,6 +106,7 @@ def names(site: Site) -> list[str]:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("path", "document", "fields"),
     [("/v1/datastreams", BODY, REST_FIELDS), ("/datastream", BROOKLIN, BROOKLIN_FIELDS)],
@@ -145,6 +146,7 @@ def test_whatever_is_asked_is_refused_or_done(
     assert not crowd.health.has_died.is_set()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("field", STORED_FIELDS, ids=".".join)
 def test_whatever_is_stored_is_listed_and_deleted_and_harms_nobody(crowd: Site, field: Sequence[str]) -> None:
     stored = {}

@@ -231,6 +231,7 @@ def test_what_has_no_place_is_reported_and_the_rest_is_placed(policy: Policy) ->
     assert any("2 partitions without a task" in reason for reason in found.reasons)
 
 
+@pytest.mark.deep
 def test_partitions_without_load_do_not_make_a_case_too_large_for_the_solver() -> None:
     rates, current = world("nearzero", 1_000, 40, 0.3, 6)
     policy = replace(STICKY, rebalance=True, tolerance=0.01)

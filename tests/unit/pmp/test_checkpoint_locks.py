@@ -38,6 +38,7 @@ def test_a_folder_behind_a_url_has_no_locks() -> None:
         one.release("a")
 
 
+@pytest.mark.deep
 def test_a_second_job_ends_with_one_line(tmp_path: Path) -> None:
     config = tmp_path / "headrace.toml"
     config.write_text(f'[pmp.job]\ncheckpoint_folder = "{tmp_path}"\nshards = 2\nshard = 1\n')

@@ -23,6 +23,7 @@ def test_without_a_death_every_load_is_the_slope_of_the_whole_range(window_ms: i
     assert max(one.error for one in found) < 0.05
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(("statistic", "tolerated"), [(Statistic.MEAN, 0.05), (Statistic.P95, 0.1)])
 @pytest.mark.parametrize("death", DEATHS.values(), ids=DEATHS)
 def test_no_load_is_far_off_without_being_marked(

@@ -170,6 +170,7 @@ def test_too_little_disk_is_told_what_to_do(
     assert "6 GB are needed" in line
 
 
+@pytest.mark.deep
 def test_no_registry_is_told_what_to_do(project: Path) -> None:
     """Neither uv nor pip, which is asked instead of it, reaches one."""
     done = subprocess.run(
@@ -187,6 +188,7 @@ def test_no_registry_is_told_what_to_do(project: Path) -> None:
     assert "so pip does" in done.stdout
 
 
+@pytest.mark.deep
 def test_it_installs_from_the_registry_that_pip_is_configured_with(
     project: Path, registry: Registry, tmp_path: Path
 ) -> None:

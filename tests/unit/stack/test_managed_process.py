@@ -12,10 +12,21 @@ import pytest
 
 from stack.errors import ServerDied
 from stack.process import managed_process
+from stack.process.freezing import is_stopped
 from stack.process.managed_process import ManagedProcess
 from stack.process.records import identity_of
 from tests.patience import PATIENCE_SECONDS, wait_until
 
+_SPINNING = """
+import threading
+def spin():
+    while True:
+        pass
+for _ in range(4):
+    threading.Thread(target=spin, daemon=True).start()
+print("busy", flush=True)
+threading.Event().wait()
+"""
 _STUBBORN = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -117,8 +128,17 @@ def test_a_command_deaf_to_sigterm_is_killed_after_the_grace(tmp_path: Path) -> 
 def test_a_frozen_command_can_be_stopped(tmp_path: Path) -> None:
     held = _held(tmp_path, ["sleep", "600"]).start()
     held.suspend()
-    wait_until(lambda: Path(f"/proc/{held.pid}/stat").read_text().split()[2] == "T")
+    assert is_stopped(held.pid)
     assert held.stop() == -signal.SIGTERM
+
+
+def test_a_busy_command_stands_still_when_it_is_frozen(tmp_path: Path) -> None:
+    with _held(tmp_path, _python(_SPINNING)) as held:
+        wait_until(lambda: held.log_file.read_text() == "busy\n")
+        for _ in range(10):
+            held.suspend()
+            assert is_stopped(held.pid)
+            held.resume()
 
 
 def test_what_the_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests.metrics_data import a_measurement
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def an_event(epoch: int) -> PlacementEvent:

@@ -23,7 +23,7 @@ from stack.ports import free_ports
 from stack.zookeeper import DEFAULT_JVM, ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 TLS: Final = Path(__file__).parents[3] / "data/tls"
 JAAS: Final = """Server {

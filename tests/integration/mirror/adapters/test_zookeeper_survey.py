@@ -14,7 +14,7 @@ from stack.ports import free_ports
 from stack.zookeeper import Member, ZooKeeperServer
 from tests.patience import PATIENCE_SECONDS, wait_until
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 def test_a_server_says_its_version_and_what_it_keeps(zookeeper_server: ZooKeeperServer) -> None:

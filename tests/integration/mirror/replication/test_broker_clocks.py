@@ -13,7 +13,7 @@ from tests.engines import DESTINATION, EngineUnderTest, write
 from tests.kafka_data import Record, make_topic
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 
 class ClockThatIsOff(SystemClock):

@@ -27,7 +27,7 @@ from mirror.replication.progress_log import PARTITIONS, SETTINGS
 from tests.engines import EngineUnderTest, check_copy, look, specs, write
 from tests.kafka_data import Record, delete_topic, make_topic
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 NewEngine = Callable[..., EngineUnderTest]

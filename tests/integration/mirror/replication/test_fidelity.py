@@ -77,6 +77,7 @@ def test_append_times_become_the_records_own(engine: EngineUnderTest) -> None:
     )
 
 
+@pytest.mark.deep
 def test_a_destination_that_stamps_append_times_takes_batches_as_they_are(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "fidelity-stamped", message_timestamp_type="LogAppendTime")
     make_topic(engine.destination, "fidelity-stamped", message_timestamp_type="LogAppendTime")
@@ -88,6 +89,7 @@ def test_a_destination_that_stamps_append_times_takes_batches_as_they_are(engine
     assert not engine.paused()
 
 
+@pytest.mark.deep
 def test_a_batch_of_eight_megabytes(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "fidelity-large", max_message_bytes="9000000")
     make_topic(engine.destination, "fidelity-large", max_message_bytes="9000000")
@@ -99,6 +101,7 @@ def test_a_batch_of_eight_megabytes(engine: EngineUnderTest) -> None:
     assert [one.content for one in here] == [one.content for one in there]
 
 
+@pytest.mark.deep
 def test_large_batches_are_split_for_a_destination_that_takes_less(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "fidelity-split", max_message_bytes="9000000")
     make_topic(engine.destination, "fidelity-split", max_message_bytes="100000")
@@ -165,6 +168,7 @@ def test_an_open_transaction_holds_the_lane_at_the_last_stable_offset(engine: En
     assert check_copy(engine, "fidelity-open") == 141
 
 
+@pytest.mark.deep
 def test_a_transaction_that_hangs_is_reported_until_it_ends(
     new_engine: Callable[..., EngineUnderTest], kafka_pair: KafkaPair
 ) -> None:
@@ -195,6 +199,7 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     assert engine.engine.reports()[0].reason == ""
 
 
+@pytest.mark.deep
 def test_read_uncommitted_copies_what_was_aborted_too(engine: EngineUnderTest) -> None:
     make_pair(engine, "fidelity-uncommitted")
     writer = transactional(engine.source, "fidelity-uncommitted")
@@ -262,6 +267,7 @@ def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
     assert engine.lane("fidelity-trimmed").ledger.start == 37
 
 
+@pytest.mark.deep
 def test_starts_at_the_latest_offset_or_at_a_time(engine: EngineUnderTest) -> None:
     topics = ("fidelity-latest", "fidelity-since", "fidelity-later", "fidelity-local")
     for topic in topics:

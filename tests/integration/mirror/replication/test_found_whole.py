@@ -10,7 +10,7 @@ from tests.engines import EngineUnderTest, look, write
 from tests.kafka_data import Record, make_topic
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 _COUNT = 20
 _TOPIC = "found-whole"

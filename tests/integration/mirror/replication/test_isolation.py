@@ -18,7 +18,7 @@ from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 NewEngine = Callable[..., EngineUnderTest]

@@ -15,7 +15,7 @@ from tests.engines import EngineUnderTest, write
 from tests.kafka_data import Record, make_topic
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 HOUR_MS: Final = 3_600_000
 

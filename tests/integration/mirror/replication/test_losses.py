@@ -81,6 +81,7 @@ def test_truncation_halts_the_lane_and_says_what_is_missing(engine: EngineUnderT
     assert values(engine.destination, "loss-halt") == texts(0, 100)
 
 
+@pytest.mark.deep
 def test_truncation_can_be_noted_and_passed(engine: EngineUnderTest) -> None:
     pair(engine, "loss-continue")
     write(engine.source, "loss-continue", numbered(0, 100))
@@ -114,6 +115,7 @@ def test_a_topic_created_anew_and_longer_is_not_continued_in_its_middle(engine: 
     second.stop()
 
 
+@pytest.mark.deep
 def test_a_topic_created_anew_is_copied_from_its_beginning_if_so_chosen(engine: EngineUnderTest) -> None:
     pair(engine, "loss-life")
     write(engine.source, "loss-life", numbered(0, 50))
@@ -131,6 +133,7 @@ def test_a_topic_created_anew_is_copied_from_its_beginning_if_so_chosen(engine: 
     assert lane.ledger.start == 0
 
 
+@pytest.mark.deep
 def test_a_deleted_topic_pauses_its_lane_only_and_resumes_with_it(engine: EngineUnderTest) -> None:
     for topic in ("loss-deleted", "loss-neighbour"):
         pair(engine, topic)
@@ -149,6 +152,7 @@ def test_a_deleted_topic_pauses_its_lane_only_and_resumes_with_it(engine: Engine
     assert {event.key.partition.topic for event in engine.paused()} == {"loss-deleted"}
 
 
+@pytest.mark.deep
 def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_it_is_there_again(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
@@ -182,6 +186,7 @@ def test_a_topic_deleted_while_a_former_owners_end_is_looked_at_is_copied_when_i
     assert values(target.address, topic)[-7:] == texts(0, 7, "new")
 
 
+@pytest.mark.deep
 def test_a_destination_created_anew_is_noticed(engine: EngineUnderTest) -> None:
     pair(engine, "loss-target")
     write(engine.source, "loss-target", numbered(0, 50))
@@ -195,6 +200,7 @@ def test_a_destination_created_anew_is_noticed(engine: EngineUnderTest) -> None:
     assert values(engine.destination, "loss-target") == []
 
 
+@pytest.mark.deep
 def test_a_destination_created_anew_can_be_gone_on_with(engine: EngineUnderTest) -> None:
     pair(engine, "loss-target-life")
     write(engine.source, "loss-target-life", numbered(0, 50))
@@ -213,6 +219,7 @@ def test_a_destination_created_anew_can_be_gone_on_with(engine: EngineUnderTest)
     second.stop()
 
 
+@pytest.mark.deep
 def test_a_missing_destination_is_waited_for(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "loss-late")
     write(engine.source, "loss-late", numbered(0, 10))
@@ -224,6 +231,7 @@ def test_a_missing_destination_is_waited_for(engine: EngineUnderTest) -> None:
     assert engine.resumed()
 
 
+@pytest.mark.deep
 def test_a_pause_outlives_a_restart(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "loss-pause")
     make_topic(engine.destination, "loss-pause")
@@ -265,6 +273,7 @@ def store_progress(engine: EngineUnderTest, topic: str, document: dict[str, Any]
     write(engine.destination, engine.progress_topic, [record])
 
 
+@pytest.mark.deep
 def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     new_kafka: NewKafka, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
@@ -302,6 +311,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     assert values(engine.destination, topic)[60:] == texts(30, 30)
 
 
+@pytest.mark.deep
 def test_who_would_lose_records_first_goes_first(engine: EngineUnderTest) -> None:
     """Two alike share a quota; the topic of one keeps its records for less than ten minutes more."""
     made_ms = int(time.time() * 1000) - 100_000

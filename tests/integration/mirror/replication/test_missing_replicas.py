@@ -14,7 +14,7 @@ from tests.kafka_data import Record, admin_client, make_topic
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 PARTITIONS = 6

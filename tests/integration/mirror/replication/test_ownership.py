@@ -63,6 +63,7 @@ def crash_in_the_middle(engine: EngineUnderTest, topic: str, guarantee: Guarante
     return second
 
 
+@pytest.mark.deep
 def test_at_least_once_repeats_what_had_no_checkpoint_and_loses_nothing(engine: EngineUnderTest) -> None:
     second = crash_in_the_middle(engine, "own-least", Guarantee.AT_LEAST_ONCE)
     copies = seen(engine, "own-least")
@@ -83,6 +84,7 @@ def test_nothing_is_repeated_after_a_crash(engine: EngineUnderTest, guarantee: G
     second.stop()
 
 
+@pytest.mark.deep
 def test_a_crash_before_the_first_checkpoint_repeats_nothing(engine: EngineUnderTest) -> None:
     pair(engine, "own-first")
     write(engine.source, "own-first", numbered(0, 200), per_batch=BATCH)
@@ -97,6 +99,7 @@ def test_a_crash_before_the_first_checkpoint_repeats_nothing(engine: EngineUnder
     second.stop()
 
 
+@pytest.mark.deep
 def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: EngineUnderTest) -> None:
     pair(engine, "own-foreign")
     write(engine.source, "own-foreign", numbered(0, 100), per_batch=BATCH)
@@ -117,6 +120,7 @@ def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: Engin
     second.stop()
 
 
+@pytest.mark.deep
 def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) -> None:
     pair(engine, "own-shown")
     write(engine.source, "own-shown", numbered(0, 20))
@@ -130,6 +134,7 @@ def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) 
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [20]
 
 
+@pytest.mark.deep
 def test_the_comparison_ends_where_the_copy_shall_end(engine: EngineUnderTest) -> None:
     topic = "own-end"
     pair(engine, topic)
@@ -146,6 +151,7 @@ def test_the_comparison_ends_where_the_copy_shall_end(engine: EngineUnderTest) -
     assert len(seen(engine, topic)) == 101
 
 
+@pytest.mark.deep
 def test_a_copy_to_the_end_goes_on_behind_what_the_comparison_finds(engine: EngineUnderTest) -> None:
     """All that it has to read comes with one answer, before it is compared."""
     topic = "own-behind"
@@ -194,6 +200,7 @@ def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
     owner.stop()
 
 
+@pytest.mark.deep
 def test_a_clean_stop_needs_no_comparison_and_no_fence(engine: EngineUnderTest) -> None:
     pair(engine, "own-clean")
     for turn in range(3):
@@ -208,6 +215,7 @@ def test_a_clean_stop_needs_no_comparison_and_no_fence(engine: EngineUnderTest) 
     assert len(seen(engine, "own-clean")) == 30
 
 
+@pytest.mark.deep
 def test_stopping_a_lane_leaves_the_others_alone(engine: EngineUnderTest) -> None:
     make_topic(engine.source, "own-part", 3)
     make_topic(engine.destination, "own-part", 3)
@@ -222,6 +230,7 @@ def test_stopping_a_lane_leaves_the_others_alone(engine: EngineUnderTest) -> Non
     assert len(look(engine.destination, "own-part", 1)) == 1
 
 
+@pytest.mark.deep
 def test_a_checkpoint_that_is_no_more_than_an_offset_is_taken_over(engine: EngineUnderTest) -> None:
     """As somebody would write it by hand who knows where another mirror has stopped."""
     make_topic(engine.destination, "own-over-progress", 8, cleanup_policy="compact")
@@ -236,6 +245,7 @@ def test_a_checkpoint_that_is_no_more_than_an_offset_is_taken_over(engine: Engin
     assert seen(engine, "own-over") == [record.value for record in numbered(20, 10)]
 
 
+@pytest.mark.deep
 def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) -> None:
     pair(engine, "own-expected")
     write(engine.source, "own-expected", numbered(0, 50))
@@ -261,6 +271,7 @@ def test_lanes_that_are_expected_find_everything_ready(engine: EngineUnderTest) 
     second.stop()
 
 
+@pytest.mark.deep
 def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
     engine: EngineUnderTest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +294,7 @@ def test_a_lane_that_begins_anew_while_it_gets_its_identity_goes_on(
     assert seen(engine, "own-anew") == [record.value for record in numbered(0, 20)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 @pytest.mark.parametrize("sends", [False, True])
 def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
@@ -309,6 +321,7 @@ def test_a_lane_that_was_frozen_while_another_owner_copied_repeats_nothing(
     assert engine.lane(topic).ledger.start == 0
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
 def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     engine: EngineUnderTest, guarantee: Guarantee
@@ -334,6 +347,7 @@ def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     assert seen(engine, topic) == [record.value for record in numbered(0, 530)]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("is_taken", [False, True])
 def test_a_lane_that_restarts_within_a_transaction_takes_its_id_from_nobody(
     engine: EngineUnderTest, is_taken: bool
@@ -362,6 +376,7 @@ def test_a_lane_that_restarts_within_a_transaction_takes_its_id_from_nobody(
     owner.stop()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
 def test_of_owners_that_begin_at_once_one_copies_and_the_other_is_fenced_for_good(
     engine: EngineUnderTest, guarantee: Guarantee
@@ -397,6 +412,7 @@ def test_of_owners_that_begin_at_once_one_copies_and_the_other_is_fenced_for_goo
     assert len(stopped) == partitions
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
 def test_progress_that_was_deleted_is_missed_and_nothing_is_repeated(
     engine: EngineUnderTest, guarantee: Guarantee
@@ -420,6 +436,7 @@ def test_progress_that_was_deleted_is_missed_and_nothing_is_repeated(
     second.stop()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
 def test_owners_that_have_written_nothing_but_markers_are_not_taken_for_a_copy(
     engine: EngineUnderTest, guarantee: Guarantee

@@ -12,7 +12,7 @@ from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
 from tests.servers import KafkaPair
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 TOPIC, PARTITIONS, EACH = "recovering", 12, 60
 NOW = int(time.time() * 1000)

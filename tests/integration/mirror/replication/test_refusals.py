@@ -16,7 +16,7 @@ from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, admin_client, make_topic
 from tests.patience import PATIENCE_SECONDS
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 FOREVER = "9223372036854775807"

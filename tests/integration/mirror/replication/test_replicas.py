@@ -22,7 +22,7 @@ from tests.kafka_data import Record, admin_client
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.servers import NewKafka
 
-pytestmark = [pytest.mark.servers, pytest.mark.long]
+pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 NEAREST = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}

@@ -17,6 +17,8 @@ from mirror.client.transport import Transport
 from mirror.lane.memory import ByteBudget, Slab, SlabPool
 from tests.patience import PATIENCE_SECONDS
 
+pytestmark = pytest.mark.deep
+
 _SIZES = (10, 70_000, 300_000, 3_000_000, 70_001, 12, 600_000)
 
 

@@ -40,7 +40,7 @@ from tests.engines import SOURCE, EngineUnderTest, check_copy, write
 from tests.kafka_data import Record, admin_client, counts, make_topic
 from tests.patience import PATIENCE_SECONDS, eventually
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 _LISTENER = "SASL_PLAINTEXT"

@@ -123,6 +123,7 @@ def copy_from(engine: EngineUnderTest, guarded: KafkaCluster, topic: str) -> Non
     assert not engine.paused()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mechanism", _MECHANISMS)
 def test_sasl_and_its_renewal(
     guarded: KafkaCluster, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest], mechanism: str
@@ -175,6 +176,7 @@ def refusal(engine: EngineUnderTest, topic: str) -> str:
     return engine.paused()[0].reason
 
 
+@pytest.mark.deep
 def test_a_wrong_password_pauses_and_says_so(
     guarded: KafkaCluster, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
@@ -183,6 +185,7 @@ def test_a_wrong_password_pauses_and_says_so(
     assert "SASL_AUTHENTICATION_FAILED" in refusal(engine, "wrong-password")
 
 
+@pytest.mark.deep
 def test_an_authority_that_is_not_ours_is_not_trusted(
     guarded: KafkaCluster, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
@@ -192,6 +195,7 @@ def test_an_authority_that_is_not_ours_is_not_trusted(
     assert "is not trusted" in refusal(engine, "wrong-authority")
 
 
+@pytest.mark.deep
 def test_a_missing_certificate_of_ours_is_named(
     guarded: KafkaCluster, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest]
 ) -> None:
@@ -200,6 +204,7 @@ def test_a_missing_certificate_of_ours_is_named(
     assert "certificate" in refusal(engine, "no-certificate").lower()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
 def test_the_clients_beside_the_engine_bring_the_same_credentials(
     guarded: KafkaCluster, tmp_path: Path, mechanism: str
@@ -226,6 +231,7 @@ def test_the_clients_beside_the_engine_bring_the_same_credentials(
     assert sum(size for place, size in look.size_bytes.items() if place.topic == topic) > 0
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL", "SASL_PLAINTEXT"])
 def test_the_leader_is_understood_where_clients_prove_who_they_are(
     guarded: KafkaCluster, listener: str

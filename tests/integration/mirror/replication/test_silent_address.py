@@ -14,6 +14,8 @@ from mirror.model.identifiers import ClusterRef
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.options import CopyingOptions
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def silent() -> Iterator[str]:

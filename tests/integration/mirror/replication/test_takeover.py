@@ -16,7 +16,7 @@ from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import NewKafka
 
-pytestmark = pytest.mark.servers
+pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
 NOW = int(time.time() * 1000)
 

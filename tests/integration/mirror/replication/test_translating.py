@@ -94,6 +94,7 @@ def test_a_group_goes_on_at_the_copy_with_the_very_next_record(copied: tuple[Eng
         assert there.content == here[(17, 41)[number]].content
 
 
+@pytest.mark.deep
 def test_an_empty_partition_begins_where_its_first_record_lies(engine: EngineUnderTest) -> None:
     topic, group = f"tr-{time.monotonic_ns()}", f"consumers-{time.monotonic_ns()}"
     for cluster, name in ((engine.source, topic), (engine.destination, f"copy.{topic}")):
@@ -114,6 +115,7 @@ def test_an_empty_partition_begins_where_its_first_record_lies(engine: EngineUnd
     assert first.content == look(engine.source, topic, 1)[0].content
 
 
+@pytest.mark.deep
 def test_there_and_back_is_where_it_was(copied: tuple[EngineUnderTest, str]) -> None:
     engine, topic = copied
     group = f"consumers-{topic}"
@@ -130,6 +132,7 @@ def test_there_and_back_is_where_it_was(copied: tuple[EngineUnderTest, str]) -> 
     assert group_positions(engine.source, group, topic, 2) == [60, 33]
 
 
+@pytest.mark.deep
 def test_positions_that_are_ahead_there_stay_unless_told_otherwise(
     copied: tuple[EngineUnderTest, str],
 ) -> None:
@@ -144,6 +147,7 @@ def test_positions_that_are_ahead_there_stay_unless_told_otherwise(
     assert group_positions(engine.destination, group, f"copy.{topic}", 1) == [10]
 
 
+@pytest.mark.deep
 def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnderTest, str]) -> None:
     engine, topic = copied
     group = f"consumers-{topic}"
@@ -160,6 +164,7 @@ def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnde
     consumer.close()
 
 
+@pytest.mark.deep
 def test_what_nobody_has_copied_or_committed_is_said(copied: tuple[EngineUnderTest, str]) -> None:
     engine, topic = copied
     with pytest.raises(NotFound, match="has committed nothing"):
@@ -168,6 +173,7 @@ def test_what_nobody_has_copied_or_committed_is_said(copied: tuple[EngineUnderTe
         Commands(engine).plan(TranslateJob("g-of-nobody", SOURCE, DESTINATION, "any"))
 
 
+@pytest.mark.deep
 def test_the_commands_show_first_and_do_then(copied: tuple[EngineUnderTest, str], tmp_path: Path) -> None:
     engine, topic = copied
     group = f"consumers-{topic}"
@@ -195,6 +201,7 @@ def test_the_commands_show_first_and_do_then(copied: tuple[EngineUnderTest, str]
     assert {one["destination_topic"] for one in told} == {f"copy.{topic}"}
 
 
+@pytest.mark.deep
 def test_the_command_fails_where_a_group_would_lose_its_place(
     copied: tuple[EngineUnderTest, str], tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ from mirror.errors import DamagedState, Unreachable, VersionConflict
 from mirror.model.identifiers import Epoch
 from mirror.model.plan import Plan, TaskPlacement
 from tests.builders import a_plan, a_task
+from tests.examples import examples
 from tests.fakes.lockstep import Lockstep
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, failing_write
 
@@ -57,7 +58,7 @@ def assert_tidy(server: FakeZooKeeper, stored: StoredPlan) -> None:
 
 
 @given(st.lists(task_sets(), min_size=1, max_size=5), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_readers_of_any_age_arrive_at_the_plan_in_force(
     sets: list[tuple[TaskPlacement, ...]], data: st.DataObject
 ) -> None:
@@ -115,7 +116,7 @@ schedules = st.lists(bursts, max_size=12).map(
 
 
 @given(schedules, task_sets(), task_sets())
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_two_leaders_and_a_reader_in_any_order(
     schedule: list[str], mine: tuple[TaskPlacement, ...], theirs: tuple[TaskPlacement, ...]
 ) -> None:
@@ -177,7 +178,7 @@ def test_a_reader_never_takes_a_plan_that_is_being_replaced_for_a_damaged_one(re
 
 
 @given(st.lists(task_sets(), min_size=1, max_size=6), st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_recovered_plan_has_an_epoch_above_all_that_were_ever_in_force(
     sets: list[tuple[TaskPlacement, ...]], data: st.DataObject
 ) -> None:
@@ -204,7 +205,7 @@ def test_a_recovered_plan_has_an_epoch_above_all_that_were_ever_in_force(
 
 
 @given(schedules, task_sets(), task_sets())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_two_healers_a_late_leader_and_a_reader_in_any_order(
     schedule: list[str], mine: tuple[TaskPlacement, ...], theirs: tuple[TaskPlacement, ...]
 ) -> None:

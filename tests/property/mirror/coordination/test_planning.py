@@ -18,6 +18,7 @@ from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, Plan, PlanningRequest
 from tests.builders import SOURCE, a_datastream, an_instance
+from tests.examples import examples
 from tests.fakes.node_store import FakeZooKeeper
 
 CAPACITY = TaskCapacity(100)
@@ -79,7 +80,7 @@ def _content(plan: Plan | None) -> Plan | None:
 
 
 @given(st.lists(tight_worlds(), min_size=1, max_size=5))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: Sequence[World]) -> None:
     """Held to a leader that plans it at each look."""
     always, seldom = FirstFit(), FirstFit()
@@ -100,7 +101,7 @@ def test_what_found_no_room_is_planned_only_where_the_plan_can_change(history: S
 
 
 @given(st.lists(worlds(), min_size=1, max_size=4))
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_every_world_settles_with_one_plan_that_mirrors_all_that_is_wanted_once(
     history: Sequence[tuple[tuple[Datastream, ...], dict[str, int], tuple[str, ...]]],
 ) -> None:

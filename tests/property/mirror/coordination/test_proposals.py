@@ -18,6 +18,7 @@ from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.plan import Plan
 from tests.builders import SOURCE, a_datastream, an_instance
+from tests.examples import examples
 
 CAPACITY = TaskCapacity(100)
 ORDERS = GroupName("orders")
@@ -58,7 +59,7 @@ def changed(one: Datastream) -> Datastream:
     return replace(one, limits=TaskLimits(min_tasks=5))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(worlds())
 def test_what_is_applied_is_what_was_shown(world: World) -> None:
     proposal, plan = proposed(world)
@@ -76,7 +77,7 @@ def test_what_is_applied_is_what_was_shown(world: World) -> None:
     assert "me asked: apply plan p-0000000000" in step.decision.sentence
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(worlds())
 def test_what_is_in_force_is_not_applied_again_and_is_no_failure(world: World) -> None:
     proposal, _ = proposed(world)
@@ -87,7 +88,7 @@ def test_what_is_in_force_is_not_applied_again_and_is_no_failure(world: World) -
         assert (again.decision, again.failure) == (None, None)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(worlds())
 def test_what_is_not_true_any_more_is_not_applied_and_says_what_has_changed(world: World) -> None:
     proposal, plan = proposed(world)

@@ -239,6 +239,7 @@ ONE_LANE = sequences(3, [((0, 0),), ((1, 0),), ((0, 1),)])
 TWO_LANES = sequences(2, list(itertools.product([(0, 0), (1, 0)], repeat=2)))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("plans", ONE_LANE + TWO_LANES, ids=str)
 def test_two_instances_of_which_one_may_lose_its_session(plans: tuple[Homes, ...]) -> None:
     start = World(0, 1, (Member(), Member()))

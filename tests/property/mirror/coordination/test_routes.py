@@ -14,6 +14,7 @@ from mirror.coordination.routing.routes import Judge, Route, Verdict
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream
+from tests.examples import examples
 
 CLUSTERS = ["A", "B", "C", "D"]
 NAMINGS = ["*", "*", "*", "a.*", "b.*", "*.x"]
@@ -94,7 +95,7 @@ class Copying:
         return came
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(routes(), native)
 def test_no_record_returns_no_topic_has_two_writers_and_names_do_not_grow(
     routes: list[Route], native: dict[str, frozenset[str]]

@@ -48,6 +48,7 @@ from mirror.worker.protocol import (
 )
 from mirror.worker.reports import MetricReports
 from tests.builders import DESTINATION, SOURCE, a_datastream, a_spec, an_instance
+from tests.examples import examples
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import FollowerRig, LeaderRig
 from tests.fakes.node_store import FakeZooKeeper, Operation
@@ -211,7 +212,7 @@ def heal(site: Site) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(error=errors)
 def test_whatever_a_step_of_the_leader_raises_the_others_are_served(step: str, error: Exception) -> None:
     site = Site()
@@ -348,7 +349,7 @@ def a_worker(engine: FaultyEngine) -> Iterator[WorkerRig]:
         rig.end()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(error=errors)
 def test_whatever_the_start_of_a_lane_raises_the_worker_copies_the_others(error: Exception) -> None:
     engine = FaultyEngine("start", error)
@@ -376,7 +377,7 @@ def test_what_a_worker_cannot_read_or_does_not_know_is_skipped() -> None:
         assert set(rig.hear(bool)) == {good.key}
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(error=errors)
 def test_whatever_a_round_of_the_follower_raises_what_runs_goes_on(error: Exception) -> None:
     site = Site()

@@ -25,6 +25,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.plan import Plan
 from mirror.model.topics import TopicNaming, TopicSelection
 from tests.builders import a_datastream, a_plan, a_task
+from tests.examples import examples
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import OWN_TOPICS
 from tests.fakes.node_store import FakeZooKeeper
@@ -140,7 +141,7 @@ def outcome(case: Case) -> str:
     return said(gate_for(case), case.new, case.others)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(cases())
 def test_the_quick_check_and_the_plain_one_say_the_same(case: Case) -> None:
     found = outcome(case)
@@ -152,7 +153,7 @@ def test_the_quick_check_and_the_plain_one_say_the_same(case: Case) -> None:
     assert found == plain
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(cases(), st.data())
 def test_a_gate_says_the_same_whatever_it_has_been_asked_before(case: Case, data: st.DataObject) -> None:
     """What is there is brought up to date from one question to the next; a gate without a past reads it

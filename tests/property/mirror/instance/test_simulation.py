@@ -1,6 +1,7 @@
 """Hundreds of schedules of faults against a whole service in memory: see tests/models/service.py.
 
-Every day has other seeds of the first 10,000, so that 25 days see all of them; a failure names its seed.
+Every day has other seeds of the first 10,000: 25 days of `make test-all` see all of them. A failure names
+its seed.
 `SIMULATION_FIRST=n` runs those of another day, `SEEDS=10000 python -m bench coordination_simulation` all.
 """
 
@@ -16,6 +17,7 @@ import pytest
 
 from mirror.coordination.stores.plan_store import PlanStore
 from mirror.model.topics import TopicDescription
+from tests.examples import examples
 from tests.models.service import Simulation, failures, run
 
 SCHEDULES = 400
@@ -30,7 +32,8 @@ def test_no_two_writers_ever_and_all_is_copied_in_the_end() -> None:
     """A seed that fails is named; `run(seed, STEPS)` repeats it."""
     today = int(time.time()) // _SECONDS_A_DAY * SCHEDULES % _ALL
     begin = int(os.environ.get("SIMULATION_FIRST", today))
-    shares = [range(first, first + _SHARE) for first in range(begin, begin + SCHEDULES, _SHARE)]
+    end = begin + examples(SCHEDULES)
+    shares = [range(first, min(end, first + _SHARE)) for first in range(begin, end, _SHARE)]
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(os.cpu_count(), mp_context=context) as pool:
         found = [one for share in pool.map(failures, shares, [STEPS] * len(shares)) for one in share]

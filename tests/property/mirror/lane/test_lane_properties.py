@@ -22,6 +22,7 @@ from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import ProducerStamp
 from mirror.protocol.codes import Code
+from tests.examples import examples
 from tests.models.source_log import SourceLog, source_logs
 from tests.models.target_log import TargetLog
 
@@ -165,7 +166,7 @@ def run(world: World, data: st.DataObject, *, crashes: bool) -> int:
     return died
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(source_logs(old_formats=True), RULES, st.data())
 def test_without_a_crash_every_record_arrives_once_in_order(
     log: SourceLog, rules: RoutingRules, data: st.DataObject
@@ -183,7 +184,7 @@ def test_without_a_crash_every_record_arrives_once_in_order(
     assert world.budget.used == 0
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(source_logs(old_formats=True), RULES, st.data())
 def test_a_crash_loses_nothing_and_the_map_points_at_the_newest_copy(
     log: SourceLog, rules: RoutingRules, data: st.DataObject

@@ -18,6 +18,7 @@ from mirror.replication.quotas.precedence import (
     Precedence,
     decide,
 )
+from tests.examples import examples
 
 LOOK_SECONDS = 2.0
 MIB = 2.0**20
@@ -125,7 +126,7 @@ def test_without_deadlines_in_reach_all_is_as_it_was(lanes: list[CatchUp]) -> No
     assert not decide(Precedence(), far, 0.0).waiting
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     needs=st.lists(st.floats(0.1, 10), min_size=1, max_size=8),
     others=st.lists(st.floats(0.1, 10), max_size=4),
@@ -138,7 +139,7 @@ def test_what_can_be_saved_is_saved(needs: list[float], others: list[float], lef
     assert lost(flows, sum(needs) * MIB / 0.75, 600, deadline_first=True) == set()
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     needs=st.lists(st.floats(0.5, 5), min_size=4, max_size=8),
     share=st.floats(0.3, 0.8),

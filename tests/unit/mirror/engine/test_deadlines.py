@@ -41,6 +41,7 @@ def held_back(fakes: MirroredFakes, name: str) -> list[str]:
     return [one.reason for one in fakes.events if isinstance(one, LaneHeldBack) and one.key == key]
 
 
+@pytest.mark.deep
 def test_who_would_lose_records_goes_first(new_fakes: NewFakes) -> None:
     budget = 16 * KIB * 6
     fakes, traffic = copying(new_fakes, [*HURRIED, *PATIENT], budget, deadline_first=False)

@@ -378,6 +378,7 @@ def test_a_destination_that_freezes_is_waited_for(fakes: MirroredFakes, policy: 
     fakes.check_contents("t")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seconds", [8.0, 25.0, 50.0])
 def test_a_lane_goes_on_that_gave_its_memory_back_while_it_waited_for_its_id(

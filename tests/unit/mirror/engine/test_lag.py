@@ -134,6 +134,7 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFake
     assert (metric.lag_ms, position.hidden_ms) == (0, None)
 
 
+@pytest.mark.deep
 def test_a_record_in_a_sparse_topic_is_young(fakes: MirroredFakes) -> None:
     copying(fakes)
     fakes.run(HOUR_MS / 1000)

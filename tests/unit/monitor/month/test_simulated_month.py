@@ -22,6 +22,8 @@ from tests.unit.monitor.month.run import Month, Span
 from tests.unit.monitor.month.truth import Truth
 from tests.unit.monitor.month.world import BUDGETED, HELPED, OBJECTIVE, START_MS
 
+pytestmark = pytest.mark.deep
+
 SEEDS: Final = (1, 2)
 
 

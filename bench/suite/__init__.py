@@ -1,0 +1,1 @@
+"""How long the tests and the demonstration take on a fresh clone."""
