@@ -1,4 +1,4 @@
-"""How many examples Hypothesis draws: a tenth in `make test`, all of them in `make test-all`."""
+"""Profiles of Hypothesis: `make test` draws a tenth of the examples of `make test-all`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def register_profiles() -> None:
 
 
 def examples(count: int) -> int:
-    """Return the number of examples to draw in the present profile, for a test that needs `count` of them."""
+    """Return the number of examples to draw in the present profile, where the deep profile draws `count`."""
     return _scaled(count, settings.get_current_profile_name())
 
 

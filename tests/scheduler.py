@@ -26,17 +26,15 @@ _ON_ONE_PINOT: Final = (
     "tests/integration/pmp/test_service.py",
     "tests/integration/stack/test_servers.py",
 )
-"""What takes the session's Pinot or Spark."""
+"""What uses the Pinot of the run, whose tables have one name each, or a Spark session."""
 _WITH_SERVERS: Final = ("tests/chaos/", "tests/contract/", "tests/e2e/", "tests/integration/")
 
 
 class ByServers(LoadFileScheduling):
-    """A file in one process, and all that share Pinot and Spark in the same one: each of the two takes half a
-    gigabyte and 20 seconds of processor time, which the other processes do without.
+    """Runs a file in one process, and all files that use Pinot or Spark in the same one: tables of Pinot have
+    one name each, and a Spark session takes half a gigabyte and 20 seconds of processor time.
 
     One process begins with the files that have no servers, and computes while the others wait for theirs.
-    Servers take processor time also while nobody asks them, so that more of them side by side take longer
-    together than one after another.
     """
 
     nodes: Sequence[object]

@@ -1,7 +1,7 @@
-"""The servers that all tests of a run share: one of each, held by the process in which pytest was started.
+"""The servers shared by all tests of a run, one of each kind, held by the process in which pytest started.
 
-With xdist the tests run in processes of their own. Each of them requests a server over a Unix socket; the
-first request starts it, and it ends with the run. Tests share the servers and use names of their own.
+Worker processes of xdist request a server over a Unix socket. The first request starts it, and it ends with
+the run. Each test uses unique names of topics, groups and roots.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class SharedServers:
         self._locks = {name: threading.Lock() for name in self._ports}
 
     def ports_of(self, names: Sequence[str]) -> list[Any]:
-        """Start what does not run yet, side by side, and return the ports of each. Raises StackError."""
+        """Start the servers that do not run yet, in parallel, and return their ports. Raises StackError."""
         for_each(names, self._start)
         return [self._ports[name] for name in names]
 
@@ -72,7 +72,7 @@ class SharedServers:
 
 
 def server(name: str, folder: Path, ports: Any) -> KafkaCluster | ZooKeeperServer | PinotServer:
-    """Return the shared server of that name, not started: elsewhere it tells the addresses."""
+    """Return the shared server of that name without starting it; worker processes use its addresses."""
     match name:
         case "zookeeper":
             return ZooKeeperServer(name, folder / name, ports)
@@ -82,7 +82,7 @@ def server(name: str, folder: Path, ports: Any) -> KafkaCluster | ZooKeeperServe
 
 
 class _Socket:
-    """Serves requests of other processes, each on a thread of its own."""
+    """Serves requests of worker processes, one thread for each."""
 
     def __init__(self, servers: SharedServers) -> None:
         self._servers = servers

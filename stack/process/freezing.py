@@ -1,4 +1,4 @@
-"""Freezes processes with SIGSTOP, as on a machine that swaps or a virtual one that is being moved."""
+"""Freezes processes with SIGSTOP, like a machine that swaps or a virtual machine during migration."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STILL: Final = frozenset("TtZX")
 
 
 def freeze(pid: int) -> tuple[int, ...]:
-    """Stop a process and its descendants and return their process ids, the process itself first.
+    """Stop a process and its descendants and return their process ids, parent first.
 
     A thread stops only when the kernel next runs it, so this waits until the kernel reports every thread as
-    stopped. The parent goes first: after that it neither starts children nor reaps one that ended,
-    and each process id stays what it was. Raises ProcessLookupError when the process has ended, NotInTime.
+    stopped. The parent stops first: then it cannot start or reap children, and no process id is reused.
+    Raises ProcessLookupError when the process has ended, NotInTime.
     """
     _stop(pid)
     children = tuple(child.pid for child in psutil.Process(pid).children(recursive=True))
@@ -34,7 +34,7 @@ def freeze(pid: int) -> tuple[int, ...]:
 
 
 def thaw(pids: tuple[int, ...]) -> None:
-    """Continue what `freeze` has stopped, the parent last."""
+    """Continue frozen processes, the parent last."""
     for pid in reversed(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)

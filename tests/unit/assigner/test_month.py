@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from bench.placement.month import FOLLOWING, Shape, simulate
+
+pytestmark = pytest.mark.deep
 
 DAYS = Shape(partitions=64, tasks=10, days=4)
 

@@ -117,11 +117,13 @@ def shown(line: str, folder: Path) -> str:
     return ended.stdout
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("line", [one.line for one in HERE if not one.words.startswith("token")])
 def test_a_command_that_needs_no_server_does_what_its_page_says(line: str, folder: Path) -> None:
     shown(line, folder)
 
 
+@pytest.mark.deep
 def test_the_commands_of_tokens_make_list_and_revoke_one(folder: Path) -> None:
     add, listing, revoke = (one.line for one in HERE if one.words.startswith("token"))
     shown(add, folder)
