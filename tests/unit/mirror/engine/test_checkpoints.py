@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
-from tests.fakes.broker.faults import Asked, Code, Delay
+from tests.fakes.broker.faults import Asked, Code, Delay, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
 
 PRODUCE = 0
@@ -24,7 +26,7 @@ def copying(fakes: MirroredFakes, policy: CopyPolicy = AT_LEAST_ONCE, group: str
     fakes.run_to("t", 10)
 
 
-def of_progress(content: bytes) -> Callable[[Asked], bool]:
+def having(content: bytes) -> Callable[[Asked], bool]:
     """Produce requests whose records have this content."""
     return lambda asked: any(
         content in bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data
@@ -35,7 +37,8 @@ def test_progress_that_could_not_be_stored_is_stored_later_without_another_recor
     fakes: MirroredFakes,
 ) -> None:
     copying(fakes)
-    fakes.target.faults.plant(PRODUCE, Code(NOT_AUTHORIZED, PROGRESS), times=2)
+    refused = Code(NOT_AUTHORIZED, PROGRESS)
+    fakes.target.faults.plant(PRODUCE, refused, times=2, fits=having(b'"next_offset":20'))
     fakes.write("t", 10, 10)
     fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is refused")
     fakes.run(15)
@@ -48,7 +51,7 @@ def test_progress_that_could_not_be_stored_is_stored_later_without_another_recor
 def test_what_is_acknowledged_while_progress_is_stored_is_in_the_next(fakes: MirroredFakes) -> None:
     copying(fakes)
     late = Delay(2.0, applied=True)
-    fakes.target.faults.plant(PRODUCE, late, fits=of_progress(b'"next_offset":20'))
+    fakes.target.faults.plant(PRODUCE, late, fits=having(b'"next_offset":20'))
     fakes.write("t", 10, 10)
     fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is on its way")
     fakes.write("t", 20, 10)
@@ -62,8 +65,8 @@ def test_what_is_acknowledged_while_progress_is_stored_is_in_the_next(fakes: Mir
 def test_a_consumer_group_shows_no_position_that_is_not_stored(fakes: MirroredFakes) -> None:
     copying(fakes, group="shown")
     late, refused = Delay(2.0, applied=True), Code(NOT_AUTHORIZED, PROGRESS)
-    fakes.target.faults.plant(PRODUCE, late, fits=of_progress(b'"next_offset":20'))
-    fakes.target.faults.plant(PRODUCE, refused, times=None, fits=of_progress(b'"next_offset":30'))
+    fakes.target.faults.plant(PRODUCE, late, fits=having(b'"next_offset":20'))
+    fakes.target.faults.plant(PRODUCE, refused, times=None, fits=having(b'"next_offset":30'))
     fakes.write("t", 10, 10)
     fakes.run_until(lambda: fakes.target.faults.taken == 1, "progress is on its way")
     fakes.write("t", 20, 10)
@@ -77,7 +80,8 @@ def test_a_lane_stops_at_once_also_after_an_outage_that_is_over(
 ) -> None:
     fakes = new_fakes(checkpoint_seconds=30.0)
     copying(fakes)
-    fakes.target.faults.plant(PRODUCE, Code(NOT_AUTHORIZED, PROGRESS))
+    refused = Code(NOT_AUTHORIZED, PROGRESS)
+    fakes.target.faults.plant(PRODUCE, refused, fits=having(b'"next_offset":20'))
     fakes.write("t", 10, 10)
     fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is refused")
     fakes.run_to("t", 20)
@@ -87,12 +91,17 @@ def test_a_lane_stops_at_once_also_after_an_outage_that_is_over(
     assert fakes.clock.monotonic() - began < 5
 
 
-def test_a_lane_that_stops_while_a_batch_is_in_doubt_repeats_nothing(fakes: MirroredFakes) -> None:
-    policy = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE)
+@pytest.mark.parametrize("lost", [Code(TIMED_OUT, "t", applied=True), Drop(applied=True)])
+def test_a_lane_that_stops_with_a_refused_batch_whose_first_answer_was_lost_repeats_nothing(
+    fakes: MirroredFakes, lost: Code | Drop
+) -> None:
+    policy, records = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE), having(b"key")
     copying(fakes, policy)
-    fakes.target.faults.plant(PRODUCE, Code(TIMED_OUT, "t", applied=True), times=None)
+    fakes.target.faults.plant(PRODUCE, lost, fits=records)
+    fakes.target.faults.plant(PRODUCE, Code(NOT_AUTHORIZED, "t"), times=None, fits=records)
     fakes.write("t", 10, 10)
-    fakes.run_until(lambda: fakes.target.faults.taken, "a batch is in doubt")
+    fakes.run_until(lambda: fakes.target.faults.taken > 1, "the batch is refused")
+    assert fakes.numbers("t") == list(range(20))
     fakes.stop()
     fakes.target.faults.clear()
     fakes.new_engine()

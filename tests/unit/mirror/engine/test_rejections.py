@@ -53,3 +53,16 @@ def test_a_record_is_passed_over_when_its_letter_is_written_and_not_before(fakes
     assert letters(fakes) == [2]
     assert fakes.lane("t").ledger.total(OffsetClass.DEAD_LETTERED) == 1
     assert fakes.numbers("t") == [0, 1, 3, 4]
+
+
+def test_what_lies_in_front_of_a_record_that_cannot_be_sent_is_copied_before_the_pause(
+    fakes: MirroredFakes,
+) -> None:
+    fakes.make_topic("t", **{"max.message.bytes": "400"})
+    fakes.write("t", 0, 3)
+    fakes.source.write("t", [(fakes.clock.now_ms(), b"key", b"x" * 600, [])])
+    fakes.start("t")
+    fakes.run_until_paused("t")
+    fakes.run(10)
+    assert fakes.numbers("t") == [0, 1, 2]
+    assert fakes.lane("t").checkpoint == 3
