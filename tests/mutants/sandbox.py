@@ -20,6 +20,8 @@ _LONGEST_TEST_SECONDS: Final = 120
 _LONGEST_RUN_SECONDS: Final = 3600
 _CACHE: Final = ".cache/pytest"
 _UNSHRUNK: Final = "tests.mutants.unshrunk"
+_SAME_EVERY_DAY: Final = {"PYTHONDONTWRITEBYTECODE": "", "SIMULATION_FIRST": "0"}
+"""Without bytecode each run would compile all sources; simulations take other seeds every day."""
 _PASSED, _FAILED, _INTERRUPTED, _NO_TESTS = 0, 1, 2, 5
 """Exit codes of pytest. It is interrupted where a test module cannot be imported."""
 
@@ -84,7 +86,7 @@ class Sandbox:
                 *("-m", marker, *known),
             ],
             cwd=self._folder,
-            env={**os.environ, "PYTHONPATH": str(self._folder), "PYTHONDONTWRITEBYTECODE": ""},
+            env={**os.environ, **_SAME_EVERY_DAY, "PYTHONPATH": str(self._folder)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -101,8 +103,8 @@ class Sandbox:
     def require_sound(self, test: str) -> None:
         """Run a test without any fault. Raises RuntimeError where it fails: then it found nothing."""
         if test not in self._sound:
-            if self.failing_test([test], ""):
-                raise RuntimeError(f"{test} also fails without a fault; run it, and repair it first")
+            if failed := self.failing_test([test], ""):
+                raise RuntimeError(f"{failed} also fails without a fault; run it, and repair it first")
             self._sound.add(test)
 
     def _last_failed(self) -> str:

@@ -16,6 +16,12 @@ LETTERS = "t" + DEAD_LETTER_SUFFIX
 POLICY = CopyPolicy(on_rejection=OnRejection.DEAD_LETTER)
 
 
+def topic_with(fakes: MirroredFakes, setting: str, value: str) -> None:
+    """Create the topic, with a setting of its own at the destination."""
+    fakes.make_topic("t")
+    fakes.target.topics["t"].own[setting] = value
+
+
 def without_key(content: Content) -> Content:
     time_ms, _, value, headers = content
     return (time_ms, None, value, headers)
@@ -28,7 +34,7 @@ def letters(fakes: MirroredFakes) -> list[int]:
 
 
 def test_a_refused_record_of_a_batch_with_holes_is_found_by_its_offset(fakes: MirroredFakes) -> None:
-    fakes.make_topic("t", **{"cleanup.policy": "compact"})
+    topic_with(fakes, "cleanup.policy", "compact")
     fakes.write("t", 0, 5)
     fakes.source.write_in_transaction("t", fakes.records(100, 2), commit=False)
     later = fakes.records(8, 5)
@@ -40,7 +46,7 @@ def test_a_refused_record_of_a_batch_with_holes_is_found_by_its_offset(fakes: Mi
 
 
 def test_a_record_is_passed_over_when_its_letter_is_written_and_not_before(fakes: MirroredFakes) -> None:
-    fakes.make_topic("t", **{"cleanup.policy": "compact"})
+    topic_with(fakes, "cleanup.policy", "compact")
     contents = fakes.records(0, 5)
     fakes.target.faults.plant(PRODUCE, Code(NOT_AUTHORIZED, LETTERS), times=None)
     fakes.source.append("t", batches.build([*contents[:2], without_key(contents[2]), *contents[3:]]))
@@ -58,7 +64,7 @@ def test_a_record_is_passed_over_when_its_letter_is_written_and_not_before(fakes
 def test_what_lies_in_front_of_a_record_that_cannot_be_sent_is_copied_before_the_pause(
     fakes: MirroredFakes,
 ) -> None:
-    fakes.make_topic("t", **{"max.message.bytes": "400"})
+    topic_with(fakes, "max.message.bytes", "400")
     fakes.write("t", 0, 3)
     fakes.source.write("t", [(fakes.clock.now_ms(), b"key", b"x" * 600, [])])
     fakes.start("t")
