@@ -315,9 +315,10 @@ class Lane:
         self._settle()
 
     def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """The destination refused the batch, or its answer was lost; then it may be stored all the same."""
+        """The destination refused the batch, or its answer was lost; then it may be stored all the same, also
+        where it is sent again and refused."""
         outgoing.outstanding = False
-        outgoing.maybe_stored = maybe_stored
+        outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         self.in_flight -= 1
 
     @property

@@ -32,7 +32,8 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 
 
 class MirroredFakes:
-    """`script`: see `VirtualSelector`. `options` of the engine, `rack` where the engine is."""
+    """`script`: see `VirtualSelector`. `options` of the engine, `rack` where the engine is,
+    `checkpoint_seconds` between two checkpoints."""
 
     def __init__(
         self,
@@ -42,6 +43,7 @@ class MirroredFakes:
         racks: Sequence[str] = (),
         rack: str = "",
         options: Mapping[str, Any] | None = None,
+        checkpoint_seconds: float = 0.3,
         script: Callable[[], float | None] | None = None,
     ) -> None:
         self.clock = ManualClock()
@@ -55,6 +57,7 @@ class MirroredFakes:
         self.script = script
         self._rack = rack
         self._options = {**_OPTIONS, **(options or {})}
+        self._checkpoint_seconds = checkpoint_seconds
         self._contexts: dict[BatchEngine, EngineContext] = {}
         self.woken: list[BatchEngine] = []
         """Engines that run beside the present one."""
@@ -70,7 +73,7 @@ class MirroredFakes:
         context = self.context = EngineContext(
             access.__getitem__,
             CopyingOptions(**self._options),
-            EngineIdentity("test", checkpoint_interval_seconds=0.3),
+            EngineIdentity("test", checkpoint_interval_seconds=self._checkpoint_seconds),
             self.clock,
             selector,
         )

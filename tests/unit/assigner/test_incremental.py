@@ -92,6 +92,13 @@ def test_the_lightest_tasks_are_drained_when_few_suffice() -> None:
     assert found.moved_bytes_per_second == found.moved_lower_bound == 45
 
 
+def test_the_lightest_tasks_are_drained_also_where_no_other_choice_is_tried() -> None:
+    rates, home = [30.0, 20, 15, 10], tasks_of([0, 1, 2, 3])
+    capacity = TaskCapacity(100, 1000, 100)
+    found = plan(loads_of(rates, [1.0] * 4), capacity, None, STICKY, home)
+    assert (found.tasks, found.moved_bytes_per_second) == (1, 45)
+
+
 def test_tasks_stay_within_the_headroom() -> None:
     """85 of 100 would fit one task, but not with a fifth of it left free."""
     assert answer([50, 35], [0, 1]).tasks == 2
@@ -130,6 +137,13 @@ def test_crowded_tasks_give_up_partitions() -> None:
     assert found.tasks == 2
     assert found.moved_bytes_per_second == 10
     assert {Cause.CROWDED} == {Cause(cause) for cause in found.move_causes.tolist() if cause}
+
+
+def test_crowded_tasks_give_up_partitions_also_in_a_case_too_large_for_the_solver() -> None:
+    limits = TaskLimits(max_partitions_per_task=2)
+    found = answer([9, 9, 9, 1], [0, 0, 0, 0], replace(STICKY, exact_cells=0), limits)
+    assert np.bincount(found.task_of).tolist() == [2, 2]
+    assert found.moved_bytes_per_second == 10
 
 
 def test_a_single_byte_a_second_more_than_must_move_is_too_much() -> None:

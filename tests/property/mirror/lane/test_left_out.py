@@ -55,6 +55,22 @@ def test_what_the_destination_has_lost_is_never_taken_for_left_out(
     )
 
 
+@given(classes_of_offsets, st.integers(0, 400), st.integers(0, 70))
+def test_what_the_destination_has_lost_is_missing_also_where_the_source_has_expired_records(
+    offset_classes: list[OffsetClass], lost_from: int, expired: int
+) -> None:
+    ledger, offset_map = lane(offset_classes, 0)
+    offset_map.forget_targets(lost_from)
+    left_out = LeftOut(ledger, offset_map)
+    uncopied = [
+        offset_class
+        for offset, offset_class in enumerate(offset_classes)
+        if offset >= expired
+        if offset_class in (OffsetClass.MIRRORED, *RECORDS) and not left_out.is_copied(offset)
+    ]
+    assert left_out.judge(len(uncopied)).missing >= uncopied.count(OffsetClass.MIRRORED)
+
+
 def test_no_more_is_left_out_than_the_ledger_counts() -> None:
     ledger, offset_map = lane([OffsetClass.FILTERED, OffsetClass.MIRRORED, OffsetClass.ABORTED], 0)
     assert LeftOut(ledger, offset_map).judge(2) == Uncopied(1, 1)

@@ -55,7 +55,8 @@ STATES_OF_THE_TABLE: Final = (
 
 
 class World(NamedTuple):
-    """A lifecycle, and what its actions have led to. `starting`: searches for a position that still count."""
+    """A lifecycle, and what its actions have led to. `starting`: searches for a position that still count.
+    `starting` and `reports` stay within 2, so that a lifecycle that repeats itself has an end, too."""
 
     lifecycle: Lifecycle = Lifecycle()
     reading: bool = False
@@ -98,11 +99,11 @@ def follow(world: World, event: LifecycleEvent) -> tuple[World, Actions]:
     then = World(
         after._replace(turn=0),
         reading,
-        starting + actions.count(LaneAction.START),
+        min(starting + actions.count(LaneAction.START), 2),
         world.awaiting or LaneAction.AWAIT_CHECKPOINT in actions,
         LaneAction.PROBE in actions or (world.probing and not is_new),
         LaneAction.SETTLE in actions,
-        world.reports + actions.count(LaneAction.REPORT_STOPPED),
+        min(world.reports + actions.count(LaneAction.REPORT_STOPPED), 2),
     )
     return then, actions
 

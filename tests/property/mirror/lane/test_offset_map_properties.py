@@ -146,6 +146,22 @@ def test_maps_of_any_length_survive_being_stored_in_pieces(steps: list[tuple[str
             )
 
 
+def test_a_stored_chunk_whose_last_run_is_cut_is_stored_again() -> None:
+    offset_map, stored = long_map(CHUNK + 1), dict[bytes, bytes | None]()
+    for cut in (CHUNK * 10, CHUNK * 10 - 9):
+        ledger = Ledger(0)
+        ledger.enter(OffsetClass.MIRRORED, cut)
+        entries, offset_map.sealed = entries_of(KEY, LaneProgress(ledger, offset_map), 5)
+        stored |= dict(entries)
+        offset_map.rewind(cut)
+    offset_map.add(CHUNK * 10, CHUNK * 3, 2)
+    entries, _ = entries_of(KEY, LaneProgress(ledger, offset_map), 5)
+    stored |= dict(entries)
+    progress = read_progress(KEY, {key: value for key, value in stored.items() if value is not None})
+    assert progress is not None
+    assert list(progress.offset_map) == list(offset_map)
+
+
 def test_a_long_map_is_written_once_and_then_only_its_end() -> None:
     offset_map = long_map(2_000)
     ledger = Ledger(0)

@@ -182,6 +182,15 @@ def test_of_known_callers_the_principal_counts_and_not_the_owner() -> None:
         ADMISSION.check(wider, stored, another, "mallory")
 
 
+def test_a_change_that_lets_adopted_topics_grow_takes_the_right_to_adopt() -> None:
+    stored = owned("web-mail", adopt_existing=True)
+    grows = owned("web-mail", adopt_existing=True, grow_existing=True)
+    ADMISSION.check(grows, stored, another, "web-mail")
+    with pytest.raises(InvalidRequest) as caught:
+        ADMISSION.check(grows, stored, another, "orders")
+    assert "/destination/grow_existing" in [one.pointer for one in caught.value.fields]
+
+
 def test_where_principals_count_a_stored_owner_is_not_objected_to() -> None:
     knowing = replace(ADMISSION, knows_callers=True)
     assert knowing.objection(owned("anybody")) == ""

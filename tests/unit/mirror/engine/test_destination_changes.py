@@ -295,6 +295,7 @@ def test_a_transaction_without_a_batch_is_no_loss(new_fakes: NewFakes, level: in
     fakes.check("t")
     assert not fakes.lane("t").gaps
     assert not fakes.lane("t").foreign_records
+    assert not fakes.pauses(fakes.lane("t").key)
 
 
 def test_what_an_owner_has_written_behind_a_loss_and_not_stored_is_not_repeated(fakes: MirroredFakes) -> None:

@@ -90,6 +90,17 @@ def test_a_fetch_that_is_not_answered_is_asked_again(fakes: MirroredFakes, fault
     fakes.check("t")
 
 
+def test_damaged_responses_pause_a_lane_only_in_a_row(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    for first in range(20, 40, 5):
+        fakes.source.faults.plant(FETCH, Code(2, topic="t"))
+        fakes.write("t", first, 5)
+        fakes.run_to("t", first + 5)
+        assert fakes.source.faults.is_spent
+    assert not fakes.pauses(fakes.lane("t").key)
+    fakes.check("t")
+
+
 def test_a_throttled_reader_keeps_away_as_long_as_it_is_asked_to(fakes: MirroredFakes) -> None:
     copying(fakes)
     fakes.source.faults.plant(FETCH, Throttle(8_000))
@@ -299,6 +310,17 @@ def test_a_lane_stops_in_front_of_an_open_transaction_and_goes_on_behind_it(fake
     fakes.run_to("t", fakes.source.log("t").end)
     fakes.check("t")
     assert fakes.numbers("t") == [*range(20), *range(25, 30)]
+
+
+def test_a_lane_gathers_no_longer_than_it_is_to(new_fakes: NewFakes) -> None:
+    fakes = new_fakes(options={"gather_ms": 100})
+    copying(fakes)
+    fakes.run(2)
+    for first in (20, 25, 30):
+        fakes.write("t", first, 5)
+        began = fakes.clock.monotonic()
+        fakes.run_until(lambda end=first + 5: len(fakes.copied("t")) == end, "they are copied")  # type: ignore[misc]
+        assert fakes.clock.monotonic() - began < 1
 
 
 def test_with_a_rack_records_are_read_from_the_nearest_replica(new_fakes: NewFakes) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneStopped
-from mirror.model.datastreams.policy import CopyPolicy, Isolation
+from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Asked, Code, Gate, Hold, Run
@@ -18,12 +18,12 @@ LIST_OFFSETS, OFFSET_FETCH = 2, 9
 NOT_LEADER, LOADING, NOT_COORDINATOR, NO_RIGHTS = 6, 14, 16, 30
 
 
-def start(fakes: MirroredFakes) -> None:
+def start(fakes: MirroredFakes, policy: CopyPolicy | None = None) -> None:
     """Of 20 records the group has read 12."""
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
     fakes.source.groups["g"] = {("t", 0): 12}
-    fakes.start("t", start=StartPosition.COMMITTED, consumer_group="g")
+    fakes.start("t", start=StartPosition.COMMITTED, consumer_group="g", policy=policy or CopyPolicy())
 
 
 @pytest.mark.parametrize("code", [NOT_COORDINATOR, LOADING])
@@ -42,6 +42,17 @@ def test_a_group_that_may_not_be_read_pauses_its_lanes(fakes: MirroredFakes) -> 
     fakes.source.faults.clear()
     fakes.run_to("t", 20)
     assert fakes.numbers("t") == list(range(12, 20))
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_beginning(fakes: MirroredFakes) -> None:
+    start(fakes, CopyPolicy(on_loss=OnLoss.CONTINUE))
+    fakes.run_to("t", 20)
+    fakes.source.recreate_topic("t")
+    fakes.source.server.changed()
+    fakes.source.groups["g"] = {("t", 0): 12}
+    fakes.write("t", 100, 30)
+    fakes.run_to("t", 30)
+    assert fakes.numbers("t") == [*range(12, 20), *range(100, 130)]
 
 
 def test_a_lane_that_pauses_before_it_has_begun_still_begins_where_it_is_to(fakes: MirroredFakes) -> None:

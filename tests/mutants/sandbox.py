@@ -1,0 +1,117 @@
+"""A copy of the repository in which a fault is planted and tests run: the working tree is never touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import cache_from_source
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.fault import Fault
+
+_LONGEST_TEST_SECONDS: Final = 120
+"""A test that takes longer with a fault fails: many faults let something wait for ever."""
+_LONGEST_RUN_SECONDS: Final = 3600
+_CACHE: Final = ".cache/pytest"
+_UNSHRUNK: Final = "tests.mutants.unshrunk"
+_SAME_EVERY_DAY: Final = {"PYTHONDONTWRITEBYTECODE": "", "SIMULATION_FIRST": "0"}
+"""Without bytecode each run would compile all sources; simulations take other seeds every day."""
+_PASSED, _FAILED, _INTERRUPTED, _NO_TESTS = 0, 1, 2, 5
+"""Exit codes of pytest. It is interrupted where a test module cannot be imported."""
+
+
+def files_of(repository: Path) -> Iterator[str]:
+    """Name the files of a checkout, new ones included, and without those that Git ignores."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+    listed = subprocess.run(command, cwd=repository, capture_output=True, text=True, check=True).stdout
+    yield from (name for name in listed.split("\0") if name and (repository / name).is_file())
+
+
+class Sandbox:
+    """The copy, and what is known of its tests."""
+
+    def __init__(self, repository: Path, folder: Path) -> None:
+        self._repository = repository
+        self._folder = folder
+        self._sound: set[str] = set()
+        """Tests that pass without any fault."""
+
+    def fill(self) -> None:
+        """Copy the repository's files."""
+        for name in files_of(self._repository):
+            target = self._folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(self._repository / name, target)
+
+    @contextmanager
+    def with_fault(self, fault: Fault) -> Iterator[None]:
+        """Plant the fault, and remove it in the end. Raises as `Fault.planted_in`."""
+        file = self._folder / fault.file
+        source = file.read_text(encoding="utf-8")
+        self._write(file, fault.planted_in(source))
+        try:
+            yield
+        finally:
+            self._write(file, source)
+
+    def failing_test(self, paths: Sequence[str], marker: str) -> str:
+        """Run the tests that match the marker expression until one fails. Return its identifier, or nothing.
+
+        Raises RuntimeError where pytest itself fails, TimeoutExpired where it does not end.
+        """
+        (self._folder / _CACHE / "v/cache/lastfailed").unlink(missing_ok=True)
+        known = [path for path in paths if (self._folder / path.partition("::")[0]).exists()]
+        done = subprocess.run(
+            [
+                *(
+                    sys.executable,
+                    "-m",
+                    "pytest",
+                    "-x",
+                    "-q",
+                    "-p",
+                    "no:randomly",
+                    "-o",
+                    f"cache_dir={_CACHE}",
+                ),
+                f"--timeout={_LONGEST_TEST_SECONDS}",
+                "--timeout-method=signal",
+                "--hypothesis-seed=0",
+                *("-m", marker, *known),
+            ],
+            cwd=self._folder,
+            env={**os.environ, **_SAME_EVERY_DAY, "PYTHONPATH": str(self._folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_LONGEST_RUN_SECONDS,
+        )
+        if done.returncode in (_PASSED, _NO_TESTS):
+            return ""
+        if done.returncode in (_FAILED, _INTERRUPTED) and (failed := self._last_failed()):
+            return failed
+        raise RuntimeError(f"pytest exited with {done.returncode}:\n{done.stdout[-4000:]}")
+
+    def require_sound(self, test: str) -> None:
+        """Run a test without any fault. Raises RuntimeError where it fails: then it found nothing."""
+        if test not in self._sound:
+            if failed := self.failing_test([test], ""):
+                raise RuntimeError(f"{failed} also fails without a fault; run it, and repair it first")
+            self._sound.add(test)
+
+    def _last_failed(self) -> str:
+        file = self._folder / _CACHE / "v/cache/lastfailed"
+        return next(iter(json.loads(file.read_text(encoding="utf-8"))), "") if file.exists() else ""
+
+    def _write(self, file: Path, source: str) -> None:
+        """Python recognizes old bytecode by second and size, which a fault may share with its original."""
+        file.write_text(source, encoding="utf-8")
+        Path(cache_from_source(file)).unlink(missing_ok=True)

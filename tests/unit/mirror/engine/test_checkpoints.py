@@ -1,0 +1,111 @@
+"""When progress is stored and what it says, while the destination takes records and not always progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mirror.model.datastreams.lanes import LaneStopped
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from tests.fakes.broker.faults import Asked, Code, Delay, Drop
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PRODUCE = 0
+TIMED_OUT, NOT_AUTHORIZED = 7, 29
+PROGRESS = "headrace-progress"
+AT_LEAST_ONCE = CopyPolicy(guarantee=Guarantee.AT_LEAST_ONCE)
+"""Repeats what a checkpoint lacks."""
+
+
+def copying(fakes: MirroredFakes, policy: CopyPolicy = AT_LEAST_ONCE, group: str = "") -> None:
+    """A lane that has copied 10 records."""
+    fakes.make_topic("t")
+    fakes.write("t", 0, 10)
+    fakes.start("t", policy=policy, consumer_group=group)
+    fakes.run_to("t", 10)
+
+
+def having(content: bytes) -> Callable[[Asked], bool]:
+    """Produce requests whose records have this content."""
+    return lambda asked: any(
+        content in bytes(part.records) for topic in asked.message.topic_data for part in topic.partition_data
+    )
+
+
+def test_progress_that_could_not_be_stored_is_stored_later_without_another_record(
+    fakes: MirroredFakes,
+) -> None:
+    copying(fakes)
+    refused = Code(NOT_AUTHORIZED, PROGRESS)
+    fakes.target.faults.plant(PRODUCE, refused, times=2, fits=having(b'"next_offset":20'))
+    fakes.write("t", 10, 10)
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is refused")
+    fakes.run(15)
+    fakes.restart("t", policy=AT_LEAST_ONCE)
+    fakes.write("t", 20, 10)
+    fakes.run_to("t", 30)
+    assert fakes.numbers("t") == list(range(30))
+
+
+def test_what_is_acknowledged_while_progress_is_stored_is_in_the_next(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    late = Delay(2.0, applied=True)
+    fakes.target.faults.plant(PRODUCE, late, fits=having(b'"next_offset":20'))
+    fakes.write("t", 10, 10)
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is on its way")
+    fakes.write("t", 20, 10)
+    fakes.run(5)
+    fakes.restart("t", policy=AT_LEAST_ONCE)
+    fakes.write("t", 30, 10)
+    fakes.run_to("t", 40)
+    assert fakes.numbers("t") == list(range(40))
+
+
+def test_a_consumer_group_shows_no_position_that_is_not_stored(fakes: MirroredFakes) -> None:
+    copying(fakes, group="shown")
+    late, refused = Delay(2.0, applied=True), Code(NOT_AUTHORIZED, PROGRESS)
+    fakes.target.faults.plant(PRODUCE, late, fits=having(b'"next_offset":20'))
+    fakes.target.faults.plant(PRODUCE, refused, times=None, fits=having(b'"next_offset":30'))
+    fakes.write("t", 10, 10)
+    fakes.run_until(lambda: fakes.target.faults.taken == 1, "progress is on its way")
+    fakes.write("t", 20, 10)
+    fakes.run_until(lambda: fakes.target.faults.taken > 1, "more progress is refused")
+    fakes.run(10)
+    assert fakes.source.groups == {"shown": {("t", 0): 20}}
+
+
+def test_a_lane_stops_at_once_also_after_an_outage_that_is_over(
+    new_fakes: Callable[..., MirroredFakes],
+) -> None:
+    fakes = new_fakes(checkpoint_seconds=30.0)
+    copying(fakes)
+    refused = Code(NOT_AUTHORIZED, PROGRESS)
+    fakes.target.faults.plant(PRODUCE, refused, fits=having(b'"next_offset":20'))
+    fakes.write("t", 10, 10)
+    fakes.run_until(lambda: fakes.target.faults.is_spent, "progress is refused")
+    fakes.run_to("t", 20)
+    began = fakes.clock.monotonic()
+    fakes.engine.stop_lanes(tuple(fakes.engine.runner.lanes))
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it stops")
+    assert fakes.clock.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("lost", [Code(TIMED_OUT, "t", applied=True), Drop(applied=True)])
+def test_a_lane_that_stops_with_a_refused_batch_whose_first_answer_was_lost_repeats_nothing(
+    fakes: MirroredFakes, lost: Code | Drop
+) -> None:
+    policy, records = CopyPolicy(guarantee=Guarantee.EFFECTIVELY_ONCE), having(b"key")
+    copying(fakes, policy)
+    fakes.target.faults.plant(PRODUCE, lost, fits=records)
+    fakes.target.faults.plant(PRODUCE, Code(NOT_AUTHORIZED, "t"), times=None, fits=records)
+    fakes.write("t", 10, 10)
+    fakes.run_until(lambda: fakes.target.faults.taken > 1, "the batch is refused")
+    assert fakes.numbers("t") == list(range(20))
+    fakes.stop()
+    fakes.target.faults.clear()
+    fakes.new_engine()
+    fakes.start("t", policy=policy)
+    fakes.write("t", 20, 10)
+    fakes.run_to("t", 30)
+    fakes.check_contents("t")

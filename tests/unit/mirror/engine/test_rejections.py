@@ -1,0 +1,74 @@
+"""What becomes of a record that the destination refuses, and of its neighbours."""
+
+from __future__ import annotations
+
+from mirror.lane.ledger import OffsetClass
+from mirror.model.datastreams.policy import CopyPolicy, OnRejection
+from mirror.model.topics import DEAD_LETTER_SUFFIX
+from tests.fakes.broker import batches
+from tests.fakes.broker.batches import Content
+from tests.fakes.broker.contents import committed
+from tests.fakes.broker.faults import Code
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PRODUCE, NOT_AUTHORIZED = 0, 29
+LETTERS = "t" + DEAD_LETTER_SUFFIX
+POLICY = CopyPolicy(on_rejection=OnRejection.DEAD_LETTER)
+
+
+def topic_with(fakes: MirroredFakes, setting: str, value: str) -> None:
+    """Create the topic, with a setting of its own at the destination."""
+    fakes.make_topic("t")
+    fakes.target.topics["t"].own[setting] = value
+
+
+def without_key(content: Content) -> Content:
+    time_ms, _, value, headers = content
+    return (time_ms, None, value, headers)
+
+
+def letters(fakes: MirroredFakes) -> list[int]:
+    """The source offsets of the dead letters."""
+    found = committed(fakes.target.log(LETTERS, 0)) if LETTERS in fakes.target.topics else []
+    return [int(dict(one.headers)["headrace-offset"] or b"") for one in found]
+
+
+def test_a_refused_record_of_a_batch_with_holes_is_found_by_its_offset(fakes: MirroredFakes) -> None:
+    topic_with(fakes, "cleanup.policy", "compact")
+    fakes.write("t", 0, 5)
+    fakes.source.write_in_transaction("t", fakes.records(100, 2), commit=False)
+    later = fakes.records(8, 5)
+    fakes.source.append("t", batches.build([*later[:2], without_key(later[2]), *later[3:]]))
+    fakes.start("t", policy=POLICY)
+    fakes.run_to("t", 13)
+    assert letters(fakes) == [10]
+    assert fakes.numbers("t") == [0, 1, 2, 3, 4, 8, 9, 11, 12]
+
+
+def test_a_record_is_passed_over_when_its_letter_is_written_and_not_before(fakes: MirroredFakes) -> None:
+    topic_with(fakes, "cleanup.policy", "compact")
+    contents = fakes.records(0, 5)
+    fakes.target.faults.plant(PRODUCE, Code(NOT_AUTHORIZED, LETTERS), times=None)
+    fakes.source.append("t", batches.build([*contents[:2], without_key(contents[2]), *contents[3:]]))
+    fakes.start("t", policy=POLICY)
+    fakes.run_until_paused("t")
+    fakes.run(10)
+    assert fakes.lane("t").checkpoint <= 2
+    fakes.target.faults.clear()
+    fakes.run_to("t", 5)
+    assert letters(fakes) == [2]
+    assert fakes.lane("t").ledger.total(OffsetClass.DEAD_LETTERED) == 1
+    assert fakes.numbers("t") == [0, 1, 3, 4]
+
+
+def test_what_lies_in_front_of_a_record_that_cannot_be_sent_is_copied_before_the_pause(
+    fakes: MirroredFakes,
+) -> None:
+    topic_with(fakes, "max.message.bytes", "400")
+    fakes.write("t", 0, 3)
+    fakes.source.write("t", [(fakes.clock.now_ms(), b"key", b"x" * 600, [])])
+    fakes.start("t")
+    fakes.run_until_paused("t")
+    fakes.run(10)
+    assert fakes.numbers("t") == [0, 1, 2]
+    assert fakes.lane("t").checkpoint == 3

@@ -1,0 +1,47 @@
+"""A lane keeps its checkpoint in front of what the destination does not have."""
+
+from __future__ import annotations
+
+from mirror.lane.batch_router import BatchRouter
+from mirror.lane.lane import Lane
+from mirror.lane.memory import ByteBudget, Slab
+from mirror.lane.out_batch import OutBatch
+from mirror.lane.rules import RoutingRules
+from mirror.protocol.batches.batch import ProducerStamp
+from mirror.protocol.batches.records import Record, write_batch
+from tests.builders import a_spec
+
+
+def lane_with(batches: int) -> Lane:
+    """A lane with batches of one record each in hand, the first of them acknowledged."""
+    data = bytearray()
+    for number in range(batches):
+        batch = write_batch([Record(0, 1, None, b"value")])
+        batch[0:8] = number.to_bytes(8, "big")
+        data += batch
+    router = BatchRouter(RoutingRules(), 0, ByteBudget(10**6))
+    router.take(memoryview(data), (), Slab(bytearray(), None))
+    lane = Lane(a_spec("t-0"))
+    lane.begin(0)
+    lane.identify(ProducerStamp(1, 0))
+    lane.accept(router, 0.0)
+    lane.acknowledge(sent(lane), 0, 0, 0.0)
+    return lane
+
+
+def sent(lane: Lane) -> OutBatch:
+    outgoing = lane.next_to_send()
+    assert outgoing is not None
+    return outgoing
+
+
+def test_a_batch_acknowledged_behind_a_refused_one_moves_no_checkpoint() -> None:
+    lane = lane_with(3)
+    refused, taken = sent(lane), sent(lane)
+    lane.unanswered(refused, maybe_stored=True)
+    lane.acknowledge(taken, 2, 0, 0.0)
+    assert (lane.checkpoint, lane.offset_map.target_end) == (1, 1)
+    lane.requeue()
+    assert sent(lane) is refused
+    lane.acknowledge(refused, 1, 0, 0.0)
+    assert (lane.checkpoint, lane.offset_map.target_end) == (3, 3)
