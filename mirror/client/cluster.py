@@ -115,6 +115,11 @@ class Cluster:
         """For one question to one broker."""
         return self._configs.aside.timeout_seconds
 
+    @property
+    def largest_batch_bytes(self) -> int:
+        """Size of the largest batch that is read from it."""
+        return self._configs.aside.largest_batch_bytes
+
     def take_throttled(self) -> float:
         """The seconds since the last call in which a broker has asked to be left alone (KIP-219)."""
         return self._configs.aside.throttling.take(self._loop.now())
