@@ -15,6 +15,7 @@
     │   └── VersionNotGiven         a change does not say which version it is a change of
     ├── Unreachable                 a server does not answer                     retriable
     │   └── TimedOut                it answered too late                         retriable
+    │       └── ResponseStalled     it stopped within a response                 retriable
     ├── Refused                     a server answered no; asking again changes nothing
     │   ├── NotAuthorized           credentials or access rules
     │   ├── TopicMissing            the topic or partition is not there
@@ -34,6 +35,7 @@
     │   └── EpochDiverged           the leader's history is not the one we copied
     ├── CorruptData                 bytes that do not check out
     │   ├── DamagedState            what is stored in ZooKeeper cannot be read back
+    │   ├── ResponseTooLarge        a broker announces more than it was asked for
     │   └── PayloadTooLarge         compressed bytes that open into more than is allowed
     ├── Unexpected                  a step failed in a way that nobody foresaw
     ├── PlanRejected                a plan breaks a rule; it is not published
@@ -140,6 +142,10 @@ class TimedOut(Unreachable):
     """A server did not answer within the deadline."""
 
 
+class ResponseStalled(TimedOut):
+    """A broker began a response and stopped sending it, or sends it too slowly."""
+
+
 class Refused(HeadraceError):
     """A server understood the request and said no."""
 
@@ -238,6 +244,10 @@ class CorruptData(HeadraceError):
 
 class DamagedState(CorruptData):
     """What is stored in ZooKeeper cannot be read back; the problem is limited to what it describes."""
+
+
+class ResponseTooLarge(CorruptData):
+    """A broker announces a larger response than the request allows."""
 
 
 class Unexpected(HeadraceError):

@@ -78,6 +78,10 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "Unexpected": (
         "Report it with the log of the instance; the lane goes on trying, and others are not affected."
     ),
+    "ResponseStalled": "Look at that broker and the way to it; the request is sent again by itself.",
+    "ResponseTooLarge": (
+        "Look at that broker; where it holds such batches raise `mirror.copying.largest_batch_bytes`."
+    ),
     "PayloadTooLarge": (
         "Find out who writes such batches; raise `mirror.copying.opened_batch_bytes` where they are meant."
     ),

@@ -14,7 +14,13 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.cluster import Cluster
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
-from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition, WaitingRecord
+from mirror.model.topics import (
+    SourcePosition,
+    TopicDescription,
+    TopicPartition,
+    WaitingRecord,
+    is_legal_topic,
+)
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
 from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
@@ -108,7 +114,8 @@ async def _identity(cluster: Cluster) -> str:
 
 
 async def _counts(cluster: Cluster) -> Mapping[str, int]:
-    return await cluster.ask(topic_counts())
+    found = await cluster.ask(topic_counts())
+    return {name: count for name, count in found.items() if is_legal_topic(name)}  # Kafka has no others
 
 
 async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:

@@ -13,7 +13,7 @@ from mirror.client.handshake import ConnectionConfig, open_connection
 from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
-from mirror.model.topics import TopicPartition
+from mirror.model.topics import TopicPartition, is_legal_topic
 from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
@@ -114,6 +114,11 @@ class Cluster:
     def timeout_seconds(self) -> float:
         """For one question to one broker."""
         return self._configs.aside.timeout_seconds
+
+    @property
+    def largest_batch_bytes(self) -> int:
+        """Size of the largest batch that is read from it."""
+        return self._configs.aside.largest_batch_bytes
 
     def take_throttled(self) -> float:
         """The seconds since the last call in which a broker has asked to be left alone (KIP-219)."""
@@ -244,12 +249,13 @@ class Cluster:
                 self.topics[topic.name] = topic
 
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
-        """Every topic of the cluster. Raises Unreachable."""
+        """Every topic of the cluster whose name Kafka allows. Raises Unreachable."""
         answer = await self.ask(metadata(None))
         self.brokers, self.controller = dict(answer.brokers), answer.controller
         self.cluster_id = answer.cluster_id
-        self.topics.update({topic.name: topic for topic in answer.topics})
-        return {topic.name: topic for topic in answer.topics}
+        found = {topic.name: topic for topic in answer.topics if is_legal_topic(topic.name)}
+        self.topics.update(found)
+        return found
 
     async def coordinator(self, kind: int, key: str) -> int:
         """The broker that coordinates a group or transactional id. Keys that come together are asked

@@ -1,7 +1,8 @@
 """A connection to one broker: frames out, frames in, answers in the order of the questions.
 
 Requests are pipelined. A response too large for the memory that is free waits in the kernel until some
-is freed: reading simply stops, and the broker with it.
+is freed: reading simply stops, and the broker with it. One that is larger than its request allows closes the
+connection before any of it is received, and so does one that stops halfway.
 """
 
 from __future__ import annotations
@@ -18,10 +19,17 @@ from typing import Final, TypeVar
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.client.reachability import SLOWEST_LINK, Promptness
 from mirror.client.transport import MOST_BUFFERS, Buffer, Transport, broken
-from mirror.errors import CorruptData, HeadraceError, TimedOut, Unreachable
+from mirror.errors import (
+    CorruptData,
+    HeadraceError,
+    ResponseStalled,
+    ResponseTooLarge,
+    TimedOut,
+    Unreachable,
+)
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import Slab, SlabPool
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import CONTROL_BYTES, Call
 from mirror.protocol.control.cluster import BrokerFeatures
 from mirror.protocol.frame import SIZE_BYTES, correlation_of, frame_size, request_head, response_body
 
@@ -31,6 +39,8 @@ _log = logging.getLogger(__name__)
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
 """Reads from one socket before the others get their turn."""
+_STALLED_SECONDS: Final = 10.0
+"""A response of which nothing has arrived for this time loses its buffer."""
 
 OnAnswer = Callable[[memoryview, Slab], None]
 OnFailure = Callable[[HeadraceError], None]
@@ -40,7 +50,8 @@ OnFailure = Callable[[HeadraceError], None]
 class Request:
     """One request, encoded. `on_answer` gets the response's body and the slab that it lies in, which it
     may retain; it runs exactly once, or `on_failure` does. `wait_seconds`: what the broker is asked to wait
-    for at most, beyond which it has `timeout_seconds`; None where answers do not show how prompt it is."""
+    for at most, beyond which it has `timeout_seconds`; None where answers do not show how prompt it is.
+    `most_bytes`: size of the largest response that is accepted."""
 
     api: int
     version: int
@@ -52,6 +63,7 @@ class Request:
     on_answer: OnAnswer
     on_failure: OnFailure
     wait_seconds: float | None = None
+    most_bytes: int = CONTROL_BYTES
 
 
 class Connection:
@@ -89,6 +101,7 @@ class Connection:
         self._filled = 0
         self._slab: Slab | None = None
         self._frame = memoryview(b"")
+        self._progress_at = 0.0
         self._memory_since: float | None = None
         self._expected = 1
         self._held: list[Request] | None = None
@@ -167,6 +180,7 @@ class Connection:
             timeout_seconds,
             on_answer,
             promise.fail,
+            most_bytes=call.most_bytes,
         )
         (self._enqueue if urgent else self.send)(request)
         return await promise
@@ -207,11 +221,22 @@ class Connection:
         return self.promptness.silence(self.unanswered_since, now)
 
     def check_deadline(self, now: float) -> None:
-        """Close the connection when the oldest request has waited for too long."""
+        """Close the connection when the oldest request waits for too long, or a response stops halfway."""
+        if self._slab is not None and self._memory_since is None:
+            self._on_ready(READ)  # the kernel holds bytes back until there are enough to be worth a wake-up
         if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
-            if now > since + request.timeout_seconds:
+            is_late = now > since + request.timeout_seconds
+            if self._slab is not None and (is_late or now > self._progress_at + _STALLED_SECONDS):
+                self.close(self._stalled())
+            elif is_late:
                 self.close(TimedOut(f"{self.name} has not answered in time"))
+
+    def _stalled(self) -> ResponseStalled:
+        return ResponseStalled(
+            f"{self.name} has sent {self._filled} of the {len(self._frame)} bytes of a response and does not"
+            " send the rest in time"
+        )
 
     def close(self, error: HeadraceError | None = None) -> None:
         """Close the socket; whatever is under way fails with the error. Idempotent."""
@@ -286,6 +311,7 @@ class Connection:
                 self.close(Unreachable(f"{self.name} closed the connection"))
                 return
             self._filled += received
+            self._progress_at = self._loop.now()
             if not self._take_frames():
                 return
             if received < len(window):
@@ -311,7 +337,7 @@ class Connection:
             return self.failure is None
         position = 0
         while self._filled - position >= SIZE_BYTES:
-            size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
+            size = self._announced(position)
             start = position + SIZE_BYTES
             slab = self._pool.slab(size)
             if slab is None:
@@ -331,6 +357,19 @@ class Connection:
                 return False
         self._keep_from(position)
         return True
+
+    def _announced(self, position: int) -> int:
+        """Return the size of the frame that begins there. Raises CorruptData where no request allows it."""
+        size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
+        if not self._pending:
+            raise CorruptData(f"{self.name} sends a response without a request")
+        most = self._pending[0][2].most_bytes
+        if size > most:
+            raise ResponseTooLarge(
+                f"{self.name} announces a response of {size} bytes to a request that allows {most}",
+                advice="look at that broker; mirror.copying.largest_batch_bytes bounds what is received",
+            )
+        return size
 
     def _keep_from(self, position: int) -> None:
         rest = self._filled - position

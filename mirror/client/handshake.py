@@ -18,6 +18,8 @@ from mirror.protocol.control import sasl
 from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versions
 from mirror.protocol.control.sasl import Exchange, SaslAccess
 
+LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
+"""Default: brokers take no larger request (`socket.request.max.bytes`), so no larger batch."""
 _AGAIN_AFTER: Final = 0.8
 """Part of an authentication's lifetime after which it is renewed (KIP-368)."""
 _KERBEROS: Final = "GSSAPI"
@@ -27,7 +29,7 @@ _ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """What every connection of a cluster is opened with."""
+    """What every connection of a cluster is opened with. `largest_batch_bytes`: of one that is read."""
 
     loop: Loop
     pool: SlabPool
@@ -35,6 +37,7 @@ class ConnectionConfig:
     client_id: str
     timeout_seconds: float
     throttling: HeldTime = field(default_factory=HeldTime)
+    largest_batch_bytes: int = LARGEST_BATCH_BYTES
 
 
 async def open_connection(config: ConnectionConfig, endpoint: Endpoint) -> Connection:

@@ -77,9 +77,19 @@ def _ask(
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 
     flexible = fetch.is_flexible(version)
-    patience = cluster.timeout_seconds
     connection.send(
-        Request(fetch.API, version, flexible, flexible, [body], len(body), patience, on_answer, promise.fail)
+        Request(
+            fetch.API,
+            version,
+            flexible,
+            flexible,
+            [body],
+            len(body),
+            cluster.timeout_seconds,
+            on_answer,
+            promise.fail,
+            most_bytes=fetch.response_bytes(position.max_bytes, cluster.largest_batch_bytes, 1),
+        )
     )
     return promise
 

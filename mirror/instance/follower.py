@@ -333,16 +333,21 @@ class Follower:
             self._health.report("follower", False, self._trouble or "without a ZooKeeper session")
         else:
             lanes, down = self._supervisor.lanes, self._supervisor.workers_down
-            silent = self._supervisor.workers_silent
+            silent, starving = self._supervisor.workers_silent, self._supervisor.workers_starving
             paused = sum(state.phase is LanePhase.PAUSED for state in lanes.values())
             self._health.report(
                 "follower",
-                not (down or silent),
+                not (down or silent or starving),
                 f"epoch {self.epoch}: {counted(len(lanes), 'lane')} in "
                 f"{counted(self._supervisor.workers_running, 'worker')}, "
                 f"{paused} paused, {self._plan_executor.waiting} waiting for their former owner"
                 + (f"; {counted(down, 'worker')} ended, to start again" if down else "")
-                + (f"; {counted(silent, 'worker does', 'workers do')} not answer" if silent else ""),
+                + (f"; {counted(silent, 'worker does', 'workers do')} not answer" if silent else "")
+                + (
+                    f"; {counted(starving, 'worker')} lost the lease that this instance has"
+                    if starving
+                    else ""
+                ),
             )
         self._report_troubles(self._plan_executor.troubles if self._me is not None else {})
         self._report_drops()

@@ -29,6 +29,10 @@ from mirror.protocol.frame import (
 )
 
 API: Final = 1
+_MARGIN: Final = 1024 * 1024
+"""Aborted transactions, and fields of the whole response."""
+_PARTITION_BYTES: Final = 512
+"""Fields of one partition besides its records."""
 VERSIONS: Final = (4, 17)
 BY_ID_FROM: Final = 13
 _FLEXIBLE_FROM: Final = 12
@@ -102,6 +106,11 @@ class FetchResponse(NamedTuple):
     session_id: int
     partitions: list[FetchedPartition]
     nodes: Nodes
+
+
+def response_bytes(max_bytes: int, largest_batch_bytes: int, partitions: int) -> int:
+    """Return the size of the largest response: a broker exceeds `max_bytes` by one batch at most."""
+    return max_bytes + largest_batch_bytes + _MARGIN + partitions * _PARTITION_BYTES
 
 
 def is_flexible(version: int) -> bool:

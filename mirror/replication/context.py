@@ -15,7 +15,7 @@ from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfig
 from mirror.errors import TimedOut
 from mirror.lane.flow import TokenBucket
-from mirror.lane.memory import ByteBudget, SlabPool
+from mirror.lane.memory import BufferStock, ByteBudget, SlabPool
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.movement.clock_skew import ClockSkew
@@ -28,7 +28,7 @@ T = TypeVar("T")
 _ROUND_SECONDS: Final = 0.5
 """A round of the loop waits this long for something to happen while a command runs."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
-"""For answers that nobody holds: one at a time is enough, and none waits for what another one holds."""
+"""For answers that nobody holds, of each cluster: none waits for what another cluster's broker holds."""
 _FRAME_MARGIN: Final = 64 * 1024
 """A response is a little larger than the records that were asked for."""
 
@@ -67,9 +67,9 @@ class EngineContext:
         self.loop = Loop(clock, selector)
         self.budget = ByteBudget(settings.buffer_bytes)
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
-        self._pool = SlabPool(settings.fetch_bytes + _FRAME_MARGIN, self.budget)
-        self._live_pool = SlabPool(settings.live_fetch_bytes + _FRAME_MARGIN, self.live_budget)
-        self._aside_pool = SlabPool(_ASIDE_BYTES, ByteBudget(_ASIDE_BYTES))
+        self._stock = BufferStock(settings.fetch_bytes + _FRAME_MARGIN, settings.buffer_bytes)
+        self._live_stock = BufferStock(settings.live_fetch_bytes + _FRAME_MARGIN, settings.live_buffer_bytes)
+        self._parts: dict[tuple[ClusterRef, bool], ByteBudget] = {}
         self._access = access
         self._clusters: dict[ClusterRef, Cluster] = {}
         self._progress: dict[ClusterRef, ProgressLog] = {}
@@ -80,19 +80,22 @@ class EngineContext:
         """The cluster of that name. Raises ConfigError for an unknown one."""
         known = self._clusters.get(reference)
         if known is None:
-            config = ConnectionConfig(
-                self.loop,
-                self._pool,
-                self._access(reference),
-                self.identity.client_id,
-                self.settings.request_timeout_seconds,
-            )
-            configs = ConnectionConfigs(
-                replace(config, pool=self._live_pool), config, replace(config, pool=self._aside_pool)
-            )
-            known = Cluster(configs, str(reference))
-            self._clusters[reference] = known
+            known = self._clusters[reference] = Cluster(self._configs(reference), str(reference))
         return known
+
+    def _configs(self, reference: ClusterRef) -> ConnectionConfigs:
+        live = SlabPool(self._live_stock.size, self.budget_of(reference, live=True), self._live_stock)
+        bulk = SlabPool(self._stock.size, self.budget_of(reference, live=False), self._stock)
+        aside = SlabPool(0, ByteBudget(_ASIDE_BYTES))  # it keeps no buffers
+        config = ConnectionConfig(
+            self.loop,
+            bulk,
+            self._access(reference),
+            self.identity.client_id,
+            self.settings.request_timeout_seconds,
+            largest_batch_bytes=self.settings.largest_batch_bytes,
+        )
+        return ConnectionConfigs(replace(config, pool=live), config, replace(config, pool=aside))
 
     def progress(self, reference: ClusterRef) -> ProgressLog:
         """The progress topic of a destination cluster."""
@@ -183,9 +186,12 @@ class EngineContext:
         """How much a lane asks for at a time: a quota is shared by small takes."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
-    def budget_of(self, *, live: bool) -> ByteBudget:
-        """The memory of a tier."""
-        return self.live_budget if live else self.budget
+    def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
+        """The part of a tier's memory for responses of that cluster."""
+        part = self._parts.get((source, live))
+        if part is None:
+            part = self._parts[source, live] = (self.live_budget if live else self.budget).part()
+        return part
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
         """Run one coroutine to its end; for commands, where nothing else happens. Raises TimedOut when it

@@ -49,7 +49,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _MOST_GAPS: Final = 20
 _LONGEST_REASON: Final = 1000
-_FAILURE_SECONDS: Final = 3.0
+FAILURE_SECONDS: Final = 3.0
 _SOON_SECONDS: Final = 0.5
 """Until the next try when a cluster could not be reached."""
 
@@ -334,7 +334,7 @@ class LaneRunner:
         lane: LiveLane,
         side: PauseCause,
         sentence: str,
-        seconds: float = _FAILURE_SECONDS,
+        seconds: float = FAILURE_SECONDS,
         since: float | None = None,
     ) -> None:
         """Something has failed at that side and is tried again, with an answer within `seconds`. `since`:

@@ -19,6 +19,7 @@ class CopyingOptions:
     fetch_bytes: int = 5 * _MIB
     live_fetch_bytes: int = 1 * _MIB
     partition_fetch_bytes: int = 1 * _MIB
+    largest_batch_bytes: int = 100 * _MIB
     opened_batch_bytes: int = 32 * _MIB
     opened_batch_records: int = 250_000
     lane_buffer_bytes: int = 2 * _MIB

@@ -16,7 +16,8 @@ class CopyingSettings(Settings):
     """Memory, request sizes and patience of one worker process. The defaults suit most clusters."""
 
     buffer_bytes: int = Field(default=_DEFAULTS.buffer_bytes, ge=2**20)
-    """Bytes held for partitions that catch up; no more is read while they are taken."""
+    """Bytes held for partitions that catch up; no more is read while they are taken. Source clusters share
+    them, and each can always receive one response."""
     live_buffer_bytes: int = Field(default=_DEFAULTS.live_buffer_bytes, ge=2**20)
     """Bytes held for partitions that are up to date; catching up never takes them."""
     fetch_bytes: int = Field(default=_DEFAULTS.fetch_bytes, ge=64 * 1024)
@@ -25,6 +26,9 @@ class CopyingSettings(Settings):
     """Most bytes of one response when up to date."""
     partition_fetch_bytes: int = Field(default=_DEFAULTS.partition_fetch_bytes, ge=16 * 1024)
     """Most bytes of one partition in a response; larger batches come whole all the same."""
+    largest_batch_bytes: int = Field(default=_DEFAULTS.largest_batch_bytes, ge=1024 * 1024)
+    """Size of the largest batch that is read. A response with a larger one is refused before it is received.
+    The default is the largest request that a broker takes (`socket.request.max.bytes`)."""
     opened_batch_bytes: int = Field(default=_DEFAULTS.opened_batch_bytes, ge=1024 * 1024)
     """A batch that has to be opened and holds more bytes than this is refused, as `on-rejection` says."""
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)

@@ -19,7 +19,8 @@ from typing import Final
 import structlog
 
 from mirror.ports import Clock
-from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady, encode_message
+from mirror.worker.outgoing import ChannelWriter
+from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady
 from mirror.worker.reader import Pulse, WorkerGone, WorkerSaid, read_worker
 from mirror.worker.slot import WorkerSlot
 
@@ -46,14 +47,14 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """One place of a pool: its process, if there is one, the channel to it, and the thread that reads that
-    channel and writes `pulse`."""
+    """One place of a pool: its process, if there is one, the channel to it, and the threads that write to
+    that channel and read from it; the latter writes `pulse`."""
 
     slot: WorkerSlot
     process: subprocess.Popen[bytes] | None = None
     channel: socket.socket | None = None
     reader: threading.Thread | None = None
-    outgoing: bytearray = field(default_factory=bytearray)
+    writer: ChannelWriter | None = None
     pulse: Pulse = field(default_factory=Pulse)
 
     @property
@@ -61,39 +62,45 @@ class PooledWorker:
         """Its place in the pool."""
         return self.slot.number
 
-    def send(self, message: Message, now: float) -> None:
-        """Hand a message over; never waits."""
-        if self.channel is not None:
-            self.outgoing += encode_message(message)
-            self.flush(now)
+    def send(self, message: Message) -> None:
+        """Hand a message over; never waits: a worker that takes nothing must not hold up the leases of the
+        others. Raises what encoding raises."""
+        if self.writer is not None:
+            self.writer.put(message)
 
-    def flush(self, now: float) -> None:
-        """Never waits: a worker that takes nothing must not hold up the leases of the others."""
-        if self.channel is None:
-            return
-        try:
-            while self.outgoing:
-                sent = self.channel.send(self.outgoing, socket.MSG_DONTWAIT)
-                del self.outgoing[:sent]
-                self.slot.stuck_since = None
-        except BlockingIOError:
-            if self.slot.stuck_since is None:
-                self.slot.stuck_since = now
-        except OSError:
-            self.outgoing.clear()
-            _log.warning("worker does not listen any more", worker=self.number)
+    @property
+    def has_taken_all(self) -> bool:
+        """Whether the worker has taken everything that it was sent."""
+        return self.writer is None or self.writer.is_idle
+
+    def open(self, channel: socket.socket, inbox: Inbox) -> None:
+        """Begin to write to the channel, and to read from it."""
+        self.channel = channel
+        self.writer = ChannelWriter(channel, self.number)
+        self.writer.start()
+        reader = threading.Thread(
+            target=read_worker,
+            args=(channel, self.number, self.slot.generation, inbox, self.pulse),
+            name=f"worker-{self.number}-reader",
+            daemon=True,
+        )
+        reader.start()
+        self.reader = reader
 
     def hang_up(self) -> None:
-        """Close the channel, once its reader has ended. A reader that is about to wait for the number of a
+        """Close the channel, once its threads have ended. A reader that is about to wait for the number of a
         closed socket would wait for the next one with that number, and take what its reader should hear."""
         if self.channel is None:
             return
+        if self.writer is not None:
+            self.writer.close()
         with contextlib.suppress(OSError):
             self.channel.shutdown(socket.SHUT_RDWR)
-        if self.reader is not None:
-            self.reader.join()
+        for thread in (self.writer, self.reader):
+            if thread is not None:
+                thread.join()
         self.channel.close()
-        self.channel = self.reader = None
+        self.channel = self.reader = self.writer = None
 
     def kill(self, why: str = "") -> None:
         """End the process at once."""
@@ -144,20 +151,12 @@ class WorkerPool:
         ours, theirs = socket.socketpair()
         now, slot = self._clock.monotonic(), worker.slot
         slot.launch(now)
-        worker.pulse = pulse = Pulse()
+        worker.pulse = Pulse()
         try:
             worker.process = self._spawn(worker.number, theirs)
-            worker.channel = ours
-            reader = threading.Thread(
-                target=read_worker,
-                args=(ours, worker.number, slot.generation, self._inbox, pulse),
-                name=f"worker-{worker.number}-reader",
-                daemon=True,
-            )
-            reader.start()
-            worker.reader = reader
+            worker.open(ours, self._inbox)
             if self._setup is not None:
-                worker.send(self._setup, now)
+                worker.send(self._setup)
         except Exception as error:  # noqa: BLE001 - the bulkhead around one worker
             reason = f"{type(error).__name__}: {error}"
             _log.error("worker cannot start", worker=worker.number, reason=reason)
@@ -176,7 +175,6 @@ class WorkerPool:
         code = _exit_code(worker.process)
         worker.process = None
         worker.hang_up()
-        worker.outgoing.clear()
         # The end of a lease is ZooKeeper's fault: its successor must be up when ZooKeeper is back.
         delay = worker.slot.end(self._clock.monotonic(), failed=failed and code != EXIT_LEASE_OVER)
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
@@ -196,7 +194,7 @@ class WorkerPool:
 
     def send(self, worker: PooledWorker, message: Message) -> None:
         """Hand a message over; never waits."""
-        worker.send(message, self._clock.monotonic())
+        worker.send(message)
 
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
@@ -204,10 +202,10 @@ class WorkerPool:
         """Let the worker drain up to the deadline and end; `look` kills one that has not after the grace."""
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds
-        worker.send(Shutdown(deadline_seconds), now)
+        worker.send(Shutdown(deadline_seconds))
 
     def look(self) -> list[PooledWorker]:
-        """Send what is left, kill what hangs, start what is due; returns the workers that were started."""
+        """Kill what hangs, start what is due; returns the workers that were started."""
         started = []
         for worker in self.everyone:
             now = self._clock.monotonic()
@@ -220,12 +218,11 @@ class WorkerPool:
 
     def _look_at(self, worker: PooledWorker, process: subprocess.Popen[bytes], now: float) -> None:
         slot = worker.slot
-        worker.flush(now)
-        slot.listen(now, worker.pulse.beats)
+        slot.listen(now, worker.pulse.beats, worker.writer.taken if worker.writer is not None else None)
         if process.poll() is not None:
             if slot.is_over(now):
                 self._inbox.put(WorkerGone(worker.number, slot.generation))
-        elif slot.is_deaf(now):
+        elif slot.is_deaf:
             worker.kill("it does not listen")
         elif slot.is_overdue(now):
             worker.kill("it did not drain in time")

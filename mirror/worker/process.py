@@ -12,6 +12,7 @@ import logging
 import math
 import select
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -43,6 +44,7 @@ _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
 _ALIVE_SECONDS: Final = 1.0
 """How often the control process hears that the loop turns."""
+_ORDERS_SECONDS: Final = 0.1
 _PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
@@ -74,6 +76,8 @@ class Worker:
         self._refused: dict[LaneKey, tuple[LaneSpec, Pause]] = {}
         self._watchdog = Watchdog()
         self._deadline: float | None = None
+        self._orders: deque[Message] = deque()
+        """What was received and is not done yet, in order; leases count at once."""
         self._lease_until = math.inf
         self._next_alive = 0.0
 
@@ -88,10 +92,9 @@ class Worker:
         self._say(WorkerReady(self._data_plane))
         while self._deadline is None:
             self._watchdog.turn()
-            for message in self._receive():
-                self._obey(message)
-            if self._clock.monotonic() >= self._lease_until:
-                raise LeaseOver("the control process has not extended the lease; nothing more is written")
+            self._receive()
+            self._obey_some()
+            self._check_lease()
             self._try_refused()
             events = self._engine.step(self._step_seconds)
             if events:
@@ -106,16 +109,35 @@ class Worker:
         self._say(LaneNews(tuple(self._engine.close(self._deadline))))
         self._say(*self._reports.closed())
 
-    def _receive(self) -> Sequence[Message]:
+    def _receive(self) -> bool:
+        """Take what has arrived; return whether that was something."""
         readable, _, _ = select.select([self._control], [], [], 0)
-        if not readable:
-            return ()
-        data = self._control.recv(1 << 20)
+        data = self._control.recv(1 << 20) if readable else b""
         if not data:
-            _log.warning("the control process is gone; giving up all lanes")
-            self._deadline = _ORPHAN_DEADLINE_SECONDS
-            return ()
-        return tuple(self._reader.feed(data))
+            if readable:
+                _log.warning("the control process is gone; giving up all lanes")
+                self._deadline = _ORPHAN_DEADLINE_SECONDS
+            return False
+        for message in self._reader.feed(data):
+            if isinstance(message, ExtendLease):
+                self._lease_until = message.until
+            else:
+                self._orders.append(message)
+        return True
+
+    def _obey_some(self) -> None:
+        """Do what was received, for a moment: the next lease may have arrived."""
+        until = self._clock.monotonic() + _ORDERS_SECONDS
+        while self._orders:
+            self._obey(self._orders.popleft())
+            if self._clock.monotonic() >= until:
+                return
+
+    def _check_lease(self) -> None:
+        """Raise LeaseOver, unless a newer lease has arrived while something took long."""
+        while self._clock.monotonic() >= self._lease_until:
+            if not self._receive():
+                raise LeaseOver("the control process has not extended the lease; nothing more is written")
 
     def _obey(self, message: Message) -> None:
         match message:
@@ -131,8 +153,6 @@ class Worker:
                     self._engine.stop_lanes((key,))
             case ShareQuotas(shares):
                 self._engine.share_quotas(dict(shares))
-            case ExtendLease(until):
-                self._lease_until = until
             case Shutdown(deadline):
                 self._deadline = deadline
             case _:

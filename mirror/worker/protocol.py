@@ -1,6 +1,6 @@
 """What the control process and its worker processes say to each other over a socket pair. Pure.
 
-A message is four bytes of length (big-endian) and a JSON list: its kind, then its fields in order.
+A message is four bytes of length (big-endian) and a JSON list: its kind, then its fields in order (`plain`).
 Both ends are of the same version. The worker's end of file means that the control process is gone.
 """
 
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum
-from functools import cache
-from types import NoneType, UnionType
-from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, get_args
 
 from mirror.errors import CorruptData, HeadraceError
 from mirror.model.datastreams.lanes import LaneEvent, LaneKey, LaneSpec, Unanswered
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, TaskName
 from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, add_counts
 from mirror.model.movement.clock_skew import ClockSkew
-from mirror.model.movement.history import UNKNOWN_RETENTION, LanePosition, Retention
+from mirror.model.movement.history import LanePosition
 from mirror.model.topics import TopicPartition
+from mirror.worker.plain import dumps, joined, reader_of, spec_parts, tag, to_plain
 
 EXIT_LEASE_OVER: Final = 75
 """The exit code of a worker whose lease was over: what it copied has nothing to do with its end."""
@@ -271,19 +269,36 @@ Message = (
 )
 
 _LONGEST_MESSAGE: Final = 2**30
-_UNKNOWN: Final = [*UNKNOWN_RETENTION]
+_ENVELOPE_BYTES: Final = 64
+PART_BYTES: Final = 64 * 1024
+"""Size of the largest message about lanes. More lanes take several, so that a lease can go between."""
 
-_TAGGED: Final[dict[str, Any]] = {kind.__name__: kind for kind in (*get_args(Message), *get_args(LaneEvent))}
-"""What stands where one of several kinds may stand, and therefore carries its kind."""
-
-
-_PLAIN: Final = frozenset({str, int, float, bool, NoneType})
-"""Types that JSON has, of which most fields are."""
+tag(*get_args(Message), *get_args(LaneEvent))
 
 
 def encode_message(message: Message) -> bytes:
     """One message with its length in front."""
-    body = json.dumps(_to_plain(message), separators=(",", ":")).encode()
+    return _framed(dumps(to_plain(message)))
+
+
+def encode_parts(message: Message) -> list[bytes]:
+    """Encode a message, one about many lanes in parts. Raises InvalidRequest for a lane that is too large."""
+    most = PART_BYTES - _ENVELOPE_BYTES
+    match message:
+        case ExpectLanes(specs):
+            return [_framed(f'["ExpectLanes",{part}]') for part in spec_parts(specs, most)]
+        case StartLanes(epoch, specs):
+            return [_framed(f'["StartLanes",{epoch},{part}]') for part in spec_parts(specs, most)]
+        case StopLanes(keys):
+            return [
+                _framed(f'["StopLanes",[{part}]]') for part in joined(map(dumps, map(to_plain, keys)), most)
+            ]
+        case _:
+            return [encode_message(message)]
+
+
+def _framed(text: str) -> bytes:
+    body = text.encode()
     return len(body).to_bytes(4, "big") + body
 
 
@@ -320,91 +335,7 @@ class MessageReader:
 
 def _message(body: bytes) -> Message:
     try:
-        message: Message = _reader_of(Message)(json.loads(body))
+        message: Message = reader_of(Message)(json.loads(body))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, HeadraceError) as error:
         raise CorruptData(f"no message between worker and control process: {body[:80]!r}") from error
     return message
-
-
-def _to_plain(value: Any) -> Any:
-    """Values as lists of their fields, in order."""
-    kind: Any = type(value)
-    if kind in _PLAIN or _is_plain(kind):
-        return value
-    if isinstance(value, tuple):
-        return [_to_plain(one) for one in value]
-    if is_dataclass(value):
-        plain = [_to_plain(getattr(value, name)) for name in _names(kind)]
-        return [kind.__name__, *plain] if kind.__name__ in _TAGGED else plain
-    return value
-
-
-def _is_flat(hint: Any) -> bool:
-    """Whether values of that type come out of JSON as they are."""
-    hint = getattr(hint, "__supertype__", hint)
-    return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(one) for one in get_args(hint)))
-
-
-@cache
-def _is_plain(hint: Any) -> bool:
-    """Whether JSON takes values of that type as they are: also tuples with names, of such values alone."""
-    if _is_flat(hint) or hint is Ellipsis:
-        return True
-    if _is_named(hint):
-        return all(_is_plain(one) for one in get_type_hints(hint).values())
-    return (get_origin(hint) is tuple or isinstance(hint, UnionType)) and all(
-        _is_plain(one) for one in get_args(hint)
-    )
-
-
-def _is_named(hint: Any) -> bool:
-    """Whether it is a `NamedTuple`."""
-    return isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
-
-
-@cache
-def _names(kind: Any) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(kind))
-
-
-@cache
-def _reader_of(hint: Any) -> Callable[[Any], Any]:
-    """The inverse of `_to_plain` for values of a type."""
-    arguments = get_args(hint)
-    if isinstance(hint, UnionType):
-        kinds = [kind for kind in arguments if kind is not NoneType]
-        if kinds[0].__name__ in _TAGGED:
-            return lambda plain: _fields_reader(_TAGGED[plain[0]])(plain[1:])
-        inner = _reader_of(kinds[0])
-        return lambda plain: None if plain is None else inner(plain)
-    if get_origin(hint) is tuple:
-        element = _reader_of(arguments[0])
-        return lambda plain: tuple([element(one) for one in plain]) if plain else ()
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return hint
-    if hint is Retention:  # of nearly every lane the same
-        return lambda plain: UNKNOWN_RETENTION if plain == _UNKNOWN else Retention(*plain)
-    if is_dataclass(hint) or _is_named(hint):
-        return _fields_reader(hint)
-    return lambda plain: plain
-
-
-@cache
-def _fields_reader(kind: Any) -> Callable[[Any], Any]:
-    hints = get_type_hints(kind)
-    names = kind._fields if _is_named(kind) else [field.name for field in fields(kind)]
-    # Nearly every field is as JSON has it; the others are put in their places.
-    readers = [(at, _reader_of(hints[name])) for at, name in enumerate(names) if not _is_flat(hints[name])]
-    count, make = len(names), kind._make if _is_named(kind) else lambda values: kind(*values)
-
-    def read(plain: Any) -> Any:
-        if len(plain) != count:
-            raise ValueError(f"{len(plain)} fields of {kind.__name__}, which has {count}")
-        if not readers:
-            return make(plain)
-        values = list(plain)
-        for at, reader in readers:
-            values[at] = reader(values[at])
-        return make(values)
-
-    return read

@@ -13,6 +13,7 @@ _STEADY_SECONDS: Final = 60.0
 """A worker that runs for this time once it was ready did not die of its start: its failures are forgotten."""
 _LONGEST_DEAF_SECONDS: Final = 30.0
 """A worker that takes nothing for this time hangs. Reading checkpoints may take it half of that."""
+_STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
 """What a worker has said before it ended is read within this time."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
@@ -29,9 +30,11 @@ an endless loop before that, and writes where it was."""
 class WorkerSlot:
     """`generation`: of the process, counted from 1. `data_plane`: what it runs; empty until it is ready.
     `failures`: processes that died in a row; `deaths`: since the instance began. `end_by`: when a process
-    that was told to end is killed. `stuck_since`: when it stopped to take what it is sent. `cpu_at`: seconds
+    that was told to end is killed. `deaf_seconds`: for how long it has taken nothing
+    of what it is sent. `cpu_at`: seconds
     of silence and of CPU when it was last seen to compute. `is_silenced`: it was killed because it said
-    nothing. `over_since`: when its process was first seen to be over.
+    nothing. `over_since`: when its process was first seen to be over. `starved`: processes in a row that
+    ended because their lease was over, though the control process had one.
     """
 
     number: int
@@ -45,13 +48,15 @@ class WorkerSlot:
     started_at: float = 0.0
     restart_at: float | None = None
     end_by: float | None = None
-    stuck_since: float | None = None
+    taken: int | None = None
+    deaf_seconds: float = 0.0
     beats_heard: int = 0
     listened_at: float = 0.0
     silent_seconds: float = 0.0
     cpu_at: tuple[float, float] = (0.0, 0.0)
     is_silenced: bool = False
     over_since: float | None = None
+    starved: int = 0
 
     def launch(self, now: float) -> None:
         """A process starts."""
@@ -59,14 +64,16 @@ class WorkerSlot:
         self.is_running = True
         self.data_plane = ""
         self.started_at = self.listened_at = now
-        self.restart_at = self.end_by = self.stuck_since = self.over_since = None
+        self.restart_at = self.end_by = self.taken = self.over_since = None
+        self.deaf_seconds = 0.0
         self.beats_heard, self.silent_seconds, self.cpu_at = 0, 0.0, (0.0, 0.0)
         self.is_silenced = False
 
     def end(self, now: float, *, failed: bool) -> float:
         """The process is over; returns the delay of the next one in seconds. A failed one is replaced after a
         delay that doubles."""
-        is_steady = bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
+        is_steady = self._is_steady(now)
+        self.starved = 0 if is_steady else self.starved
         self.failures = failed + (0 if is_steady else self.failures)
         self.deaths += failed
         self.is_running = False
@@ -75,6 +82,17 @@ class WorkerSlot:
         delay = min(doubled, _LONGEST_RESTART_DELAY_SECONDS) if failed else 0.0
         self.restart_at = now + delay
         return delay
+
+    def _is_steady(self, now: float) -> bool:
+        return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
+
+    def starve(self) -> None:
+        """Note that a process has ended because its lease was over, though the control process had one."""
+        self.starved += 1
+
+    def is_starving(self, now: float) -> bool:
+        """Whether that has happened again, and its process has not run for long since."""
+        return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property
     def is_ending(self) -> bool:
@@ -89,9 +107,10 @@ class WorkerSlot:
         """Whether it was told to end and has not, in its time."""
         return self.end_by is not None and now >= self.end_by
 
-    def is_deaf(self, now: float) -> bool:
+    @property
+    def is_deaf(self) -> bool:
         """Whether it has taken nothing for long."""
-        return self.stuck_since is not None and now - self.stuck_since >= _LONGEST_DEAF_SECONDS
+        return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
 
     def is_over(self, now: float) -> bool:
         """Whether its process, which has ended, is to be given up though its channel has no end: a process
@@ -100,13 +119,17 @@ class WorkerSlot:
             self.over_since = now
         return now - self.over_since >= _LAST_WORDS_SECONDS
 
-    def listen(self, now: float, beats: int) -> None:
-        """Count for how long the worker has said nothing. `beats`: how often something of it was read."""
+    def listen(self, now: float, beats: int, taken: int | None = None) -> None:
+        """Count for how long the worker has said nothing, and taken nothing. `beats`: how often something of
+        it was read; `taken`: how many pieces it has taken, None where it is sent nothing."""
         waited, self.listened_at = now - self.listened_at, now
         if self.beats_heard != beats or self.is_ending:
             self.beats_heard, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
         else:
             self.silent_seconds += min(waited, _LONGEST_LOOK_SECONDS)
+        is_stuck = taken is not None and taken == self.taken
+        self.deaf_seconds = self.deaf_seconds + min(waited, _LONGEST_LOOK_SECONDS) if is_stuck else 0.0
+        self.taken = taken
 
     @property
     def is_silent(self) -> bool:

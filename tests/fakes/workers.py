@@ -32,7 +32,7 @@ class FakeWorkers(Supervisor):
         self.is_up = False
         self.may_start = True
         self.lease_until = 0.0
-        self.abandoned = 0
+        self.abandoned = self.starving = 0
         self.stopped = False
         self.expected: list[LaneKey] = []
         self.quotas: Mapping[GroupName, float] = {}
@@ -54,6 +54,10 @@ class FakeWorkers(Supervisor):
     @property
     def workers_running(self) -> int:
         return int(self.is_up)
+
+    @property
+    def workers_starving(self) -> int:
+        return self.starving
 
     @property
     def workers_down(self) -> int:

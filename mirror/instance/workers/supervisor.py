@@ -79,6 +79,7 @@ class Supervisor:
         self._throttled: Mapping[ClusterRef, float] = {}
         self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
         self.costs = CostBook()
+        self._lease_until = 0.0
         self._dropped_before = 0
         """Records that processes which are over could not deliver."""
 
@@ -142,6 +143,12 @@ class Supervisor:
         return sum(worker.slot.is_silent for worker in self._pool.everyone)
 
     @property
+    def workers_starving(self) -> int:
+        """Worker processes that have lost their lease again and again, though this instance has one."""
+        now = self._clock.monotonic()
+        return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
+
+    @property
     def is_ready(self) -> bool:
         """Whether a worker is there, and every one that is there has started up."""
         alive = self._pool.alive
@@ -192,13 +199,14 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Together if that is possible; else each alone, and what cannot be sent is set aside."""
+        """Together if that is possible; else in halves, and a lane that cannot be sent is set aside."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
         except Exception as error:  # noqa: BLE001 - the bulkhead around one lane: which of them is it?
             if len(batch) > 1:
-                for spec in batch:
-                    self._send_start(worker, [spec], epoch)
+                middle = len(batch) // 2
+                self._send_start(worker, batch[:middle], epoch)
+                self._send_start(worker, batch[middle:], epoch)
                 return
             (spec,) = batch
             _log.exception("lane cannot be started", lane=str(spec.key))
@@ -251,6 +259,7 @@ class Supervisor:
 
     def extend_lease(self, until: float) -> None:
         """Let every worker write until that moment of the monotonic clock."""
+        self._lease_until = until
         for worker in self._pool.everyone:
             self._pool.send(worker, ExtendLease(until))
 
@@ -366,9 +375,12 @@ class Supervisor:
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
-        if not failed or not groups or how == LEASE_OVER:
+        is_starved = failed and how == LEASE_OVER and now < self._lease_until
+        if is_starved:
+            worker.slot.starve()
+        if not failed or not groups or (how == LEASE_OVER and not is_starved):
             return
-        is_silenced, seconds = worker.slot.is_silenced, now - share.fed_at
+        is_silenced, seconds = worker.slot.is_silenced or is_starved, now - share.fed_at
         if worker in self._pool.spares:
             how = "it was killed because it did not answer" if is_silenced else how
             self._quarantine.cell_died(self._pool.spares.index(worker), now, how)

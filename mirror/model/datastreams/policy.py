@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -23,6 +24,8 @@ ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
 LARGEST_RATE: Final = 10**15
 """Bytes per second: a petabyte."""
 _MOST_TRANSFORMS: Final = 50
+_MOST_TRANSFORM_BYTES: Final = 32 * 1024
+"""Of all transforms of a datastream, as JSON: each lane is described to its worker with them."""
 
 
 class Guarantee(StrEnum):
@@ -159,5 +162,10 @@ def _transforms(what: str, value: str) -> tuple[str, ...]:
     if len(names) > _MOST_TRANSFORMS:
         raise InvalidRequest(
             f"{what} has {counted(len(names), 'line')}", advice=f"{_MOST_TRANSFORMS} are possible"
+        )
+    size = len(json.dumps(names))
+    if size > _MOST_TRANSFORM_BYTES:
+        raise InvalidRequest(
+            f"{what} takes {size} bytes", advice=f"{_MOST_TRANSFORM_BYTES} are possible (as JSON in ASCII)"
         )
     return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)

@@ -11,6 +11,8 @@ from mirror.errors import CorruptData, Refused
 from mirror.protocol.frame import View
 
 _API_VERSIONS: Final = 18
+CONTROL_BYTES: Final = 4 * 1024 * 1024
+"""Largest response to a request that says nothing else."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -30,7 +32,7 @@ _DAMAGES: Final = (
 class Call(Generic[T_co]):
     """`build` makes the library's request in a version, `read` turns its response into a value.
 
-    `versions`: the lowest and highest that we speak.
+    `versions`: the lowest and highest that we speak. `most_bytes`: size of the largest response.
     """
 
     request: Any
@@ -38,6 +40,7 @@ class Call(Generic[T_co]):
     versions: tuple[int, int]
     build: Callable[[int], Any]
     read: Callable[[Any], T_co]
+    most_bytes: int = CONTROL_BYTES
 
     @property
     def api(self) -> int:

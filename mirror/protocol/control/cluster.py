@@ -14,7 +14,7 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import CONTROL_BYTES, Call
 from mirror.protocol.frame import View
 from mirror.protocol.topic_counts import FROM as COUNTS_FROM
 from mirror.protocol.topic_counts import TopicCounts, decode_counts
@@ -22,6 +22,10 @@ from mirror.protocol.topic_counts import TopicCounts, decode_counts
 NO_TOPIC_ID: Final = bytes(16)
 """Clusters before Kafka 2.8 know no topic ids."""
 _CLIENT: Final = "headrace"
+_TOPIC_BYTES: Final = 1024 * 1024
+"""Metadata of one topic: some 10,000 partitions."""
+_CLUSTER_BYTES: Final = 128 * 1024 * 1024
+"""Metadata of all topics: more than a million partitions."""
 
 
 class BrokerFeatures(NamedTuple):
@@ -91,7 +95,12 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
             asked = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in topics]
         return MetadataRequest(topics=asked, allow_auto_topic_creation=False, version=version)
 
-    return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata)
+    return Call(MetadataRequest, MetadataResponse, (4, 12), build, _metadata, metadata_bytes(topics))
+
+
+def metadata_bytes(topics: Sequence[str] | None) -> int:
+    """Return the size of the largest metadata response about these topics, None for all."""
+    return _CLUSTER_BYTES if topics is None else CONTROL_BYTES + len(topics) * _TOPIC_BYTES
 
 
 def topic_counts() -> Call[Mapping[str, int]]:
@@ -103,7 +112,7 @@ def topic_counts() -> Call[Mapping[str, int]]:
             return response.counts
         return {topic.name: len(topic.leaders) for topic in whole.read(response).topics if not topic.error}
 
-    return Call(MetadataRequest, _Counted, whole.versions, whole.build, read)
+    return Call(MetadataRequest, _Counted, whole.versions, whole.build, read, whole.most_bytes)
 
 
 class _Counted:

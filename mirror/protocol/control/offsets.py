@@ -26,6 +26,8 @@ EARLIEST: Final = -2
 EARLIEST_LOCAL: Final = -4
 """The first record that lies on the leader's own disks (KIP-405)."""
 _FIRST_WITH_TIERS: Final = 8
+_MANY_BYTES: Final = 32 * 1024 * 1024
+"""Offsets of a group that reads everything, or the producers of busy partitions."""
 
 
 class OffsetAnswer(NamedTuple):
@@ -130,7 +132,7 @@ def open_transactions(
             for one in topic.partitions
         }
 
-    return Call(DescribeProducersRequest, DescribeProducersResponse, (0, 0), build, read)
+    return Call(DescribeProducersRequest, DescribeProducersResponse, (0, 0), build, read, _MANY_BYTES)
 
 
 class CommittedOffsets(NamedTuple):
@@ -171,7 +173,7 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
         }
         return CommittedOffsets(response.error_code, offsets)
 
-    return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, read)
+    return Call(OffsetFetchRequest, OffsetFetchResponse, (2, 7), build, read, _MANY_BYTES)
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:

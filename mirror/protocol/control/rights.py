@@ -18,6 +18,7 @@ from kafka.protocol.broker_version_data import infer_broker_version_from_api_ver
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
 from mirror.protocol.control.call import Call
+from mirror.protocol.control.cluster import metadata_bytes
 
 _SIZE_NOT_SAID: Final = -1
 _EXACTLY: Final = 0
@@ -80,7 +81,7 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
             for topic in response.topics
         }
 
-    return Call(MetadataRequest, MetadataResponse, (8, 12), build, read)
+    return Call(MetadataRequest, MetadataResponse, (8, 12), build, read, metadata_bytes(names))
 
 
 def cluster_rights() -> Call[Rights | None]:

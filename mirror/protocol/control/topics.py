@@ -14,13 +14,15 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
 )
 
-from mirror.protocol.control.call import Call
+from mirror.protocol.control.call import CONTROL_BYTES, Call
 
 T = TypeVar("T")
 
 _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 8_000
+_DESCRIPTION_BYTES: Final = 64 * 1024
+"""Settings of one topic, with their documentation left out."""
 """What the controller may take before it answers; less than we wait for an answer."""
 
 
@@ -124,7 +126,8 @@ def _describe(topics: Sequence[str], read: Callable[[Any], T]) -> Call[T]:
         ]
         return DescribeConfigsRequest(resources=resources, include_synonyms=False, version=version)
 
-    return Call(DescribeConfigsRequest, DescribeConfigsResponse, (1, 4), build, read)
+    most_bytes = CONTROL_BYTES + len(topics) * _DESCRIPTION_BYTES
+    return Call(DescribeConfigsRequest, DescribeConfigsResponse, (1, 4), build, read, most_bytes)
 
 
 def _described(result: Any) -> DescribedTopic:

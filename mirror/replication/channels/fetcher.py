@@ -8,7 +8,7 @@ behind or catches up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from math import inf
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, Protocol
 from mirror.client.cluster import BULK, LIVE, Cluster
 from mirror.client.connection import Connection, Request
 from mirror.client.reachability import PATIENCE_SECONDS
-from mirror.errors import HeadraceError
+from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.memory import Slab
 from mirror.model.datastreams.policy import Isolation
 from mirror.model.topics import TopicPartition
@@ -66,6 +66,10 @@ class FetchListener(Protocol):
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
         """What is to be asked for the lane cannot be said."""
+        ...
+
+    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+        """A broker has announced a response to these and cannot be received: it is too large, or stops."""
         ...
 
     def on_relocated(self, lane: LiveLane) -> None:
@@ -251,6 +255,9 @@ class FetchChannel:
                 self._on_answer,
                 self._on_failure,
                 wait_ms / 1000,
+                fetch.response_bytes(
+                    self._rules.max_bytes, self._cluster.largest_batch_bytes, len(self._lanes)
+                ),
             )
         )
 
@@ -298,7 +305,10 @@ class FetchChannel:
         self._connection = None
         if not self._is_closed:
             _log.debug("reading from %s, broker %d: %s", self._cluster.name, self.broker, error)
-            self._source.relocate(tuple(self._lanes.values()))
+            lanes = tuple(self._lanes.values())
+            self._source.relocate(lanes)
+            if isinstance(error, (ResponseTooLarge, ResponseStalled)):
+                self._source.listener.on_unreceived(lanes, error)
 
     def _open(self) -> None:
         if not self._is_opening and not self._is_closed:

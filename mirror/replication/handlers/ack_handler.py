@@ -174,7 +174,7 @@ class AckHandler:
         self._runner.give_way(lane)
         for item in lane.queue:
             if isinstance(item, OutBatch):
-                item.detach(self._bench.budget_of(live=lane.is_live))
+                item.detach(self._bench.budget_of(lane.spec.source, live=lane.is_live))
 
     def _attach(self, lane: LiveLane) -> None:
         if lane.writer is None:

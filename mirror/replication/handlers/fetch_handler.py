@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from mirror.errors import (
@@ -26,7 +27,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.handlers.open_transactions import OpenTransactionWatch
 from mirror.replication.handlers.rejections import Rejections
-from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.lane_runner import FAILURE_SECONDS, LaneRunner
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.quotas.read_pacer import ReadPacer
@@ -84,6 +85,7 @@ class FetchHandler:
                 self._on_nothing(lane, squeezed=squeezed)
             return
         lane.empty_answers = 0
+        self._forget_failure(lane)
         lane.counters.fetched_parts += 1
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
@@ -99,7 +101,7 @@ class FetchHandler:
             self._send(lane)
 
     def _take(self, lane: LiveLane, part: FetchedPartition, slab: Slab) -> HeadraceError | None:
-        budget = self._bench.budget_of(live=lane.is_live)
+        budget = self._bench.budget_of(lane.spec.source, live=lane.is_live)
         router = BatchRouter(lane.rules, lane.position, budget, lane.spec.end_offset, self._room)
         failure: HeadraceError | None = None
         before, now = lane.position, self._bench.loop.now()
@@ -143,6 +145,7 @@ class FetchHandler:
                 lane.reader.include(lane)
             return
         lane.empty_answers = 0
+        self._forget_failure(lane)
         self._runner.note_headway(lane)
         self._note_transactions(lane)
         self._pacer.change_tier(lane, 0)
@@ -224,6 +227,11 @@ class FetchHandler:
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
         self._runner.set_aside(lane, error)
 
+    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+        seconds = 2 * self._settings.request_timeout_seconds  # the next one may stop as late as that
+        for lane in lanes:
+            self._note_failure(lane, f"{type(error).__name__}: {error}", seconds)
+
     def on_relocated(self, lane: LiveLane) -> None:
         self._runner.guard(lane, self._relocated)
 
@@ -241,9 +249,15 @@ class FetchHandler:
             if lane.reader is None:
                 self._note_failure(lane, "it has no leader")
 
-    def _note_failure(self, lane: LiveLane, what: str) -> None:
+    def _note_failure(self, lane: LiveLane, what: str, seconds: float = FAILURE_SECONDS) -> None:
         sentence = f"reading {lane.key.partition} from {lane.spec.source}: {what}"
-        self._runner.note_failure(lane, PauseCause.SOURCE_AWAY, sentence)
+        self._runner.note_failure(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
+
+    def _forget_failure(self, lane: LiveLane) -> None:
+        """The source serves the lane again."""
+        known = self._runner.failing.get(lane)
+        if known is not None and known.side is PauseCause.SOURCE_AWAY:
+            del self._runner.failing[lane]
 
     def source_problem(self, lane: LiveLane) -> HeadraceError | None:
         """What fresh metadata says against reading the lane's partition; None when all is well."""

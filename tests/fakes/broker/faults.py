@@ -56,6 +56,15 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
+class Announce:
+    """Begin an answer with a frame of that size and never end it; with `seconds` another byte comes each time
+    so many have passed."""
+
+    size: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Code:
     """Answer with the error, for one partition, one topic, or everything that is asked.
 
@@ -93,7 +102,7 @@ class Run:
     action: Callable[[], object]
 
 
-Fault = Drop | Delay | Hold | Cut | Code | Throttle | Edit | Run
+Fault = Drop | Delay | Hold | Cut | Announce | Code | Throttle | Edit | Run
 
 
 @dataclass

@@ -32,8 +32,8 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 
 
 class MirroredFakes:
-    """`script`: see `VirtualSelector`. `options` of the engine, `rack` where the engine is,
-    `checkpoint_seconds` between two checkpoints."""
+    """`script`: see `VirtualSelector`. `options` of the engine, `rack` where the engine is, `others`: further
+    source clusters by name, `checkpoint_seconds` between two checkpoints."""
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class MirroredFakes:
         options: Mapping[str, Any] | None = None,
         checkpoint_seconds: float = 0.3,
         script: Callable[[], float | None] | None = None,
+        others: Sequence[str] = (),
     ) -> None:
         self.clock = ManualClock()
         self.network = Network()
@@ -53,6 +54,7 @@ class MirroredFakes:
             "a", brokers, self.clock, transaction_level=level, racks=racks, network=network
         )
         self.target = FakeCluster("b", brokers, self.clock, transaction_level=level, network=network)
+        self.others = {name: FakeCluster(name, 1, self.clock, network=network) for name in others}
         self.events: list[LaneEvent] = []
         self.script = script
         self._rack = rack
@@ -68,8 +70,10 @@ class MirroredFakes:
         access = {
             "source": ClusterAccess(endpoints(self.source.address), rack=self._rack),
             "destination": ClusterAccess(endpoints(self.target.address)),
+            **{name: ClusterAccess(endpoints(one.address)) for name, one in self.others.items()},
         }
-        selector = VirtualSelector(self.clock, [self.source, self.target], self.script)
+        clusters = [self.source, self.target, *self.others.values()]
+        selector = VirtualSelector(self.clock, clusters, self.script)
         context = self.context = EngineContext(
             access.__getitem__,
             CopyingOptions(**self._options),
@@ -210,5 +214,5 @@ class MirroredFakes:
         """Drop everything."""
         for context in self._contexts.values():
             context.close()
-        self.source.close()
-        self.target.close()
+        for cluster in (self.source, self.target, *self.others.values()):
+            cluster.close()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from tests.fakes.broker.faults import Asked, Cut, Delay, Drop, Edit, Hold, Run, Throttle
+from tests.fakes.broker.faults import Announce, Asked, Cut, Delay, Drop, Edit, Hold, Run, Throttle
 from tests.fakes.broker.handlers import table
 from tests.fakes.broker.handlers.entry import NO_ANSWER
 from tests.fakes.broker.memory import MemorySelector, Network
@@ -161,8 +161,21 @@ class Peer:
             if isinstance(fault, Cut):
                 frame = frame[: fault.keep]
                 self._is_ending = True
+            elif isinstance(fault, Announce):
+                frame = _SIZE.pack(fault.size) + frame[_SIZE.size : 2 * _SIZE.size]
+                self._trickle(fault)
         self._unsent += frame
         self._flush()
+
+    def _trickle(self, fault: Announce) -> None:
+        if fault.seconds is not None:
+            self._server.state.later(fault.seconds, lambda: self._send_one_byte(fault))
+
+    def _send_one_byte(self, fault: Announce) -> None:
+        if not self.is_closed:
+            self._unsent += b"\x00"
+            self._flush()
+            self._trickle(fault)
 
     def _flush(self) -> None:
         try:

@@ -17,6 +17,7 @@ OURS = {
     errors.ConfigError,
     errors.CorruptData,
     errors.PayloadTooLarge,
+    errors.ResponseTooLarge,
     errors.Unexpected,
     errors.DataLossDetected,
     errors.SourceTruncated,

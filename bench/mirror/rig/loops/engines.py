@@ -24,6 +24,7 @@ from mirror.client.event_loop import Loop
 from mirror.client.transport import Transport
 from mirror.errors import HeadraceError
 from mirror.lane.memory import ByteBudget, Slab, SlabPool
+from mirror.protocol.frame import LARGEST_FRAME
 
 _IN_FLIGHT: Final = 5
 _BATCH_BYTES: Final = 256 * 1024
@@ -77,7 +78,8 @@ class OwnLoop:
     def _request(
         self, body: Sequence[Any], size: int, on_answer: Callable[[memoryview, Slab], None]
     ) -> Request:
-        return Request(0, 0, False, False, body, size, _TIMEOUT_SECONDS, on_answer, self._failed)
+        values = (0, 0, False, False, body, size, _TIMEOUT_SECONDS, on_answer, self._failed)
+        return Request(*values, most_bytes=LARGEST_FRAME)
 
     def _failed(self, error: HeadraceError) -> None:
         raise error

@@ -421,6 +421,20 @@ def test_the_thread_starts_works_and_ends(service: Service) -> None:
     assert not rig.health.has_died.is_set()
 
 
+def test_a_worker_that_loses_the_lease_of_its_instance_again_turns_health_red(service: Service) -> None:
+    service.publish(MINE)
+    rig = FollowerRig(service.server)
+    rig.turn(2)
+    assert is_well(rig)
+    rig.workers.starving = 1
+    rig.turn()
+    assert not is_well(rig)
+    assert "lease" in rig.health.conditions()["follower"].sentence
+    rig.workers.starving = 0
+    rig.turn()
+    assert is_well(rig)
+
+
 def test_a_bug_in_a_round_turns_health_red_until_it_is_over_and_ends_nothing(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)

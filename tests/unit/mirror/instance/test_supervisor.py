@@ -26,6 +26,7 @@ from mirror.model.movement.history import LanePosition
 from mirror.worker.pool import PoolLimits, cpu_seconds
 from mirror.worker.protocol import (
     ClusterClock,
+    ExpectLanes,
     LaneNews,
     LaneRate,
     LaneRates,
@@ -278,19 +279,21 @@ def test_a_worker_that_cannot_be_talked_to_is_ended_and_replaced(new_crew: NewCr
 
 def test_a_worker_that_does_not_listen_holds_nobody_up_and_is_replaced(new_crew: NewCrew) -> None:
     crew = new_crew(2, "deaf", "obedient")
-    other = crew.supervisor._pool.workers[1]
+    deaf, other = crew.supervisor._pool.workers
+    crew.supervisor._pool.send(deaf, ExpectLanes(tuple(a_spec(f"t-{number}") for number in range(5_000))))
     crew.until(lambda: other.slot.data_plane != "")  # else it does not listen yet, either
     for _ in range(5_000):
         crew.supervisor.extend_lease(1.0)
 
     def is_heard() -> bool:
         crew.supervisor.restart_dead()
-        return not other.outgoing
+        return other.has_taken_all
 
     wait_until(is_heard, interval_seconds=0.01)
     assert crew.supervisor.workers_running == 2
-    crew.clock.advance(60)
-    crew.supervisor.restart_dead()
+    for _ in range(30):
+        crew.clock.advance(2)
+        crew.supervisor.restart_dead()
     crew.until(lambda: crew.supervisor.workers_running == 1)
     assert crew.spawned[0].poll() == -signal.SIGKILL
     assert crew.spawned[1].poll() is None
@@ -462,6 +465,23 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
         crew.clock.advance(40)
         crew.supervisor.restart_dead()
     assert crew.supervisor.quarantine.ailing == {}
+
+
+def test_workers_that_lose_a_lease_which_the_instance_has_are_counted_and_their_datastreams_suspected(
+    new_crew: NewCrew,
+) -> None:
+    crew = new_crew(1, "leased", "leased", "leased", "obedient")
+    for lost in range(3):
+        assert crew.supervisor.workers_starving == (lost >= 2)
+        crew.supervisor.extend_lease(crew.clock.monotonic() + 10)
+        crew.start(a_spec("t-0", group="a"))
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        crew.supervisor.restart_dead()
+    assert crew.supervisor.workers_starving == 1
+    assert set(crew.supervisor.quarantine.ailing) == {"a"}
+    crew.until(lambda: crew.supervisor.is_ready)
+    crew.clock.advance(61)
+    assert crew.supervisor.workers_starving == 0
 
 
 def test_a_worker_whose_lease_was_over_is_replaced_at_once_each_time(new_crew: NewCrew) -> None:

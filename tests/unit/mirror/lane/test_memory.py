@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
-from mirror.lane.memory import ByteBudget, Slab, SlabPool
+from mirror.lane.memory import BufferStock, ByteBudget, Slab, SlabPool
 
 _SIZE = 1 << 20
 
@@ -63,3 +66,61 @@ def test_one_of_any_size_while_nothing_else_is_held(pool: SlabPool, budget: Byte
     assert len(_slab(pool, 7 * _SIZE).buffer) == 7 * _SIZE
     assert budget.free < 0
     assert pool.slab(_SIZE) is None
+
+
+def test_a_cluster_has_its_share_though_another_holds_everything(budget: ByteBudget) -> None:
+    one, two = (SlabPool(_SIZE, budget.part()) for _ in range(2))
+    held = [_slab(one) for _ in range(3)]
+    assert budget.free == 0
+    assert one.slab(_SIZE) is None
+    first = _slab(two)
+    assert two.slab(_SIZE) is None, "half of the budget is no room for two"
+    for slab in held:
+        slab.release()
+    assert [_slab(two), _slab(two)]
+    assert two.slab(_SIZE) is None
+    first.release()
+    assert budget.used == 2 * _SIZE
+
+
+def test_clusters_that_wait_are_served_though_the_first_to_wait_has_no_room(budget: ByteBudget) -> None:
+    one, two = (SlabPool(_SIZE, budget.part()) for _ in range(2))
+    held = [_slab(one) for _ in range(3)]
+    others = [_slab(two)]
+    served: list[str] = []
+    one.when_free(3 * _SIZE, lambda: served.append("one"))
+    two.when_free(_SIZE, lambda: served.append("two"))
+    held.pop().release()
+    assert not served
+    held.pop().release()
+    assert served == ["two"]
+    others.pop().release()
+    held.pop().release()
+    assert served == ["two", "one"]
+    assert budget.used == 0
+
+
+def test_memory_is_taken_as_bytes_arrive(budget: ByteBudget) -> None:
+    pool = SlabPool(_SIZE, budget)
+    before = _resident_bytes()
+    slab = _slab(pool, 200 * _SIZE)
+    assert budget.used == 200 * _SIZE
+    slab.buffer[:_SIZE] = bytes(_SIZE)
+    assert _resident_bytes() - before < 50 * _SIZE
+    slab.release()
+    assert budget.used == 0
+
+
+def test_no_more_buffers_are_kept_than_the_budget_allows(budget: ByteBudget) -> None:
+    stock = BufferStock(_SIZE, budget.limit)
+    pools = [SlabPool(_SIZE, budget.part(), stock) for _ in range(9)]
+    for slab in [_slab(pool) for pool in pools]:
+        slab.release()
+    again = [stock.buffer(_SIZE) for _ in range(4)]
+    assert len({id(buffer) for buffer in again}) == 4
+    assert budget.used == 0
+
+
+def _resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -58,6 +58,15 @@ def test_what_cannot_be_meant_is_refused_when_the_datastream_is_made(key: str, v
     assert told in str(caught.value)
 
 
+def test_transforms_that_take_too_much_to_describe_are_refused() -> None:
+    lines = "\n".join(["x" * 1_000] * 32)
+    assert len(a_datastream(metadata={"headrace.transforms": lines}).policy.transforms) == 32
+    with pytest.raises(InvalidRequest):
+        a_datastream(metadata={"headrace.transforms": lines + "\n" + "y" * 700})
+    with pytest.raises(InvalidRequest):
+        a_datastream(metadata={"headrace.transforms": "\n".join(["\N{GRINNING FACE}" * 300] * 10)})
+
+
 def test_contradictions_are_refused() -> None:
     with pytest.raises(InvalidRequest, match="committed records only"):
         policy_from({"headrace.guarantee": "exactly-once", "headrace.isolation": "read-uncommitted"})

@@ -14,6 +14,7 @@ from mirror.client.access import ClusterAccess
 from mirror.errors import Fenced, RecordRejected, TopicMissing, Unreachable
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lifecycle import EventKind, Intent, LaneAction, LaneState, LifecycleEvent
+from mirror.lane.memory import SlabPool
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneStopped
@@ -55,7 +56,7 @@ class Rig:
         lane.begin(0)
         lane.is_loaded, lane.state = True, LaneState.COPYING
         self.runner.lanes[lane.key] = lane
-        slab = self.bench._pool.slab(100_000)
+        slab = SlabPool(200_000, self.bench.budget).slab(100_000)
         assert slab is not None
         data = bytearray()
         for number in range(2):

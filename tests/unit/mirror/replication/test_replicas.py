@@ -60,7 +60,7 @@ class Brokers(Cluster):
 
     def __init__(self, loop: Loop) -> None:
         access = SimpleNamespace(bootstrap=[])
-        aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=10.0)
+        aside = SimpleNamespace(loop=loop, access=access, timeout_seconds=10.0, largest_batch_bytes=2**20)
         super().__init__(cast(ConnectionConfigs, SimpleNamespace(aside=aside)), "source")
         self.brokers = {number: Endpoint(f"b{number}", 9092) for number in (1, 2)}
         self.topics = {"t": TopicMetadata("t", 0, TOPIC, False, ((1, 5),))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import pytest
@@ -12,6 +12,7 @@ from kafka.protocol.consumer import FetchResponse as TheirFetched
 from mirror.client.cluster import Cluster
 from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
+from mirror.errors import HeadraceError
 from mirror.lane.memory import Slab
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetcher import Fetcher
@@ -43,7 +44,7 @@ class OpenConnection:
 class OneBroker:
     """A cluster of one broker, which leads everything."""
 
-    name, timeout_seconds = "source", 10.0
+    name, timeout_seconds, largest_batch_bytes = "source", 10.0, 2**20
 
     def __init__(self) -> None:
         self.loop, self.opened = Loop(ManualClock()), OpenConnection()
@@ -82,6 +83,9 @@ class Reader:
         lane.reader.include(lane)
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
+        raise error
+
+    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
         raise error
 
     def on_relocated(self, lane: LiveLane) -> None:

@@ -1,0 +1,106 @@
+"""Brokers of a source that announce responses which they do not send, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from mirror.model.datastreams.lanes import LaneKey, LanePaused, PauseCause
+from mirror.model.identifiers import ClusterRef
+from tests.engines import specs
+from tests.fakes.broker.faults import Announce
+from tests.fakes.broker.mirrored import MirroredFakes
+
+FETCH, METADATA, LIST_OFFSETS = 1, 3, 2
+OTHERS: Final = ("c", "d", "e")
+GIB: Final = 2**30
+LARGE: Final = 20_000_000
+"""More than the memory of all lanes, and less than one batch may have."""
+MANY: Final = 6_000
+"""Records that do not fit into a small response."""
+SMALL_MEMORY: Final[Mapping[str, Any]] = {"buffer_bytes": 2**21, "fetch_bytes": 2**20}
+
+
+def lane_of(fakes: MirroredFakes, topic: str) -> LaneKey:
+    (key,) = [key for key in fakes.engine.runner.lanes if key.partition.topic == topic]
+    return key
+
+
+def attacked(new_fakes: Callable[..., MirroredFakes], fault: Announce, **options: Any) -> MirroredFakes:
+    """A good source, whose lane copies, beside three whose brokers answer every fetch with the fault."""
+    fakes = new_fakes(others=OTHERS, options={**SMALL_MEMORY, **options})
+    fakes.make_topic("t")
+    fakes.start("t")
+    for name, cluster in fakes.others.items():
+        cluster.create_topic(name, 1, 1)
+        cluster.write(name, fakes.records(0, MANY))
+        fakes.target.create_topic(name, 1, 2)
+        cluster.faults.plant(FETCH, fault, times=None)
+        fakes.engine.start_lanes([replace(one, source=ClusterRef(name)) for one in specs(name)])
+    fakes.run_until(
+        lambda: all(one.faults.taken for one in fakes.others.values()), "each of them has announced something"
+    )
+    return fakes
+
+
+def reasons(fakes: MirroredFakes, topic: str) -> list[tuple[str, PauseCause]]:
+    key = lane_of(fakes, topic)
+    return [(one.reason, one.cause) for one in fakes.events if isinstance(one, LanePaused) and one.key == key]
+
+
+@pytest.mark.parametrize("seconds", [None, 0.1], ids=["silent", "trickling"])
+@pytest.mark.parametrize(
+    ("size", "kind"), [(GIB, "ResponseTooLarge"), (LARGE, "ResponseStalled")], ids=["1 GiB", "20 MB"]
+)
+def test_three_sources_that_announce_what_they_do_not_send_stop_no_lane_of_another(
+    new_fakes: Callable[..., MirroredFakes], size: int, kind: str, seconds: float | None
+) -> None:
+    fakes = attacked(new_fakes, Announce(size, seconds))
+    began = fakes.clock.monotonic()
+    for first in range(0, 4 * MANY, MANY):
+        fakes.write("t", first, MANY)
+        fakes.run_to("t", first + MANY)
+    assert fakes.clock.monotonic() - began < 5, "nothing of it waited for those to end"
+    for name in OTHERS:
+        fakes.run_until(partial(reasons, fakes, name), f"{name} says what it waits for")
+        reason, cause = reasons(fakes, name)[0]
+        assert kind in reason
+        assert cause is PauseCause.SOURCE_AWAY
+    assert not reasons(fakes, "t")
+    fakes.check_contents("t")
+
+
+@pytest.mark.parametrize("seconds", [None, 0.1], ids=["silent", "trickling"])
+@pytest.mark.parametrize("size", [GIB, LARGE])
+def test_memory_that_was_announced_comes_back_and_the_lanes_continue(
+    new_fakes: Callable[..., MirroredFakes], size: int, seconds: float | None
+) -> None:
+    fakes = attacked(new_fakes, Announce(size, seconds))
+    for one in fakes.others.values():
+        one.faults.clear()
+    for name in OTHERS:
+        fakes.run_to(name, MANY)
+        assert fakes.numbers(name) == list(range(MANY))
+    fakes.run(1)
+    assert (fakes.context.budget.used, fakes.context.live_budget.used) == (0, 0)
+
+
+@pytest.mark.parametrize("api", [METADATA, LIST_OFFSETS])
+def test_answers_about_one_cluster_wait_for_no_other_cluster(
+    new_fakes: Callable[..., MirroredFakes], api: int
+) -> None:
+    fakes = new_fakes(others=("c",))
+    fakes.others["c"].create_topic("c", 1, 1)
+    fakes.others["c"].faults.plant(api, Announce(3_000_000), times=None)
+    fakes.engine.start_lanes([replace(one, source=ClusterRef("c")) for one in specs("c")])
+    fakes.run_until(lambda: fakes.others["c"].faults.taken, "it has announced something")
+    fakes.make_topic("t", 2000)
+    fakes.write("t", 0, 10, 1999)
+    began = fakes.clock.monotonic()
+    fakes.start("t", 2000)
+    fakes.run_to("t", 10, 1999)
+    assert fakes.clock.monotonic() - began < 5
