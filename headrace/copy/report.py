@@ -59,6 +59,8 @@ def tell_plan(plan: CopyPlan) -> None:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
     for sentence in plan.changes.drift[:10]:
         note(f"note: {sentence}")
+    for remark in plan.remarks:
+        note(f"warning: {remark}", soft_wrap=True)
 
 
 def _some(names: list[str]) -> str:
@@ -92,6 +94,7 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "created_topics": plan.changes.created,
         "grown_topics": plan.changes.grown,
         "drift": plan.changes.drift,
+        "remarks": list(plan.remarks),
         "restarts": outcome.restarts,
         "failures": outcome.failures,
         "partitions": lanes,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror.coordination.matching import excludes_nothing
 from mirror.errors import InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.destination_topics import TopicChanges, prepare_destination
 from mirror.model import bounds
@@ -42,16 +43,18 @@ class CopyJob:
     def __post_init__(self) -> None:
         if "/" in bounds.line("the state", self.state):
             raise InvalidRequest("a state has a name without a slash")
+        self.selection.require_topic_characters()
         if self.source == self.destination and self.naming.is_identity:
             raise _onto_themselves()
 
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The lanes, and what was done at the destination for them."""
+    """The lanes, and what was done at the destination for them. `remarks`: likely mistakes in the job."""
 
     specs: tuple[LaneSpec, ...]
     changes: TopicChanges
+    remarks: tuple[str, ...] = ()
 
 
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
@@ -95,7 +98,14 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
             for place in places
         ),
         changes,
+        _remarks(job, usable),
     )
+
+
+def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
+    if not job.selection.excludes_none(topics):
+        return ()
+    return (excludes_nothing(job.source, job.selection),)
 
 
 def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:

@@ -311,6 +311,11 @@ class TopicDiscovery:
         topics = self._judged
         return datastream.source in topics and not self.matching.selected(datastream, topics)
 
+    def excludes_none(self, datastream: Datastream) -> bool:
+        """Return whether its source has answered and none of the topics there matches its exclusion."""
+        topics = self._judged
+        return datastream.source in topics and self.matching.excludes_none(datastream, topics)
+
     def hidden(self, datastream: Datastream) -> frozenset[str]:
         """Topics that it names in full and that we may not describe at its source, which does not list them:
         as they were last asked for, at once when others are missing and every minute."""
