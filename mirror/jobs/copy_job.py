@@ -66,7 +66,8 @@ class CopyPlan:
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     """Look at both clusters, make the destination topics, and say where each partition ends.
 
-    Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, Unreachable, Refused.
+    Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
+    Unreachable, Refused.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
@@ -79,6 +80,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
             f"no topic of {job.source} matches {job.selection.include}",
             advice="it must match the whole name; topics without the right DESCRIBE are not listed",
         )
+    await bench.progress(job.destination).require_safe()
     rules = CreationRules(bench.identity.replication_factor, job.excluded_settings)
     changes = await prepare_destination(source, target, chosen, job.naming, rules)
     if changes.failures.keys() >= set(chosen):
