@@ -20,10 +20,11 @@ from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
 from mirror.instance.background_calls import BackgroundCalls, ThreadedCalls
 from mirror.instance.discovery.claims import TopicClaims
+from mirror.instance.discovery.preparation import TopicRules
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
-from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.world_view import Judgement, LeaderStores, WorldView
 from mirror.model.identifiers import ClusterRef

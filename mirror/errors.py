@@ -18,6 +18,7 @@
     │       └── ResponseStalled     it stopped within a response                 retriable
     ├── Refused                     a server answered no; asking again changes nothing
     │   ├── NotAuthorized           credentials or access rules
+    │   ├── UnsafeProgressTopic     the progress topic deletes checkpoints
     │   ├── TopicMissing            the topic or partition is not there
     │   ├── RecordTooLarge          larger than the destination accepts
     │   ├── RecordRejected          invalid for the destination topic
@@ -152,6 +153,10 @@ class Refused(HeadraceError):
 
 class NotAuthorized(Refused):
     """Credentials or access rules forbid it."""
+
+
+class UnsafeProgressTopic(Refused):
+    """The progress topic has settings by which checkpoints expire."""
 
 
 class TopicMissing(Refused):

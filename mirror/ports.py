@@ -130,8 +130,9 @@ class TopicAdmin(Protocol):
         those that have no leader now are left out. Raises Unreachable, Refused."""
         ...
 
-    def create(self, topic: TopicDescription) -> None:
-        """Create the topic; one that exists already is left as it is. Raises Refused, Unreachable."""
+    def create(self, topic: TopicDescription) -> Sequence[str]:
+        """Create the topic; one that exists already is left as it is. Returns a sentence for each setting
+        that the cluster refuses and that was clamped or left out. Raises Refused, Unreachable."""
         ...
 
     def grow(self, topic: str, partitions: int) -> None:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from mirror.errors import InvalidRequest
 from mirror.model.load import HIGHEST_RATE
 from mirror.model.topics import TopicSelection
 from mirror.settings import Seconds, Settings
@@ -33,6 +34,14 @@ class SampledCluster(Settings):
     """Keep samples of topics that begin with two underscores."""
     enabled: bool = True
     """False stops reading this cluster; it goes on where it stopped."""
+
+    @model_validator(mode="after")
+    def _can_match(self) -> SampledCluster:
+        try:
+            self.selection.require_topic_characters()
+        except InvalidRequest as error:
+            raise ValueError(str(error)) from error
+        return self
 
     @property
     def selection(self) -> TopicSelection:

@@ -53,6 +53,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "errors": (None,),
     "events": ([],),
     "exclude": ("orders\\.internal",),
+    "excluded_settings": ([],),
     "field": ("/source/topics",),
     "from_instance": ("one",),
     "from_task": ("orders_0",),

@@ -129,6 +129,8 @@ class DestinationBody(DatastreamModel):
     adopt: bool | None = None
     """Whether it may write into topics that were there before it. Null: where everybody may, and where
     they may grow."""
+    excluded_settings: list[str] = []
+    """Topic settings that are not carried to topics that are created, such as `segment.bytes`."""
 
 
 class PoliciesBody(DatastreamModel):

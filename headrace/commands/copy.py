@@ -86,6 +86,12 @@ def copy(
         int,
         typer.Option(min=-1, max=32_767, help="Replicas of new topics; -1 means the destination's default."),
     ] = -1,
+    exclude_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Topic setting that is not carried to new topics; may be given again.", show_default=False
+        ),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the report to this file, as JSON.", show_default=False)
     ] = None,
@@ -166,6 +172,7 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         Isolation,
         OnLoss,
         OnRejection,
+        checked_excluded_settings,
     )
     from mirror.model.datastreams.starts import Start, read_start
     from mirror.model.identifiers import ClusterRef
@@ -194,6 +201,9 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         start_ms=start.at_ms,
         until_end=options["until_end"],
         needs_checkpoint=needs_checkpoint,
+        excluded_settings=checked_excluded_settings(
+            "--exclude-setting", tuple(options["exclude_setting"] or ())
+        ),
     )
 
 

@@ -155,6 +155,7 @@ def progress(
     from mirror.model.topics import TopicSelection
 
     selection = TopicSelection(topics, internal=True)
+    selection.require_topic_characters()
     with one_off(config, "headrace-progress", destination=destination) as bench:
         lanes = bench.run(stored_lanes(bench, ClusterRef(destination), state))
     documents = [

@@ -59,6 +59,12 @@ def tell_plan(plan: CopyPlan) -> None:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
     for sentence in plan.changes.drift[:10]:
         note(f"note: {sentence}")
+    for sentence in plan.changes.adjusted[:10]:
+        note(f"warning: {sentence}", soft_wrap=True)
+    for topic, reason in plan.failures.items():
+        note(f"error: {topic} is not copied: {reason}", soft_wrap=True)
+    for remark in plan.remarks:
+        note(f"warning: {remark}", soft_wrap=True)
 
 
 def _some(names: list[str]) -> str:
@@ -82,7 +88,9 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "destination": job.destination,
         "guarantee": job.policy.guarantee,
         "isolation": job.policy.isolation,
-        "complete": len(lanes) == len(ends) and all(_is_complete(lane) for lane in lanes),
+        "complete": not plan.failures
+        and len(lanes) == len(ends)
+        and all(_is_complete(lane) for lane in lanes),
         "seconds": round(seconds, 3),
         "cpu_seconds": round(outcome.cpu_seconds, 3),
         "peak_rss_bytes": outcome.peak_rss_bytes,
@@ -92,8 +100,13 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "created_topics": plan.changes.created,
         "grown_topics": plan.changes.grown,
         "drift": plan.changes.drift,
+        "adjusted_settings": plan.changes.adjusted,
+        "remarks": list(plan.remarks),
         "restarts": outcome.restarts,
-        "failures": outcome.failures,
+        "failures": [
+            *(f"{topic} is not copied: {reason}" for topic, reason in plan.failures.items()),
+            *outcome.failures,
+        ],
         "partitions": lanes,
         "finished_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -143,7 +143,8 @@ class Examination:
         is_written = bool(own)
         yield from examined_cluster(alias, settings, facts, is_written=is_written)
         for name, needs in own.items():
-            yield from examined_own_topic(name, facts.topics.get(name), needs)
+            keeps_progress = name == self._settings.mirror.progress_topic
+            yield from examined_own_topic(name, facts.topics.get(name), needs, keeps_progress=keeps_progress)
 
     def _own_topics(self, alias: str) -> dict[str, Sequence[AclOperation]]:
         """Topics that Headrace keeps at that cluster, with the rights that it needs on them."""

@@ -65,9 +65,10 @@ def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis
 
 
 def examined_own_topic(
-    name: str, facts: TopicFacts | None, needs: Iterable[AclOperation]
+    name: str, facts: TopicFacts | None, needs: Iterable[AclOperation], *, keeps_progress: bool = False
 ) -> Iterator[Diagnosis]:
-    """A topic that Headrace writes for itself. `facts` None: it is not there, and will be made."""
+    """A topic that Headrace writes for itself. `facts` None: it is not there, and will be made.
+    `keeps_progress`: it holds checkpoints, which must not expire."""
     subject = f"topic {name}"
     if facts is None or not is_there(facts):
         yield Diagnosis(subject, Grade.NOTE, "it is not there yet; an instance makes it", "")
@@ -79,6 +80,13 @@ def examined_own_topic(
             Grade.PROBLEM,
             f"our user lacks {lacking}",
             "docs/kafka-security.md lists the rights that are needed",
+        )
+    elif keeps_progress and "delete" in (policy := (facts.settings or {}).get("cleanup.policy", "")):
+        yield Diagnosis(
+            subject,
+            Grade.PROBLEM,
+            f"it deletes checkpoints with time (cleanup.policy={policy}): copies would start again",
+            "set cleanup.policy=compact on it",
         )
     elif facts.rights is None:
         yield Diagnosis(subject, Grade.UNKNOWN, "the broker does not say what our user may do")

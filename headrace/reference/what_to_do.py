@@ -42,6 +42,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     ),
     "TimedOut": "Find out why the server is slow; try again.",
     "Refused": "Read what the server said; asking again changes nothing.",
+    "UnsafeProgressTopic": "Set `cleanup.policy=compact` on the progress topic; lanes continue then.",
     "NotAuthorized": "Check user, password and ACLs; `headrace doctor` lists the rights that are missing.",
     "TopicMissing": "Create the topic again, or leave it out of the expression.",
     "RecordTooLarge": "Raise `max.message.bytes` of the destination topic, or set `on-rejection`.",

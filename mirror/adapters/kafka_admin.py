@@ -12,6 +12,7 @@ from mirror.adapters.kafka.record_times import record_times
 from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
+from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.model.topics import (
@@ -27,7 +28,6 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST, committed_offsets
 from mirror.protocol.control.topics import (
     Outcome,
     create_partitions,
-    create_topic,
     describe_each,
     describe_settings,
 )
@@ -92,9 +92,9 @@ class KafkaAdmin:
         now_ms = SystemClock().now_ms()
         return self._ask(f"asking {self._name} for the age of records", partial(_waiting, places, now_ms))
 
-    def create(self, topic: TopicDescription) -> None:
+    def create(self, topic: TopicDescription) -> Sequence[str]:
         """Create it; one that exists already is left as it is."""
-        self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
+        return self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Raise the partition count to `partitions`; a topic that has them already is left alone."""
@@ -195,12 +195,12 @@ async def _committed(
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
 
 
-async def _create(topic: TopicDescription, replication: int, cluster: Cluster) -> None:
+async def _create(topic: TopicDescription, replication: int, cluster: Cluster) -> tuple[str, ...]:
     await cluster.refresh(())  # the controller may have moved
-    call = create_topic(topic.name, topic.partitions, replication, topic.settings)
-    outcome = await cluster.ask_controller(call)
+    outcome, adjustments = await create_adjusted(cluster, topic, replication)
     if outcome.error != Code.TOPIC_ALREADY_EXISTS:
         _check(outcome, f"creating topic {topic.name}")
+    return adjustments
 
 
 async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:

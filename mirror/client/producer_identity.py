@@ -18,6 +18,7 @@ from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import TRANSACTION
 from mirror.protocol.control.former_identity import FormerIdentity, Holder, follows
 from mirror.protocol.control.transactions import (
+    DESCRIBE_TRANSACTIONS,
     ProducerIdentity,
     TransactionDescription,
     add_partitions,
@@ -65,6 +66,18 @@ async def retake_identity(
         return _taken(answer, name, transactional=True)
 
     return await cluster.patiently(attempt)
+
+
+async def has_identity(cluster: Cluster, name: str) -> bool:
+    """Return whether an owner has taken the transactional id; False where the cluster does not tell (before
+    Kafka 3.0, or without the right Describe). Raises Unreachable."""
+    if cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
+        return False
+    shown = await cluster.ask_coordinator(TRANSACTION, name, describe_transaction(name), _error)
+    error = error_of(shown.error, f"looking at the transaction of {name}") if shown.error else None
+    if error is not None and error.retriable:
+        raise error
+    return error is None
 
 
 def _error(answer: ProducerIdentity | TransactionDescription) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Final, NamedTuple
 
 from mirror.control.owner_quotas import Counts, OwnerQuota, waiting_for_quota
@@ -23,6 +24,7 @@ from mirror.model.datastreams.datastream import Datastream, check_name
 from mirror.model.datastreams.metadata import GROUP_ID, OWNER, TASK_PREFIX
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.documents import pointer_to
+from mirror.model.expressions import require_topic_characters
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
 from mirror.wording import counted
@@ -344,7 +346,10 @@ def _check_expressions(new: Datastream, former: Datastream | None, found: FieldP
         text = getattr(new.selection, field_name)
         size = len(text.encode())
         is_new = former is None or getattr(former.selection, field_name) != text
-        if is_new and size > LONGEST_EXPRESSION:
+        if not is_new:
+            continue
+        found.attempt(f"/source/{key}", partial(require_topic_characters, key, text), None)
+        if size > LONGEST_EXPRESSION:
             found.refuse(
                 f"/source/{key}",
                 f"the expression has {size} bytes",

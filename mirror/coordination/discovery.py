@@ -4,35 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.policy import ADOPT_EXISTING, GROW_EXISTING
+from mirror.model.datastreams.policy import ADOPT_EXISTING, CARRIED_SETTINGS, FORCED_SETTINGS, GROW_EXISTING
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.wording import counted
-
-CARRIED_SETTINGS: Final = frozenset(
-    {
-        "cleanup.policy",
-        "delete.retention.ms",
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "max.compaction.lag.ms",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.ms",
-    }
-)
-"""Topic settings that are carried over at creation. Not carried: what belongs to a cluster's own
-layout (replicas, throttles, min.insync.replicas), `compression.type` and `message.timestamp.type`
-(forced below, so that batches arrive as they were)."""
-
-FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +31,19 @@ class Shortfall:
     present: int
 
 
-def destination_description(source: TopicDescription, name: str) -> TopicDescription:
-    """A destination topic like its source: same partition count, carried settings."""
-    settings = {key: value for key, value in source.settings.items() if key in CARRIED_SETTINGS}
+def destination_description(
+    source: TopicDescription, name: str, excluded: Collection[str] = ()
+) -> TopicDescription:
+    """A destination topic like its source: same partition count, carried settings but for the excluded."""
+    carried = CARRIED_SETTINGS - frozenset(excluded)
+    settings = {key: value for key, value in source.settings.items() if key in carried}
     return TopicDescription(name, source.partitions, settings={**settings, **FORCED_SETTINGS})
 
 
-def drift(wanted: TopicDescription, present: TopicDescription) -> list[str]:
+def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collection[str] = ()) -> list[str]:
     """Settings of a destination topic that are not as they would be made today, a sentence each."""
-    keys = (CARRIED_SETTINGS & (wanted.settings.keys() | present.settings.keys())) | (
+    carried = CARRIED_SETTINGS - frozenset(excluded)
+    keys = (carried & (wanted.settings.keys() | present.settings.keys())) | (
         wanted.settings.keys() - CARRIED_SETTINGS
     )
     return [
@@ -89,7 +70,7 @@ def topic_work(
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name)
         if present is None and topic in descriptions:
-            wanted = destination_description(descriptions[topic], name)
+            wanted = destination_description(descriptions[topic], name, datastream.excluded_settings)
             work.append(TopicWork(datastream.destination, wanted, create=True))
         elif present is not None and present < partitions:
             grown = TopicDescription(name, partitions)

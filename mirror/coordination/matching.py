@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from mirror.errors import NotAuthorized
+from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicPartition, TopicSelection
@@ -53,6 +54,7 @@ class _Cluster:
     names: list[str]
     chosen: dict[TopicSelection, frozenset[str]] = field(default_factory=dict)
     wanted: dict[Wish, frozenset[TopicPartition]] = field(default_factory=dict)
+    excludes_none: dict[TopicSelection, bool] = field(default_factory=dict)
 
 
 class TopicMatching:
@@ -110,6 +112,15 @@ class TopicMatching:
         KeyError when that cluster is missing."""
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
+    def excludes_none(self, datastream: Datastream, topics: TopicsByCluster) -> bool:
+        """Return whether the datastream has an exclusion that matches none of its source cluster's topics.
+        Raises KeyError when that cluster is missing."""
+        cluster, selection = self._cluster(datastream.source, topics), datastream.selection
+        known = cluster.excludes_none.get(selection)
+        if known is None:
+            known = cluster.excludes_none[selection] = selection.excludes_none(cluster.names)
+        return known
+
     def _count(self, datastream: Datastream, topic: str, topics: TopicsByCluster) -> int:
         count = topics[datastream.source][topic]
         return min(count, self.limits(datastream.name).partitions.get(topic, count))
@@ -123,6 +134,8 @@ class TopicMatching:
         if known.counts is not counts:
             came, went = counts.keys() - known.counts.keys(), known.counts.keys() - counts.keys()
             changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
+            if came or went:
+                known.excludes_none.clear()
             stale = set()
             for selection, chosen in known.chosen.items():
                 more = {topic for topic in came if self._matches(selection, topic)}
@@ -155,6 +168,11 @@ def nothing_matches(datastream: Datastream) -> str:
         f"no topic of {datastream.source} matches {datastream.selection.include}"
         " (topics without the right DESCRIBE are not listed)"
     )
+
+
+def excludes_nothing(source: ClusterRef, selection: TopicSelection) -> str:
+    """A remark about an exclusion without effect."""
+    return f"exclude {shown(selection.exclude)} matches no topic of {source}"
 
 
 def meant_otherwise(names: Collection[str], selected: Collection[str]) -> frozenset[str]:

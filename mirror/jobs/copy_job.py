@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror.coordination.matching import excludes_nothing
 from mirror.errors import InvalidRequest, TopicMissing, Unreachable
-from mirror.jobs.destination_topics import TopicChanges, prepare_destination
+from mirror.jobs.destination_topics import CreationRules, TopicChanges, prepare_destination
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -24,7 +25,7 @@ class CopyJob:
 
     `until_end` stops each partition at its present end (the last stable offset for committed records).
     `needs_checkpoint`: refuse partitions that have none. `own`: topics that Headrace writes for itself under
-    names that were configured.
+    names that were configured. `excluded_settings`: topic settings that are not carried to new topics.
     """
 
     state: str
@@ -38,26 +39,35 @@ class CopyJob:
     until_end: bool = False
     needs_checkpoint: bool = False
     own: frozenset[str] = frozenset()
+    excluded_settings: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if "/" in bounds.line("the state", self.state):
             raise InvalidRequest("a state has a name without a slash")
+        self.selection.require_topic_characters()
         if self.source == self.destination and self.naming.is_identity:
             raise _onto_themselves()
 
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The lanes, and what was done at the destination for them."""
+    """The lanes, and what was done at the destination for them. `remarks`: likely mistakes in the job."""
 
     specs: tuple[LaneSpec, ...]
     changes: TopicChanges
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """Topics that are not copied, and why."""
+        return {topic: str(error) for topic, error in sorted(self.changes.failures.items())}
 
 
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     """Look at both clusters, make the destination topics, and say where each partition ends.
 
-    Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, Unreachable, Refused.
+    Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
+    Unreachable, Refused.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
@@ -70,10 +80,15 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
             f"no topic of {job.source} matches {job.selection.include}",
             advice="it must match the whole name; topics without the right DESCRIBE are not listed",
         )
-    changes = await prepare_destination(source, target, chosen, job.naming, bench.identity.replication_factor)
+    await bench.progress(job.destination).require_safe()
+    rules = CreationRules(bench.identity.replication_factor, job.excluded_settings)
+    changes = await prepare_destination(source, target, chosen, job.naming, rules)
+    if changes.failures.keys() >= set(chosen):
+        raise next(iter(changes.failures.values()))
     places = [
         TopicPartition(topic, number)
         for topic in chosen
+        if topic not in changes.failures
         for number in range(len(source.topics[topic].leaders))
     ]
     ends = await _ends(bench, job, places) if job.until_end else {}
@@ -95,7 +110,14 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
             for place in places
         ),
         changes,
+        _remarks(job, usable),
     )
+
+
+def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
+    if not job.selection.excludes_none(topics):
+        return ()
+    return (excludes_nothing(job.source, job.selection),)
 
 
 def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:

@@ -6,12 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.coordination.discovery import destination_description, drift
-from mirror.errors import TopicMissing, Unreachable
+from mirror.errors import HeadraceError, TopicMissing, Unreachable
 from mirror.model.topics import TopicDescription, TopicNaming
 from mirror.protocol.codes import Code, error_of
-from mirror.protocol.control.topics import create_partitions, create_topic, describe_settings
+from mirror.protocol.control.topics import create_partitions, describe_settings
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
@@ -22,12 +23,23 @@ _SETTLE_SECONDS_A_PARTITION: Final = 0.02
 
 
 @dataclass(frozen=True)
+class CreationRules:
+    """How missing topics are created. `excluded_settings`: those of the source that are not carried."""
+
+    replication_factor: int = -1
+    excluded_settings: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
 class TopicChanges:
-    """What was done at the destination, and `drift`: settings that differ, as sentences."""
+    """What was done at the destination, and `drift`: settings that differ, as sentences. `failures`: source
+    topics that the destination refuses, and why; `adjusted`: settings that it refuses, a sentence each."""
 
     created: list[str] = field(default_factory=list)
     grown: list[str] = field(default_factory=list)
     drift: list[str] = field(default_factory=list)
+    adjusted: list[str] = field(default_factory=list)
+    failures: dict[str, HeadraceError] = field(default_factory=dict)
 
 
 async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
@@ -47,50 +59,82 @@ async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str
 
 
 async def prepare_destination(
-    source: Cluster, target: Cluster, topics: Sequence[str], naming: TopicNaming, replication: int
+    source: Cluster,
+    target: Cluster,
+    topics: Sequence[str],
+    naming: TopicNaming,
+    rules: CreationRules,
 ) -> TopicChanges:
-    """Make and grow what is missing. Raises Refused, Unreachable."""
+    """Make and grow what is missing; a topic that the destination refuses is among the failures.
+
+    Raises Unreachable, and Refused where a cluster refuses to describe its topics.
+    """
     changes = TopicChanges()
     here = await describe_topics(source, topics)
     there = await describe_topics(target, [naming.destination(topic) for topic in topics])
     for topic in topics:
-        if topic not in here:
-            raise TopicMissing(f"topic {topic} does not exist on {source.name}")
-        name = naming.destination(topic)
-        wanted = destination_description(here[topic], name)
-        present = there.get(name)
-        if present is None:
-            await _create(target, wanted, replication)
-            changes.created.append(name)
-            continue
-        if present.partitions < wanted.partitions:
-            outcome = await target.ask_controller(create_partitions(name, wanted.partitions))
-            if outcome.error:
-                raise error_of(outcome.error, f"growing topic {name}", outcome.message)
-            changes.grown.append(name)
-        changes.drift.extend(drift(wanted, present))
+        try:
+            if topic not in here:
+                raise TopicMissing(f"topic {topic} does not exist on {source.name}")
+            name = naming.destination(topic)
+            wanted = destination_description(here[topic], name, rules.excluded_settings)
+            await _prepare(target, wanted, there.get(name), rules, changes)
+        except HeadraceError as error:
+            if error.retriable:
+                raise
+            changes.failures[topic] = error
     renewed = {*changes.created, *changes.grown}
     partitions = sum(here[topic].partitions for topic in topics if naming.destination(topic) in renewed)
-    await _wait_for(target, renewed, _SETTLE_SECONDS + _SETTLE_SECONDS_A_PARTITION * partitions)
+    seconds = _SETTLE_SECONDS + _SETTLE_SECONDS_A_PARTITION * partitions
+    for name, failure in (await _wait_for(target, renewed, seconds)).items():
+        changes.failures[naming.source(name) or name] = failure
     return changes
 
 
-async def _create(cluster: Cluster, topic: TopicDescription, replication: int) -> None:
-    call = create_topic(topic.name, topic.partitions, replication, topic.settings)
-    outcome = await cluster.ask_controller(call)
-    if outcome.error not in _MADE:
-        raise error_of(outcome.error, f"creating topic {topic.name}", outcome.message)
+async def _prepare(
+    target: Cluster,
+    wanted: TopicDescription,
+    present: TopicDescription | None,
+    rules: CreationRules,
+    changes: TopicChanges,
+) -> None:
+    """Create or grow one topic. Raises Refused, Unreachable."""
+    if present is None:
+        outcome, adjustments = await create_adjusted(target, wanted, rules.replication_factor)
+        if outcome.error not in _MADE:
+            raise error_of(outcome.error, f"creating topic {wanted.name}", outcome.message)
+        changes.created.append(wanted.name)
+        changes.adjusted.extend(adjustments)
+        return
+    if present.partitions < wanted.partitions:
+        outcome = await target.ask_controller(create_partitions(wanted.name, wanted.partitions))
+        if outcome.error:
+            raise error_of(outcome.error, f"growing topic {wanted.name}", outcome.message)
+        changes.grown.append(wanted.name)
+    changes.drift.extend(drift(wanted, present, rules.excluded_settings))
 
 
-async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> None:
-    """Until every new partition has a leader."""
+async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> dict[str, HeadraceError]:
+    """Wait until every partition of new topics has a leader. Returns the topics where some still have none.
+
+    Raises Unreachable when no broker answers.
+    """
+    waiting: dict[str, HeadraceError] = {}
 
     async def look() -> None:
         await cluster.refresh(topics)
+        waiting.clear()
         for topic in topics:
             known = cluster.topics[topic]
             if known.error or any(leader < 0 for leader, _ in known.leaders):
-                raise Unreachable(f"topic {topic} was made and has no leaders yet")
+                waiting[topic] = Unreachable(f"topic {topic} was made and has no leaders yet")
+        if waiting:
+            raise next(iter(waiting.values()))
 
     if topics:
-        await cluster.patiently(look, seconds)
+        try:
+            await cluster.patiently(look, seconds)
+        except Unreachable as error:
+            if error not in waiting.values():
+                raise
+    return waiting

@@ -36,6 +36,9 @@ class VerifyJob:
     state: str = ""
     records_per_range: int = 0
 
+    def __post_init__(self) -> None:
+        self.selection.require_topic_characters()
+
 
 @dataclass(frozen=True)
 class PartitionVerdict:

@@ -141,6 +141,15 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
     return not after or (after[0] == before[0] and after[1] < before[1])
 
 
+def written_at(value: bytes) -> tuple[int, int]:
+    """Return when a main record was written (epoch ms) and its checkpoint; lowest where it is unreadable."""
+    try:
+        document = json.loads(value)
+        return int(document.get("written_ms", -1)), int(document["next_offset"])
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return -1, -1
+
+
 def _owner(value: bytes) -> list[int] | None:
     """Empty when the lane had never written; None where the record does not tell."""
     try:

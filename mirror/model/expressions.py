@@ -28,6 +28,7 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _MAY_BE_MISSING: Final = frozenset("*?{")
 _CHANGES_MEANING: Final = re.compile(r"\(\?(?!:)|\\Q")
 """Flags, names of groups, and quotations, within which brackets are letters."""
+_LONGEST_ADVICE: Final = 200
 _DEEPEST: Final = 8
 """Groups within groups that are looked into for what a match begins with."""
 _MOST_AT_ONCE: Final = 16
@@ -37,6 +38,15 @@ _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
 """Instructions of a program that many names are given to at once: nobody else runs meanwhile."""
+_OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-9A-Za-z])")
+_GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
+_REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+_CLASS: Final = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]", re.DOTALL)
+_NOT_LITERAL: Final = (_OPAQUE_ESCAPE, _GROUP_START, _REPETITION, _CLASS)
+_OPERATORS: Final = frozenset("^$.|?*+()")
+_TOPIC_CHARACTER: Final = re.compile(r"[a-zA-Z0-9._-]")
+_SEPARATORS: Final = frozenset(",; \t\r\n")
+"""Characters that separate topics where other tools take a list."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
 """Flags, and escapes that may mean the beginning or end of a text, which a line has not."""
 
@@ -168,6 +178,54 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
             depth += (char == "(") - (char == ")")
             yield at, char, depth
         at += 1
+
+
+def require_topic_characters(what: str, expression: str) -> None:
+    """Raise InvalidRequest if a compiled expression has a literal character that no topic name can have.
+
+    Characters within classes such as `[,;]` and escapes such as `\\x2c` are not checked.
+    """
+    impossible = [(at, char) for at, char in _literals(expression) if not _TOPIC_CHARACTER.fullmatch(char)]
+    if not impossible:
+        return
+    raise InvalidRequest(
+        f"{what} {bounds.shown(expression)} has the character {impossible[0][1]!r}, which no topic name has",
+        advice=_advice_without(expression, impossible),
+    )
+
+
+def _advice_without(expression: str, impossible: list[tuple[int, str]]) -> str:
+    ends = [at for at, char in impossible if char in _SEPARATORS]
+    if len(ends) < len(impossible):
+        return "names have letters, digits, dot, underscore and dash; .* matches any text"
+    starts = [0, *(end + 1 for end in ends)]
+    parts = (expression[start:end] for start, end in zip(starts, [*ends, len(expression)], strict=True))
+    several = "|".join(part for one in parts if (part := one.rstrip("\\")))
+    return f"separate topics with |, as in {re.sub('[|]+', '|', several)[:_LONGEST_ADVICE]}"
+
+
+def _literals(expression: str) -> Iterator[tuple[int, str]]:
+    """Position and character of each literal of an expression, outside character classes."""
+    at, is_quoted = 0, False
+    while at < len(expression):
+        if expression.startswith("\\E" if is_quoted else "\\Q", at):
+            at, is_quoted = at + 2, not is_quoted
+            continue
+        opaque = None if is_quoted else _opaque(expression, at)
+        if opaque is not None:
+            at = opaque.end()
+            continue
+        if not is_quoted and expression[at] == "\\":
+            at += 1
+            yield at, expression[at]
+        elif is_quoted or expression[at] not in _OPERATORS:
+            yield at, expression[at]
+        at += 1
+
+
+def _opaque(expression: str, at: int) -> re.Match[str] | None:
+    """Return the part of the syntax at a position that has no literal of its own."""
+    return next((found for one in _NOT_LITERAL if (found := one.match(expression, at))), None)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,13 @@ from typing import Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.expressions import LONGEST, Expression, expression_of, split_look_ahead
+from mirror.model.expressions import (
+    LONGEST,
+    Expression,
+    expression_of,
+    require_topic_characters,
+    split_look_ahead,
+)
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 PLACEHOLDER: Final = "*"
@@ -153,6 +159,16 @@ class TopicSelection:
     def takes_own(self, topic: str) -> bool:
         """Whether a topic that Headrace writes for itself is meant, and not taken by accident."""
         return self.internal or topic in self._named
+
+    def require_topic_characters(self) -> None:
+        """Raise InvalidRequest if an expression has a literal character that no topic name can have, such as
+        the comma of a list. A stored selection may have one: it runs on, with a remark."""
+        require_topic_characters("topics", self.include)
+        require_topic_characters("exclude", self.exclude)
+
+    def excludes_none(self, topics: Iterable[str]) -> bool:
+        """Return whether there is an exclusion and it matches none of the topics."""
+        return self._excluded is not None and not any(map(self._excluded.matches, topics))
 
     def matches(self, topic: str) -> bool:
         """Whether the datastream mirrors the topic."""

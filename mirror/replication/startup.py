@@ -28,7 +28,7 @@ from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.ownership.start_positions import take_over
+from mirror.replication.ownership.start_positions import continue_latest, take_over
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
@@ -244,6 +244,7 @@ class LaneStartup:
     async def _find_positions(self, starting: Starting) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
         await take_over(self._runner, starting)
+        await continue_latest(self._runner, starting)
         lanes = [lane for lane in starting() if lane.position < 0]
         for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
             together = list(group)

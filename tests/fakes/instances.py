@@ -25,10 +25,11 @@ from mirror.instance.background_calls import BackgroundCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
 from mirror.instance.discovery.claims import TopicClaims
+from mirror.instance.discovery.preparation import TopicRules
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
-from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader

@@ -18,7 +18,8 @@ class FakeTopicAdmin:
     """`failure`: what every request raises, if anything; `asked`: how many requests there were; `forbidden`:
     topics that may not be described; `asked_by_name`: questions for those; `identity`: what the cluster
     calls itself; `committed`: of consumer groups; `ranges`: first and end offset; `positions_failure`: what
-    only a question for those raises; `written`: when a record was; `searched`: questions for that."""
+    only a question for those raises; `refused`: what changes of single topics raise; `adjustments`: sentences
+    about the settings of each created topic; `written`: when a record was; `searched`: questions for that."""
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
@@ -27,6 +28,8 @@ class FakeTopicAdmin:
         self.asked_by_name = 0
         self.failure: HeadraceError | None = None
         self.positions_failure: HeadraceError | None = None
+        self.refused: dict[str, HeadraceError] = {}
+        self.adjustments: tuple[str, ...] = ()
         self.asked = 0
         self.committed: dict[tuple[str, TopicPartition], int] = {}
         self.ranges: dict[TopicPartition, tuple[int, int]] = {}
@@ -54,16 +57,21 @@ class FakeTopicAdmin:
         self._ask()
         return {name: self.topics[name] for name in topics if name in self.topics.keys() - self.forbidden}
 
-    def create(self, topic: TopicDescription) -> None:
+    def create(self, topic: TopicDescription) -> tuple[str, ...]:
         """As in the port."""
         self._ask()
+        if topic.name in self.refused:
+            raise self.refused[topic.name]
         if topic.partitions < 1:
             raise Refused(f"topic {topic.name} needs a partition")
         self.topics.setdefault(topic.name, topic)
+        return self.adjustments
 
     def grow(self, topic: str, partitions: int) -> None:
         """As in the port."""
         self._ask()
+        if topic in self.refused:
+            raise self.refused[topic]
         if topic not in self.topics:
             raise TopicMissing(f"there is no topic {topic}")
         if self.topics[topic].partitions < partitions:

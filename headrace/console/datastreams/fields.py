@@ -110,6 +110,12 @@ FIELDS: Final = (
         "adopt", ("destination", "adopt"), bool, "Whether it may write into topics that were there before."
     ),
     FieldOption(
+        "exclude_setting",
+        ("destination", "excluded_settings"),
+        list[str],
+        "Topic setting that is not carried to the destination; repeated.",
+    ),
+    FieldOption(
         "start",
         ("start",),
         str,

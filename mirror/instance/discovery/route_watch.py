@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from mirror.coordination.routing.routes import Judge, Route, Verdict
 from mirror.coordination.stores.cluster_ids import ClusterIds
 from mirror.coordination.stores.problems import reason_of
-from mirror.instance.discovery.topic_discovery import Selected, TopicDiscovery, Waits
+from mirror.instance.discovery.preparation import Selected, Waits
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.plan import Plan

@@ -4,104 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, TypeVar
 
 import structlog
 
-from mirror.coordination.discovery import (
-    Shortfall,
-    TopicWork,
-    destination_description,
-    drift,
-    shortfalls,
-    topic_work,
-)
-from mirror.coordination.matching import Limits, TopicMatching, TopicsByCluster, Waiting, meant_otherwise
+from mirror.coordination.discovery import Shortfall, TopicWork
+from mirror.coordination.matching import Limits, TopicMatching, TopicsByCluster, meant_otherwise
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, Unreachable
 from mirror.instance.background_calls import BackgroundCalls, StillAsking
-from mirror.instance.discovery.claims import TopicClaims
+from mirror.instance.discovery.preparation import (
+    LOOK_AGAIN_SECONDS,
+    Preparation,
+    PreparationQuery,
+    TopicRules,
+    Waits,
+    prepare,
+)
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicDescription
 from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
-Waits = Mapping[DatastreamName, Mapping[str, Waiting]]
-"""Topics that datastreams are not to copy yet, or not all of."""
-Selected = tuple[Datastream, Mapping[str, int]]
-"""A datastream with the partition counts of the topics that it selects."""
 _NONE: Final[Waits] = {}
-_LOOK_AGAIN_SECONDS: Final = 600.0
 _HIDDEN_AGAIN_SECONDS: Final = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class TopicRules:
-    """What may be done at destinations. `claims`: which are whose; `most_partitions`: of a topic that
-    is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
-    `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
-    stored definition would be refused today; `postponed`: what of selected topics, the older datastreams
-    first, is not to be copied yet, beside the partitions that groups copy; None: everything is."""
-
-    claims: TopicClaims
-    most_partitions: int
-    own: frozenset[str] = frozenset()
-    adopts: Callable[[Datastream], bool] = lambda _: True
-    objection: Callable[[Datastream], str] = lambda _: ""
-    postponed: Callable[[Sequence[Selected], Mapping[GroupName, Mapping[str, int]]], Waits] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """What a destination is prepared for. Counts and limits are compared by identity: the same object means
-    that nothing has changed."""
-
-    datastream: Datastream
-    source_counts: Mapping[str, int]
-    destination_counts: Mapping[str, int] | None
-    limits: Limits
-
-    def is_same(self, other: _Question) -> bool:
-        return (
-            (self.datastream is other.datastream or self.datastream == other.datastream)
-            and self.source_counts is other.source_counts
-            and self.destination_counts is other.destination_counts
-            and self.limits is other.limits
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """A datastream's destination as it was left. `wanted`: partition counts of its topics there; `present`:
-    of all topics there; `short`: by source topic."""
-
-    question: _Question
-    wanted: Mapping[str, int]
-    look_again_at: float
-    drift: tuple[str, ...] = ()
-    short: Mapping[str, Shortfall] = field(default_factory=dict)
-    present: Mapping[str, int] = field(default_factory=dict)
-
-    def needs_nothing_for(self, question: _Question, wanted: Mapping[str, int]) -> bool:
-        """Whether the destination is as it was left, and that is what is wanted now, in whatever state."""
-        before, now = self.question.datastream, question.datastream
-        is_same = replace(before, status=now.status) == now and self.wanted == wanted
-        return is_same and self._is_there(question.destination_counts)
-
-    def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Topics may have been deleted there, or grown by hand."""
-        if present is None or present is self.question.destination_counts:
-            return True
-        naming = self.question.datastream.naming
-        short = {naming.destination(topic): one.present for topic, one in self.short.items()}
-        return all(
-            present.get(name, 0) == short[name] if name in short else present.get(name, 0) >= count
-            for name, count in self.wanted.items()
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +70,7 @@ class TopicDiscovery:
         self._identities: dict[ClusterRef, str] = {}
         self._identity_asked_at: dict[ClusterRef, float] = {}
         self._nameless: dict[ClusterRef, str] = {}
-        self._prepared: dict[DatastreamName, _Prepared] = {}
+        self._prepared: dict[DatastreamName, Preparation] = {}
         self._hidden: dict[DatastreamName, _Hidden] = {}
         self._left_out: Mapping[DatastreamName, frozenset[str]] = {}
         self._waiting: Waits = {}
@@ -161,7 +91,7 @@ class TopicDiscovery:
         """Make the service's topics; one that cannot be made now is tried again at the next call."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             try:
-                self._background_calls.ask(
+                adjustments = self._background_calls.ask(
                     _topics_at(cluster), name, partial(self._admin_of(cluster).create, topic)
                 )
             except StillAsking:
@@ -169,6 +99,8 @@ class TopicDiscovery:
             except Exception as error:  # noqa: BLE001 - the bulkhead around one topic
                 _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=reason_of(error))
             else:
+                for sentence in adjustments:
+                    _log.warning("setting of own topic refused", cluster=cluster, difference=sentence)
                 del self._own_topics[name]
 
     @property
@@ -197,7 +129,7 @@ class TopicDiscovery:
         """What these call themselves, as they last answered; one that has not answered yet is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
-            limit = self._interval if cluster not in self._identities else _LOOK_AGAIN_SECONDS
+            limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
             if now - self._identity_asked_at.get(cluster, -limit) >= limit:
                 self._ask_identity(cluster, now)
         return {cluster: self._identities[cluster] for cluster in clusters if cluster in self._identities}
@@ -220,7 +152,7 @@ class TopicDiscovery:
             return ()
         now, name = self._clock.monotonic(), datastream.name
         present, limits = self._topics.get(datastream.destination), self.matching.limits(name)
-        question = _Question(datastream, source_counts, present, limits)
+        question = PreparationQuery(datastream, source_counts, present, limits)
         known = self._prepared.get(name)
         known = known if known is not None and now < known.look_again_at else None
         if known is not None and known.question.is_same(question):
@@ -233,11 +165,12 @@ class TopicDiscovery:
         if known is not None and known.needs_nothing_for(question, wanted):
             self._prepared[name] = replace(known, question=question)
             return ()
-        asked = _Prepared(question, wanted, now + _LOOK_AGAIN_SECONDS)
+        asked = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS)
         line = _topics_at(datastream.destination)
         # A late answer may be to an older question: it comes with what it was made for.
+        clusters = self._admin_of(datastream.source), self._admin_of(datastream.destination)
         work, prepared = self._background_calls.ask(
-            line, name, lambda: self._prepare(asked, mirrored, written)
+            line, name, lambda: prepare(asked, mirrored, written, self._rules, *clusters)
         )
         self._note_prepared(name, prepared)
         return work
@@ -266,7 +199,7 @@ class TopicDiscovery:
         which it knew no topics is missing."""
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
-    def _note_prepared(self, name: DatastreamName, prepared: _Prepared) -> None:
+    def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
         known, destination = self._prepared.get(name), prepared.question.datastream.destination
         if destination in self._topics:
             # What was heard of it before is older; a topic that is deleted again must make a difference.
@@ -311,6 +244,11 @@ class TopicDiscovery:
         topics = self._judged
         return datastream.source in topics and not self.matching.selected(datastream, topics)
 
+    def excludes_none(self, datastream: Datastream) -> bool:
+        """Return whether its source has answered and none of the topics there matches its exclusion."""
+        topics = self._judged
+        return datastream.source in topics and self.matching.excludes_none(datastream, topics)
+
     def hidden(self, datastream: Datastream) -> frozenset[str]:
         """Topics that it names in full and that we may not describe at its source, which does not list them:
         as they were last asked for, at once when others are missing and every minute."""
@@ -347,39 +285,6 @@ class TopicDiscovery:
         are only reported: the operators of the destination may want them so."""
         known = self._prepared.get(datastream.name)
         return known.drift if known else ()
-
-    def _prepare(
-        self, asked: _Prepared, mirrored: Mapping[str, int], written: Callable[[], Collection[str]]
-    ) -> tuple[tuple[TopicWork, ...], _Prepared]:
-        datastream = asked.question.datastream
-        destination = self._admin_of(datastream.destination)
-        present = destination.list_topics()
-        descriptions = self._admin_of(datastream.source).describe(sorted(mirrored)) if mirrored else {}
-        most, adopts = self._rules.most_partitions, self._rules.adopts(datastream)
-        made = self.claims.made_for(datastream, written, present)
-        adopted = self.claims.adopted_for(
-            datastream, written, present.keys() - made, mirrored if adopts else ()
-        )
-        short = shortfalls(datastream, mirrored, present, made, most, adopts=adopts, adopted=adopted)
-        whole = {topic: count for topic, count in mirrored.items() if topic not in short}
-        work = topic_work(datastream, whole, present, descriptions)
-        made_now = [item.topic.name for item in work if item.create]
-        if made_now:
-            self.claims.note_made(datastream.group, datastream.destination, made_now)
-        for item in work:
-            if item.create:
-                destination.create(item.topic)
-            else:
-                destination.grow(item.topic.name, item.topic.partitions)
-        wanted = {
-            datastream.naming.destination(topic): destination_description(one, one.name)
-            for topic, one in descriptions.items()
-            if datastream.naming.destination(topic) in present
-        }
-        found = destination.describe(sorted(wanted)) if wanted else {}
-        differing = [sentence for name, one in found.items() for sentence in drift(wanted[name], one)]
-        left = {**present, **{item.topic.name: item.topic.partitions for item in work}}
-        return work, replace(asked, drift=tuple(sorted(differing)), short=short, present=left)
 
     def _ask_identity(self, cluster: ClusterRef, now: float) -> None:
         self._identity_asked_at[cluster] = now

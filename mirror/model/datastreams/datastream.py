@@ -21,6 +21,7 @@ from mirror.model.datastreams.policy import (
     GROW_EXISTING,
     SHARED_DESTINATION,
     CopyPolicy,
+    excluded_settings,
     is_on,
     policy_from,
 )
@@ -244,6 +245,11 @@ class Datastream:
     def shares_destination(self) -> bool:
         """Whether other datastreams may write its destination topics too, if they allow it as well."""
         return is_on(self.metadata, SHARED_DESTINATION)
+
+    @property
+    def excluded_settings(self) -> frozenset[str]:
+        """Topic settings that are not carried to topics that are created for the datastream."""
+        return excluded_settings(self.metadata)
 
     @property
     def grows_existing(self) -> bool:

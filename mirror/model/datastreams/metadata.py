@@ -13,6 +13,7 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
+from mirror.model.datastreams.policy import EXCLUDED_SETTINGS, read_excluded_settings
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
 from mirror.model.sizing.knobs import PLACEMENT, read_knobs
@@ -46,6 +47,7 @@ def _milliseconds(what: str, value: str) -> object:
 
 
 _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
+    EXCLUDED_SETTINGS: read_excluded_settings,
     OWNER: _sentence,
     TASK_PREFIX: _name,
     GROUP_ID: _name,

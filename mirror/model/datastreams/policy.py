@@ -20,6 +20,30 @@ GROW_EXISTING: Final = f"{PREFIX}grow-existing"
 """`true`: destination topics that were there before the datastream may get more partitions."""
 ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
 """`true`: the datastream writes into destination topics that were there before it; `false`: never."""
+EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
+"""Topic settings that are not carried to topics that the datastream creates, one on a line."""
+
+CARRIED_SETTINGS: Final = frozenset(
+    {
+        "cleanup.policy",
+        "delete.retention.ms",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "min.cleanable.dirty.ratio",
+        "min.compaction.lag.ms",
+        "max.compaction.lag.ms",
+        "retention.bytes",
+        "retention.ms",
+        "segment.bytes",
+        "segment.ms",
+    }
+)
+"""Topic settings that are carried over at creation. Not carried: what belongs to a cluster's own
+layout (replicas, throttles, min.insync.replicas), `compression.type` and `message.timestamp.type`
+(forced below, so that batches arrive as they were)."""
+
+FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
 LARGEST_RATE: Final = 10**15
 """Bytes per second: a petabyte."""
@@ -129,6 +153,8 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
             continue
         name = key.removeprefix(PREFIX)
         kind = _CHOICES.get(name)
+        if key == EXCLUDED_SETTINGS:
+            continue  # checked by a rule of the metadata
         if key in _SWITCHES:
             is_on(metadata, key)
         elif kind is not None:
@@ -139,7 +165,7 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
             asked["transforms"] = _transforms(f"metadata {key}", value)
         else:
             switches = sorted(switch.removeprefix(PREFIX) for switch in _SWITCHES)
-            known = ", ".join([*_CHOICES, "bytes-per-second", "transforms", *switches])
+            known = ", ".join([*_CHOICES, "bytes-per-second", "transforms", "excluded-settings", *switches])
             raise InvalidRequest(f"metadata {key} means nothing", advice=f"behind {PREFIX} may stand {known}")
     return CopyPolicy(**asked) if asked else DEFAULT_POLICY
 
@@ -169,3 +195,24 @@ def _transforms(what: str, value: str) -> tuple[str, ...]:
             f"{what} takes {size} bytes", advice=f"{_MOST_TRANSFORM_BYTES} are possible (as JSON in ASCII)"
         )
     return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)
+
+
+def read_excluded_settings(what: str, value: str) -> frozenset[str]:
+    """Parse setting names, one on a line. Raises InvalidRequest for a setting that is not carried anyway."""
+    return checked_excluded_settings(what, lines_of(value))
+
+
+def checked_excluded_settings(what: str, names: tuple[str, ...]) -> frozenset[str]:
+    """Return the names. Raises InvalidRequest for a setting that is not carried anyway."""
+    for name in names:
+        if name not in CARRIED_SETTINGS:
+            raise InvalidRequest(
+                f"{what}: {bounds.shown(name)} is not a setting that is carried",
+                advice=f"choose of {', '.join(sorted(CARRIED_SETTINGS))}",
+            )
+    return frozenset(names)
+
+
+def excluded_settings(metadata: Mapping[str, str]) -> frozenset[str]:
+    """Return the settings that a datastream does not carry. Raises InvalidRequest."""
+    return read_excluded_settings(f"metadata {EXCLUDED_SETTINGS}", metadata.get(EXCLUDED_SETTINGS, ""))

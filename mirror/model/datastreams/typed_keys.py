@@ -15,9 +15,11 @@ from mirror.model.datastreams.objectives.mode import MONITOR_MODE, mode_from
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.datastreams.policy import (
     ADOPT_EXISTING,
+    EXCLUDED_SETTINGS,
     GROW_EXISTING,
     PREFIX,
     SHARED_DESTINATION,
+    excluded_settings,
     is_on,
     policy_from,
 )
@@ -37,6 +39,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     SHARED_DESTINATION: ("destination", "shared"),
     GROW_EXISTING: ("destination", "grow_existing"),
     ADOPT_EXISTING: ("destination", "adopt"),
+    EXCLUDED_SETTINGS: ("destination", "excluded_settings"),
     _GUARANTEE: ("guarantee",),
     _ISOLATION: ("policies", "isolation"),
     _ON_LOSS: ("policies", "on_loss"),
@@ -60,6 +63,7 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
         SHARED_DESTINATION: is_on(metadata, SHARED_DESTINATION),
         GROW_EXISTING: is_on(metadata, GROW_EXISTING),
         ADOPT_EXISTING: is_on(metadata, ADOPT_EXISTING) if ADOPT_EXISTING in metadata else None,
+        EXCLUDED_SETTINGS: sorted(excluded_settings(metadata)),
         _GUARANTEE: policy.guarantee.value,
         _ISOLATION: policy.isolation.value,
         _ON_LOSS: policy.on_loss.value,

@@ -116,9 +116,16 @@ class Checkpoints:
             stopping = []
         else:
             destination.told, destination.retry = "", _RETRY_SECONDS
+            self._note_unsafe_topic(name, lanes)
         for lane in stopping:
             self._runner.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
+
+    def _note_unsafe_topic(self, name: ClusterRef, lanes: Sequence[LiveLane]) -> None:
+        """Report lanes whose stored progress will expire."""
+        problem = self._bench.progress(name).problem
+        for lane in lanes if problem is not None else ():
+            self._runner.note_failure(lane, PauseCause.OTHER, str(problem), self._interval * 2)
 
     def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
         """Whether there is something to store that may be stored."""

@@ -1,17 +1,22 @@
-"""Where another mirror stood: lanes that take over from it begin at what its consumer group committed."""
+"""Start positions that depend on the past: what a consumer group committed, and whether a lane that is to
+begin at the end has been copied before.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
 from mirror.client.cluster import Cluster
-from mirror.errors import HeadraceError
+from mirror.client.producer_identity import has_identity
+from mirror.errors import CorruptData, DataLossDetected, HeadraceError
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import error_of
 from mirror.protocol.control.cluster import GROUP
 from mirror.protocol.control.offsets import Answers, committed_offsets
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.live_lane import LiveLane
+from mirror.replication.live_lane import LiveLane, identity_name
 
 
 async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) -> None:
@@ -20,8 +25,14 @@ async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) 
     A re-created topic has nothing to take over. A group that cannot be read pauses its lanes:
     to begin anywhere else would lose records or repeat them.
     """
-    for group in dict.fromkeys(lane.spec.consumer_group for lane in starting() if _asks(lane)):
-        members = [lane for lane in starting() if _asks(lane) and lane.spec.consumer_group == group]
+    await _begin_at(runner, starting, _asks)
+
+
+async def _begin_at(
+    runner: LaneRunner, starting: Callable[[], list[LiveLane]], asks: Callable[[LiveLane], bool]
+) -> None:
+    for group in dict.fromkeys(lane.spec.consumer_group for lane in starting() if asks(lane)):
+        members = [lane for lane in starting() if asks(lane) and lane.spec.consumer_group == group]
         if not members:
             continue
         cluster, places = runner.source(members[0]).cluster, [lane.key.partition for lane in members]
@@ -33,6 +44,57 @@ async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) 
             continue
         for lane in _of(members, starting()):
             _begin(runner, lane, answers)
+
+
+async def continue_latest(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) -> None:
+    """Keep lanes whose progress is lost from beginning at the end, which would skip records.
+
+    They begin where their own consumer group stands, and pause where it says nothing but an owner has
+    written before.
+    """
+    for lane in [one for one in starting() if _begins_at_end(one) and _may_have_progress(runner, one)]:
+        runner.pause(
+            lane,
+            CorruptData(
+                f"the progress of {lane.key.partition} may be in a damaged batch of the progress topic",
+                advice="choose another start, or write a good record of it",
+            ),
+        )
+    await _begin_at(runner, starting, _has_own_group)
+    lanes = [lane for lane in starting() if _begins_at_end(lane)]
+    if not lanes:
+        return
+    cluster = runner.sink(lanes[0]).cluster
+    known = await cluster.loop.together(has_identity(cluster, identity_name(lane.key)) for lane in lanes)
+    for lane in _of([lane for lane, is_known in zip(lanes, known, strict=True) if is_known], starting()):
+        _note_lost_progress(runner, lane)
+
+
+def _note_lost_progress(runner: LaneRunner, lane: LiveLane) -> None:
+    loss = DataLossDetected(
+        f"{lane.key.partition} was copied before and its progress is lost: what was written since would be"
+        " skipped",
+        advice="choose the start earliest, or continue behind the loss with on-loss = continue",
+    )
+    if lane.spec.policy.on_loss is OnLoss.CONTINUE:
+        lane.gaps.append(loss.message)
+    else:
+        runner.pause(lane, loss)
+
+
+def _begins_at_end(lane: LiveLane) -> bool:
+    """Return whether a lane without progress of its own is to begin at the end of its partition."""
+    is_new = lane.position < 0 and not lane.life and lane.owner is None
+    return is_new and lane.spec.start is StartPosition.LATEST
+
+
+def _may_have_progress(runner: LaneRunner, lane: LiveLane) -> bool:
+    return runner.bench.progress(lane.spec.destination).is_damaged
+
+
+def _has_own_group(lane: LiveLane) -> bool:
+    """Return whether the committed position would be the lane's own, not that of a group that others use."""
+    return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 
 def _of(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveLane]:

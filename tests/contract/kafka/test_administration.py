@@ -72,12 +72,14 @@ def test_topics_that_cannot_be_created_or_grown(broker: BrokerClient, topic: str
         "no partitions": broker.try_to_create(f"{topic}-1", 0, 1, {}),
         "too many replicas": broker.try_to_create(f"{topic}-2", 1, 3, {}),
         "an unknown setting": broker.try_to_create(f"{topic}-3", 1, 1, {"no.such": "1"}),
+        "segments below a mebibyte": broker.try_to_create(f"{topic}-4", 1, 1, {"segment.bytes": "1024"}),
     }
     assert refusals == {
         "it exists": 36,
         "no partitions": 37,
         "too many replicas": 38,
         "an unknown setting": 40,
+        "segments below a mebibyte": 40,
     }
 
     def grow(name: str, count: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -59,6 +59,8 @@ class ClusterState:
         """Whether refusals name the partition's leader (KIP-951)."""
         self.pace: Callable[[], tuple[float, float]] | None = None
         """Seconds that a request takes to arrive and its answer to come back, asked for each of them."""
+        self.create_policy: Callable[[str, Mapping[str, str]], str] | None = None
+        """Objection of a policy to a new topic with its settings; empty for none."""
         self.serves_from_followers = False
         """Whether fetches with a rack are sent to the replica in that rack (KIP-392)."""
         self._coordinators: dict[str, int] = {}

@@ -34,6 +34,7 @@ FULL: dict[str, Any] = {
         "shared": True,
         "grow_existing": False,
         "adopt": False,
+        "excluded_settings": ["retention.ms", "segment.bytes"],
     },
     "start": "latest",
     "guarantee": "exactly-once",
@@ -71,6 +72,7 @@ CHOICES = {
     "owner": "me",
     "headrace.shared-destination": "true",
     "headrace.adopt-existing": "false",
+    "headrace.excluded-settings": "retention.ms\nsegment.bytes",
     "headrace.guarantee": "exactly-once",
     "headrace.on-loss": "continue",
     "headrace.on-rejection": "dead-letter",
@@ -110,6 +112,7 @@ def test_what_is_not_given_has_a_default(client: Client) -> None:
         "shared": False,
         "grow_existing": False,
         "adopt": None,
+        "excluded_settings": [],
     }
     assert (answer["guarantee"], answer["quota"]) == ("effectively-once", {"bytes_per_second": None})
     assert answer["policies"] == {

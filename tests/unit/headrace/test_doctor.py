@@ -301,3 +301,12 @@ def test_nobody_there_is_a_finding_each_and_exit_1(headrace: Headrace, write: Wr
     assert text.code == 1
     assert text.out.splitlines()[-1].startswith("4 problems")
     assert text.err == ""
+
+
+def test_a_progress_topic_that_deletes_is_a_problem() -> None:
+    facts = replace(TOPIC, settings={"cleanup.policy": "compact,delete"})
+    needs = (AclOperation.READ, AclOperation.WRITE)
+    (found,) = examined_own_topic("headrace-progress", facts, needs, keeps_progress=True)
+    assert found.grade is Grade.PROBLEM
+    (other,) = examined_own_topic("headrace-mirror-metrics", facts, needs)
+    assert other.grade is Grade.OK

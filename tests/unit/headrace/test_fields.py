@@ -20,6 +20,7 @@ from tests.unit.headrace.conftest import Headrace
 EVERYTHING = """
     --topics t|u --owner me --source source --exclude x --internal --match-all
     --destination destination --rename copy.* --shared --grow-existing --adopt
+    --exclude-setting retention.ms --exclude-setting segment.bytes
     --start latest --guarantee at-least-once --isolation read-uncommitted
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
@@ -43,6 +44,7 @@ DEFINITION = {
         "shared": True,
         "grow_existing": True,
         "adopt": True,
+        "excluded_settings": ["retention.ms", "segment.bytes"],
     },
     "start": "latest",
     "guarantee": "at-least-once",

@@ -44,3 +44,9 @@ def test_impossible_settings_are_refused(wrong: dict[str, int], sentence: str) -
     with pytest.raises(ValidationError, match=sentence):
         JobSettings.model_validate(wrong)
     assert JobSettings(parallelism=17, buckets=32).parallelism == 17
+
+
+@pytest.mark.parametrize("field", ["include", "exclude"])
+def test_a_list_of_topics_with_commas_is_refused(field: str) -> None:
+    with pytest.raises(ValidationError, match=r"orders\|payments"):
+        SampledCluster.model_validate({field: "orders,payments"})

@@ -236,13 +236,26 @@ def test_an_expression_of_a_new_datastream_has_4_kilobytes_at_most(field: str) -
     everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
 
     def selecting(size: int) -> Datastream:
-        texts = {"include": "t", "exclude": "", field: "ä" * (size // 2)}
+        texts = {"include": "t", "exclude": "", field: "a" * size}
         return replace(a_datastream(), selection=TopicSelection(texts["include"], texts["exclude"]))
 
     everybody.check(selecting(4_096), None, another)
     with pytest.raises(InvalidRequest, match="the expression has 4098 bytes"):
         everybody.check(selecting(4_098), None, another)
     everybody.check(replace(selecting(20_000), naming=TopicNaming("x.*")), selecting(20_000), another)
+
+
+@pytest.mark.parametrize(("field", "key"), [("include", "topics"), ("exclude", "exclude")])
+def test_a_list_of_topics_with_commas_is_refused_where_it_is_new(field: str, key: str) -> None:
+    everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
+    texts = {"include": ".*", "exclude": "", field: "orders,payments"}
+    listing = replace(a_datastream(), selection=TopicSelection(texts["include"], texts["exclude"]))
+    with pytest.raises(InvalidRequest) as refused:
+        everybody.check(listing, None, another)
+    assert [one.pointer for one in refused.value.fields] == [f"/source/{key}"]
+    with pytest.raises(InvalidRequest):
+        everybody.check(listing, a_datastream(), another)
+    everybody.check(replace(listing, naming=TopicNaming("x.*")), listing, another)
 
 
 def test_limits_ask_for_no_more_tasks_than_the_operator_allows() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mirror.coordination.discovery import FORCED_SETTINGS, destination_description, drift, topic_work
+from mirror.coordination.discovery import destination_description, drift, topic_work
+from mirror.model.datastreams.policy import FORCED_SETTINGS
 from mirror.model.topics import TopicDescription, TopicNaming
 from tests.builders import DESTINATION, a_datastream
 

@@ -24,7 +24,7 @@ from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.load import LoadReport, TaskLimits
 from mirror.model.plan import GroupPlan, Plan, PlanningRequest
-from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition
+from mirror.model.topics import TopicDescription, TopicNaming, TopicPartition, TopicSelection
 from tests.builders import DESTINATION, SOURCE, a_datastream, an_instance
 from tests.fakes.clock import ManualClock
 from tests.fakes.instances import LeaderRig
@@ -803,6 +803,18 @@ def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None
     assert house.ill() == []
     assert "no topic of source matches none" in house.rig.health.conditions()["datastream nothing"].sentence
     house.clusters[SOURCE].create(TopicDescription("none", 1))
+    house.tick()
+    assert house.rig.stores.problems.all() == {}
+
+
+def test_an_exclusion_that_matches_nothing_is_mentioned(house: House) -> None:
+    selection = TopicSelection("t", "paymentz")
+    house.create(replace(a_datastream("orders", "t"), selection=selection))
+    house.tick()
+    problem = house.rig.stores.problems.all()[DatastreamName("orders")]
+    assert ("'paymentz'" in problem.reason, problem.sets_aside) == (True, False)
+    assert house.planned() == {"orders:t-0", "orders:t-1"}
+    house.clusters[SOURCE].create(TopicDescription("paymentz", 1))
     house.tick()
     assert house.rig.stores.problems.all() == {}
 

@@ -119,6 +119,46 @@ def test_what_could_not_be_prepared_is_tried_again(land: Land) -> None:
     assert land.topic_discovery.prepare_destination(a_datastream(), set)
 
 
+def test_a_topic_that_is_refused_stops_no_other_and_is_tried_again(land: Land) -> None:
+    land.source.topics["a"] = TopicDescription("a", 1)
+    land.source.topics["u"] = TopicDescription("u", 1)
+    land.destination.refused["t"] = Refused("a policy forbids it")
+    assert prepared(land, a_datastream()) == {"t": "a policy forbids it"}
+    assert sorted(land.destination.list_topics()) == ["a", "u"]
+    assert wanted(land, a_datastream()) == 2
+    del land.destination.refused["t"]
+    land.clock.advance(61.0)
+    assert prepared(land, a_datastream()) == {}
+    assert sorted(land.destination.list_topics()) == ["a", "t", "u"]
+    assert wanted(land, a_datastream()) == 4
+
+
+def test_a_topic_that_cannot_grow_is_copied_as_far_as_it_goes(land: Land) -> None:
+    assert prepared(land, a_datastream()) == {}
+    land.source.grow("t", 4)
+    land.source.topics["u"] = TopicDescription("u", 1)
+    land.destination.refused["t"] = Refused("no more partitions")
+    assert prepared(land, a_datastream()) == {"t": "no more partitions"}
+    assert wanted(land, a_datastream()) == 3
+
+
+def test_settings_that_the_destination_refuses_are_reported(land: Land) -> None:
+    land.destination.adjustments = ("t: segment.bytes is 1048576 instead of 1024",)
+    prepared(land, a_datastream())
+    assert land.topic_discovery.drift(a_datastream()) == land.destination.adjustments
+
+
+def test_excluded_settings_are_neither_carried_nor_compared(land: Land) -> None:
+    land.source.topics["t"] = TopicDescription("t", 1, settings={"segment.bytes": "7", "retention.ms": "5"})
+    datastream = a_datastream(metadata={"owner": "x", "headrace.excluded-settings": "segment.bytes"})
+    prepared(land, datastream)
+    made = land.destination.topics["t"].settings
+    assert (made["retention.ms"], "segment.bytes" in made) == ("5", False)
+    land.clock.advance(601.0)
+    prepared(land, datastream)
+    assert land.topic_discovery.drift(datastream) == ()
+
+
 def test_another_destination_under_the_same_name_is_another_preparation(land: Land) -> None:
     land.look(SOURCE)
     land.topic_discovery.prepare_destination(a_datastream(), set)

@@ -65,6 +65,52 @@ def test_an_expression_that_is_none_is_refused(include: str, exclude: str) -> No
 
 
 @pytest.mark.parametrize(
+    ("expression", "advised"),
+    [
+        ("orders,payments", "orders|payments"),
+        ("orders, payments", "orders|payments"),
+        ("orders payments users", "orders|payments|users"),
+        (r"orders\,payments", "orders|payments"),
+        ("a{2,3},b", "a{2,3}|b"),
+        ("^orders;payments$", "^orders|payments$"),
+        ("orders/payments", ""),
+        (r"price\$", ""),
+        (r"\Qa,b\E", "a|b"),
+        ("a{,2}", ""),
+        ("straße", ""),
+        ("a]", ""),
+    ],
+)
+def test_a_literal_that_no_topic_name_has_is_refused(expression: str, advised: str) -> None:
+    for selection in (TopicSelection(expression), TopicSelection(".*", expression)):
+        with pytest.raises(InvalidRequest) as refused:
+            selection.require_topic_characters()
+        assert advised in (refused.value.advice or "")
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "orders|payments",
+        r"^(?:orders|eu\.pay-ments_2)$",
+        "a{1,3}b{2,}c{4}",
+        r"[a-z,]+x[]/]y[^\],]z[[:alpha:],]",
+        r"(?i)orders(?P<part>x)(?s:.)(?-i:y)",
+        r"\p{Lu}\pL\x61\x{62}\d\w\bx",
+        r"\Qa.b\E.+?",
+    ],
+)
+def test_an_expression_of_topic_characters_is_accepted(expression: str) -> None:
+    TopicSelection(expression, expression).require_topic_characters()
+
+
+def test_an_exclusion_without_effect_is_known() -> None:
+    assert TopicSelection(".*", "paymentz").excludes_none(["orders", "payments"])
+    assert not TopicSelection(".*", "pay.*").excludes_none(["orders", "payments"])
+    assert not TopicSelection(".*").excludes_none(["orders"])
+
+
+@pytest.mark.parametrize(
     ("template", "name"), [("*", "t"), ("copy.*", "copy.t"), ("*.global", "t.global"), ("a-*_b", "a-t_b")]
 )
 def test_a_template_names_the_destination(template: str, name: str) -> None:

@@ -15,6 +15,8 @@ _EXISTS = 36
 _BAD_PARTITIONS = 37
 _BAD_REPLICATION = 38
 _BAD_SETTING = 40
+_POLICY_VIOLATION = 44
+_LEAST_SEGMENT_BYTES = 1024 * 1024
 _Result = CreateTopicsResponse.CreatableTopicResult
 
 
@@ -26,9 +28,11 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
 
 def _create(state: ClusterState, asked: Asked, one: Any, validate_only: bool) -> Any:
     settings = {entry.name: entry.value for entry in one.configs}
-    error = asked.error(one.name) or _problem(state, one, settings)
+    error, message = asked.error(one.name), "refused"
+    if not error:
+        error, message = _problem(state, one, settings)
     if error:
-        return _Result(name=one.name, error_code=error, error_message="refused", configs=None)
+        return _Result(name=one.name, error_code=error, error_message=message, configs=None)
     if not validate_only:
         replication = 1 if one.replication_factor == -1 else one.replication_factor
         plain = {name.replace(".", "_"): value for name, value in settings.items()}
@@ -47,14 +51,22 @@ def _create(state: ClusterState, asked: Asked, one: Any, validate_only: bool) ->
     )
 
 
-def _problem(state: ClusterState, one: Any, settings: dict[str, str]) -> int:
+def _problem(state: ClusterState, one: Any, settings: dict[str, str]) -> tuple[int, str]:
     if one.name in state.topics:
-        return _EXISTS
+        return _EXISTS, "exists"
     if one.num_partitions == 0 or one.num_partitions < -1:
-        return _BAD_PARTITIONS
+        return _BAD_PARTITIONS, "partitions"
     if one.replication_factor == 0 or one.replication_factor > len(state.brokers):
-        return _BAD_REPLICATION
-    return _BAD_SETTING if settings.keys() - DEFAULTS.keys() else 0
+        return _BAD_REPLICATION, "replication factor"
+    if unknown := sorted(settings.keys() - DEFAULTS.keys()):
+        return _BAD_SETTING, f"Unknown topic config name: {unknown[0]}"
+    size = settings.get("segment.bytes", str(_LEAST_SEGMENT_BYTES))
+    if int(size) < _LEAST_SEGMENT_BYTES:
+        bound = f"Value must be at least {_LEAST_SEGMENT_BYTES}"
+        return _BAD_SETTING, f"Invalid value {size} for configuration segment.bytes: {bound}"
+    if state.create_policy is not None and (objection := state.create_policy(one.name, settings)):
+        return _POLICY_VIOLATION, objection
+    return 0, ""
 
 
 HANDLER = Handler(CreateTopicsRequest, CreateTopicsResponse, (2, 7), _handle)

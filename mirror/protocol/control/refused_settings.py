@@ -1,0 +1,34 @@
+"""Finds the setting that a broker refuses in the error message of a topic's creation. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mirror.protocol.codes import Code
+
+_ABOUT_SETTINGS: Final = frozenset({Code.INVALID_CONFIG, Code.POLICY_VIOLATION})
+_BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
+"""Wording of `ConfigDef.Range` in Kafka."""
+
+
+def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
+    """Return the refused setting with the nearest accepted value, or None as value to leave it out.
+
+    Returns None where the error is no refusal of a setting, or names none of these settings.
+    """
+    if error not in _ABOUT_SETTINGS:
+        return None
+    places = {key: at for key in settings if (at := _place(key, message)) >= 0}
+    if not places:
+        return None
+    key = min(places, key=places.__getitem__)
+    bound = _BOUND.search(message)
+    value = bound[1] if bound is not None and len(places) == 1 else None
+    return key, None if value == settings[key] else value
+
+
+def _place(key: str, message: str) -> int:
+    found = re.search(rf"(?<![\w.]){re.escape(key)}(?!\.?\w)", message)
+    return -1 if found is None else found.start()

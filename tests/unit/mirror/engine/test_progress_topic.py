@@ -1,0 +1,158 @@
+"""Lanes whose progress topic was changed: its cleanup policy, its partitions, its contents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirror.errors import UnsafeProgressTopic
+from mirror.jobs.copy_job import CopyJob, plan_copy
+from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicSelection
+from tests.fakes.broker.contents import committed
+from tests.fakes.broker.mirrored import MirroredFakes
+
+PROGRESS = "headrace-progress"
+GUARANTEES = pytest.mark.parametrize("guarantee", list(Guarantee))
+
+
+def lose_progress(fakes: MirroredFakes) -> None:
+    """Delete every checkpoint, as expired retention does."""
+    fakes.target.recreate_topic(PROGRESS)
+
+
+def set_policy(fakes: MirroredFakes, policy: str) -> None:
+    fakes.target.topics[PROGRESS].own["cleanup.policy"] = policy
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_a_progress_topic_that_deletes_is_refused(fakes: MirroredFakes, policy: str) -> None:
+    fakes.target.create_topic(PROGRESS, 8, 2, cleanup_policy=policy)
+    fakes.make_topic("t")
+    fakes.write("t", 0, 10)
+    fakes.start("t")
+    assert "cleanup.policy" in fakes.run_until_paused("t")
+    assert fakes.numbers("t") == []
+    set_policy(fakes, "compact")
+    fakes.run_to("t", 10)
+    fakes.check("t")
+
+
+def test_a_copy_is_not_planned_beside_a_progress_topic_that_deletes(fakes: MirroredFakes) -> None:
+    fakes.target.create_topic(PROGRESS, 8, 2, cleanup_policy="delete")
+    fakes.make_topic("t")
+    job = CopyJob("state", ClusterRef("source"), ClusterRef("destination"), TopicSelection("t"))
+    with pytest.raises(UnsafeProgressTopic):
+        fakes.context.run(plan_copy(fakes.context, job))
+
+
+def test_a_policy_that_changes_while_lanes_run_is_reported_until_it_is_mended(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 10)
+    fakes.start("t")
+    fakes.run_to("t", 10)
+    log, lane = fakes.context.progress(ClusterRef("destination")), fakes.lane("t")
+
+    def keep_copying(seconds: float) -> None:
+        for _ in range(int(seconds)):
+            fakes.write("t", lane.position, 1)
+            fakes.run(1.0)
+
+    set_policy(fakes, "delete")
+    keep_copying(65)
+    assert log.problem is not None
+    assert "cleanup.policy" in fakes.engine.runner.failing[lane].sentence
+    set_policy(fakes, "compact")
+    keep_copying(65)
+    assert log.problem is None
+    fakes.run_to("t", 140)
+    fakes.check("t")
+
+
+@GUARANTEES
+@pytest.mark.parametrize("more", [9, 16, 24])
+def test_progress_is_found_again_after_partitions_were_added(
+    fakes: MirroredFakes, guarantee: Guarantee, more: int
+) -> None:
+    policy = CopyPolicy(guarantee=guarantee)
+    fakes.make_topic("t", 6)
+    for number in range(6):
+        fakes.write("t", 0, 100, number)
+    fakes.start("t", 6, policy=policy)
+    for number in range(6):
+        fakes.run_to("t", 100, number)
+    fakes.stop()
+    fakes.target.grow_topic(PROGRESS, more)
+    fakes.restart("t", 6, policy=policy)
+    for number in range(6):
+        fakes.write("t", 100, 5, number)
+    for number in range(6):
+        fakes.run_to("t", 105, number)
+    fakes.check("t", 6)
+    fakes.stop()
+    fakes.restart("t", 6, policy=policy)
+    for number in range(6):
+        fakes.run_to("t", 105, number)
+    fakes.check("t", 6)
+
+
+def test_partitions_that_are_added_meanwhile_part_no_records_of_a_lane(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t", 6)
+    fakes.start("t", 6)
+    fakes.run(2.0)
+    fakes.target.grow_topic(PROGRESS, 16)
+    fakes.context.run(fakes.context.cluster(ClusterRef("destination")).refresh([PROGRESS]))
+    for number in range(6):
+        fakes.write("t", 0, 10, number)
+    for number in range(6):
+        fakes.run_to("t", 10, number)
+    keys = [
+        {record.key for record in committed(partition.log) if record.key}
+        for partition in fakes.target.topics[PROGRESS].partitions
+    ]
+    assert sum(map(len, keys)) == len(set[bytes]().union(*keys)), "no key is in two partitions"
+
+
+@GUARANTEES
+def test_latest_counts_for_the_first_start_only(fakes: MirroredFakes, guarantee: Guarantee) -> None:
+    fields: dict[str, Any] = {"start": StartPosition.LATEST, "policy": CopyPolicy(guarantee=guarantee)}
+    fakes.make_topic("t")
+    fakes.start("t", **fields)
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.write("t", 0, 10)
+    fakes.run_to("t", 10)
+    fakes.stop()
+    lose_progress(fakes)
+    fakes.write("t", 10, 30)
+    fakes.restart("t", **fields)
+    assert "progress is lost" in fakes.run_until_paused("t")
+
+
+def test_a_lost_position_is_taken_from_the_lanes_own_group(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 40)
+    fakes.source.groups["g-t"] = {("t", 0): 10}
+    fakes.start("t", start=StartPosition.LATEST, consumer_group="g-t")
+    fakes.run_to("t", 40)
+    assert fakes.numbers("t") == list(range(10, 40))
+
+
+def test_who_accepts_losses_continues_at_the_end_with_a_gap(fakes: MirroredFakes) -> None:
+    fields: dict[str, Any] = {"start": StartPosition.LATEST, "policy": CopyPolicy(on_loss=OnLoss.CONTINUE)}
+    fakes.make_topic("t")
+    fakes.start("t", **fields)
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.write("t", 0, 10)
+    fakes.run_to("t", 10)
+    fakes.stop()
+    lose_progress(fakes)
+    fakes.write("t", 10, 30)
+    fakes.restart("t", **fields)
+    fakes.run_until(lambda: fakes.lane("t").is_announced, "it begins")
+    fakes.write("t", 40, 5)
+    fakes.run_to("t", 45)
+    assert fakes.numbers("t") == [*range(10), *range(40, 45)]
+    assert fakes.lane("t").gaps

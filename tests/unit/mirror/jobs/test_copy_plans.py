@@ -1,0 +1,125 @@
+"""Plans of a copy between two fake clusters: which topics, and the state of their destinations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from mirror.errors import InvalidRequest, Refused
+from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicSelection
+from tests.fakes.broker.faults import Asked, Code
+from tests.fakes.broker.mirrored import MirroredFakes
+
+CREATE_TOPICS, CREATE_PARTITIONS = 19, 37
+SOURCE, DESTINATION = ClusterRef("source"), ClusterRef("destination")
+
+
+@pytest.fixture
+def fakes() -> Iterator[MirroredFakes]:
+    with closing(MirroredFakes()) as rig:
+        yield rig
+
+
+def a_job(topics: str = ".*", exclude: str = "", **more: Any) -> CopyJob:
+    return CopyJob("state", SOURCE, DESTINATION, TopicSelection(topics, exclude), **more)
+
+
+def planned(fakes: MirroredFakes, job: CopyJob) -> CopyPlan:
+    return fakes.context.run(plan_copy(fakes.context, job))
+
+
+def topics_of(plan: CopyPlan) -> set[str]:
+    return {spec.key.partition.topic for spec in plan.specs}
+
+
+@pytest.mark.parametrize(("topics", "exclude"), [("orders,payments", ""), (".*", "orders,payments")])
+def test_a_list_with_commas_is_refused(topics: str, exclude: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        a_job(topics, exclude)
+    assert "orders|payments" in (refused.value.advice or "")
+
+
+def test_an_exclusion_that_matches_no_topic_is_remarked_on(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("orders", 1, 1)
+    plan = planned(fakes, a_job(exclude="paymentz"))
+    assert topics_of(plan) == {"orders"}
+    (remark,) = plan.remarks
+    assert "'paymentz'" in remark
+
+
+def test_an_exclusion_that_matches_a_topic_needs_no_remark(fakes: MirroredFakes) -> None:
+    for name in ("orders", "payments"):
+        fakes.source.create_topic(name, 1, 1)
+    plan = planned(fakes, a_job(exclude="payments"))
+    assert (topics_of(plan), plan.remarks) == ({"orders"}, ())
+
+
+def test_a_setting_below_the_least_of_the_destination_is_clamped(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("small", 1, 1, segment_bytes="1024", retention_ms="5000")
+    plan = planned(fakes, a_job())
+    assert topics_of(plan) == {"small"}
+    made = fakes.target.topics["small"].own
+    assert (made["segment.bytes"], made["retention.ms"]) == ("1048576", "5000")
+    (sentence,) = plan.changes.adjusted
+    assert sentence.startswith("small: segment.bytes is 1048576 instead of 1024")
+    assert plan.failures == {}
+
+
+def test_a_setting_that_a_policy_names_is_left_out(fakes: MirroredFakes) -> None:
+    fakes.target.create_policy = lambda _, settings: (
+        "retention.ms is set" if "retention.ms" in settings else ""
+    )
+    fakes.source.create_topic("kept", 1, 1, segment_bytes="2097152", retention_ms="5000")
+    plan = planned(fakes, a_job())
+    made = fakes.target.topics["kept"].own
+    assert (made["segment.bytes"], "retention.ms" in made) == ("2097152", False)
+    assert [sentence.split(" is ")[0] for sentence in plan.changes.adjusted] == ["kept: retention.ms"]
+
+
+def test_a_refused_setting_without_a_name_is_found(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("kept", 1, 1, cleanup_policy="compact", segment_bytes="2097152")
+
+    def refuse(asked: Asked) -> bool:
+        return any(one.name == "segment.bytes" for topic in asked.message.topics for one in topic.configs)
+
+    fakes.target.faults.plant(CREATE_TOPICS, Code(40), fits=refuse, times=None)
+    plan = planned(fakes, a_job())
+    made = fakes.target.topics["kept"].own
+    assert (made["cleanup.policy"], "segment.bytes" in made) == ("compact", False)
+    assert [sentence.split(" is ")[0] for sentence in plan.changes.adjusted] == ["kept: segment.bytes"]
+
+
+def test_a_topic_that_cannot_be_created_stops_no_other(fakes: MirroredFakes) -> None:
+    fakes.target.create_policy = lambda topic, _: "no such names" if topic == "bad" else ""
+    for name in ("a", "bad", "z"):
+        fakes.source.create_topic(name, 1, 1)
+    plan = planned(fakes, a_job())
+    assert topics_of(plan) == {"a", "z"} == set(plan.changes.created)
+    assert plan.failures.keys() == {"bad"}
+
+
+def test_a_topic_that_cannot_grow_stops_no_other(fakes: MirroredFakes) -> None:
+    for name in ("a", "z"):
+        fakes.source.create_topic(name, 3, 1)
+        fakes.target.create_topic(name, 1, 1)
+    fakes.target.faults.plant(CREATE_PARTITIONS, Code(44))
+    plan = planned(fakes, a_job())
+    assert (topics_of(plan), set(plan.failures)) == ({"z"}, {"a"})
+
+
+def test_a_copy_of_which_nothing_can_be_created_fails(fakes: MirroredFakes) -> None:
+    fakes.target.create_policy = lambda *_: "nothing at all"
+    fakes.source.create_topic("a", 1, 1)
+    with pytest.raises(Refused):
+        planned(fakes, a_job())
+
+
+def test_excluded_settings_are_not_carried(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("t", 1, 1, segment_bytes="2097152", retention_ms="5000")
+    planned(fakes, a_job(excluded_settings=frozenset({"segment.bytes"})))
+    assert fakes.target.topics["t"].own.keys() & {"segment.bytes", "retention.ms"} == {"retention.ms"}
