@@ -120,6 +120,11 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def readiness(self) -> Mapping[str, Condition]:
+        """What of the process has to work for it to serve, apart from its files. No datastream counts."""
+        ...
+
+    @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
         """Datastreams that are set aside, where it leads."""
         ...
@@ -228,3 +233,15 @@ class Services:
     """What a caller may take of this instance."""
     metrics: MetricSettings = field(default_factory=MetricSettings)
     """How many partitions have series of their own."""
+    is_certificate_readable: Callable[[], bool] = lambda: True
+    """Whether a connection could be opened with the certificate of REST as it is now."""
+
+    def readiness(self) -> dict[str, Condition]:
+        """What this process needs to serve. Sentences name no files: they may be open to all."""
+        tokens, certificate = self.access.has_readable_tokens, self.is_certificate_readable()
+        log = "cannot be read; the log has why"
+        return {
+            **self.status.readiness,
+            "tokens": Condition(tokens, "callers are known" if tokens else f"the token file {log}"),
+            "certificate": Condition(certificate, "in order" if certificate else f"the certificate {log}"),
+        }

@@ -1,6 +1,6 @@
-"""Whether the instance in this container is well: exit code 0, else 1. Asks `/v1/health` over loopback.
+"""Whether the instance in this container can serve: exit code 0, else 1. Asks `/v1/ready` over loopback.
 
-The certificate is not checked: it names the host and not 127.0.0.1. Where health is not answered without
+The certificate is not checked: it names the host and not 127.0.0.1. Where readiness is not answered without
 credentials (`api.access.open_to_all`), an answer that refuses is an answer.
 """
 
@@ -19,7 +19,7 @@ WELL = (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 def status(connection: HTTPConnection) -> int:
     """What it answers. Raises OSError, HTTPException."""
     try:
-        connection.request("GET", "/v1/health", headers={"Host": "localhost"})
+        connection.request("GET", "/v1/ready", headers={"Host": "localhost"})
         return connection.getresponse().status
     finally:
         connection.close()

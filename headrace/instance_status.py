@@ -112,6 +112,16 @@ class RunningStatus:
         return self._health.conditions()
 
     @property
+    def readiness(self) -> Mapping[str, Condition]:
+        """What of the process has to work for it to serve."""
+        has_died, problem = self._health.has_died.is_set(), self._supervisor.start_problem
+        return {
+            "session": self._follower.session,
+            "threads": Condition(not has_died, "one has died" if has_died else "all run"),
+            "workers": Condition(not problem, problem or "processes can be started"),
+        }
+
+    @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
         """Datastreams that are set aside, where it leads."""
         return self._leader.problems

@@ -32,7 +32,7 @@ from headrace.process.cores import usable_cores
 from headrace.process.machine_code import data_plane, worker_command
 from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
-from headrace.process.tls import of_instances
+from headrace.process.tls import is_readable, of_instances
 from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
@@ -267,6 +267,7 @@ def _services(
         sleep=asyncio.sleep,
         limits=settings.api.limits,
         metrics=settings.api.metrics,
+        is_certificate_readable=partial(is_readable, settings.api.tls),
     )
 
 

@@ -27,7 +27,12 @@ LISTENER: Final = "headrace.listener"
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="headrace"'}
 _BEARER: Final = "bearer "
 _EVERYBODY: Final = Principal("everybody", Role.ADMIN)
-_OPEN_PATHS: Final = {"/v1/health": Action.HEALTH, "/health": Action.HEALTH, "/metrics": Action.METRICS}
+_OPEN_PATHS: Final = {
+    "/v1/health": Action.HEALTH,
+    "/v1/ready": Action.HEALTH,
+    "/health": Action.HEALTH,
+    "/metrics": Action.METRICS,
+}
 _AS_CALLER: Final = "caller"
 _AS_PRINCIPAL: Final = "principal"
 
@@ -59,6 +64,11 @@ class Access:
     def is_asked(self) -> bool:
         """Whether callers have to say who they are."""
         return self.tokens is not None or self.issuer is not None or bool(self.certificates)
+
+    @property
+    def has_readable_tokens(self) -> bool:
+        """Whether tokens of the token file, where there is one, can be looked up."""
+        return self.tokens is None or self.tokens.is_readable
 
     def principal_of(self, headers: Headers, state: Mapping[str, Any]) -> Principal | None:
         """Who asks; None: the call says nothing of it. Raises NotAuthenticated, Unreachable."""

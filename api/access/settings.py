@@ -126,7 +126,7 @@ class AccessSettings(Settings):
     """Principals by their certificates."""
     oidc: OidcSettings = OidcSettings()
     open_to_all: list[Literal["health", "metrics"]] = Field(default=[])
-    """What is answered without credentials: `/health` and `/v1/health`; `/metrics`."""
+    """What is answered without credentials: `/health`, `/v1/health` and `/v1/ready`; `/metrics`."""
     allowed_hosts: list[str] = Field(default=[])
     """Names of this service in addresses, besides localhost, this host's name, `api.host` and
     `api.advertised_address`."""
@@ -138,8 +138,8 @@ class LimitSettings(Settings):
     """What callers may take of the REST interface of an instance, so that the others are answered."""
 
     calls_per_second: float = Field(default=100.0, ge=0, le=1_000_000)
-    """Of one principal, over a while; 0: any number. `/health`, `/v1/health` and `/metrics` do not count, nor
-    does anything where nobody is asked who they are."""
+    """Of one principal, over a while; 0: any number. `/health`, `/v1/health`, `/v1/ready` and `/metrics` do
+    not count, nor does anything where nobody is asked who they are."""
     burst: int = Field(default=1_000, ge=1)
     """Calls of one principal at once, after a while without any."""
     slow_calls_at_once: int = Field(default=4, ge=1)

@@ -23,6 +23,7 @@ _BROOKLINS: Final = "/datastream/{name:path}"
 
 NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
     ("GET", "/v1/health"): Action.HEALTH,
+    ("GET", "/v1/ready"): Action.HEALTH,
     ("GET", "/health"): Action.HEALTH,
     ("GET", "/metrics"): Action.METRICS,
     ("GET", "/"): Action.PAGES,

@@ -135,6 +135,15 @@ class TokenFile:
         """Raises ConfigError where it cannot be read."""
         self._read()
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether tokens can be looked up now."""
+        try:
+            self._read()
+        except ConfigError:
+            return False
+        return True
+
     def principal_of(self, token: str) -> Principal:
         """Raises NotAuthenticated; Unreachable where the file cannot be read."""
         try:

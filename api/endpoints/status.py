@@ -1,4 +1,4 @@
-"""/v1/health, /v1/instances, /v1/lanes, /v1/movement, /v1/incidents, /metrics"""
+"""/v1/health, /v1/ready, /v1/instances, /v1/lanes, /v1/movement, /v1/incidents, /metrics"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from api.fleet.movements import movements
 from api.movement.answers import MovementsAnswer
 from api.schemas.lanes import LanesAnswer
 from api.schemas.problems import problems
-from api.schemas.status import HealthAnswer, IncidentAnswer, InstanceAnswer
+from api.schemas.status import HealthAnswer, IncidentAnswer, InstanceAnswer, ReadyAnswer
 
 router = APIRouter(tags=["status"])
 
@@ -27,6 +27,15 @@ async def health(services: ServicesDep, response: Response) -> HealthAnswer:
     """200 when every part is well, else 503; each part says how it is. Waits for nothing."""
     found = HealthAnswer.from_status(services.status)
     response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
+    return found
+
+
+@router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "It cannot serve."}})
+async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
+    """Return 200 when this process can serve, else 503: for probes. Datastreams do not count. Waits for
+    nothing."""
+    found = ReadyAnswer.from_conditions(services.status.name, services.readiness())
+    response.status_code = HTTPStatus.OK if found.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
     return found
 
 

@@ -16,7 +16,7 @@ from api.schemas.problems import OF_CHANGES, ProblemDocument
 
 _SCHEMAS: Final = "#/components/schemas/"
 _CREATED: Final = "201"
-_OF_THE_MOMENT: Final = frozenset({"/v1/health"})
+_OF_THE_MOMENT: Final = frozenset({"/v1/health", "/v1/ready"})
 """What is never read from ZooKeeper."""
 _NEVER: Final = "HTTPValidationError"
 """FastAPI's own answer to bodies and parameters that are wrong; here it is 400 with a problem document."""

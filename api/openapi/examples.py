@@ -79,6 +79,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "is_balanced": (True,),
     "is_lower_bound": (False,),
     "is_offending": (False,),
+    "is_ready": (True,),
     "is_well": (True,),
     "kind": ("NotFound",),
     "known": (2,),

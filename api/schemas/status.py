@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Literal
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from api.services import InstanceStatus
 from mirror.coordination.stores.membership import LiveInstance
+from mirror.instance.health import Condition
 from monitor.records.record import IncidentRecord
 
 
@@ -31,6 +33,26 @@ class ClockSkewAnswer(_StatusModel):
     """By how much it is ahead; below 0: behind."""
     bound_seconds: float
     """How far the truth may lie from that, either way."""
+
+
+class ReadyAnswer(_StatusModel):
+    """Whether an instance can serve."""
+
+    instance: str
+    """Its name."""
+    is_ready: bool
+    """Whether every part is well."""
+    parts: dict[str, ConditionAnswer]
+    """ZooKeeper session, threads, worker processes, token file and certificate."""
+
+    @classmethod
+    def from_conditions(cls, name: str, conditions: Mapping[str, Condition]) -> ReadyAnswer:
+        """The JSON form."""
+        parts = {
+            part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
+            for part, condition in conditions.items()
+        }
+        return cls(instance=name, is_ready=all(part.is_well for part in parts.values()), parts=parts)
 
 
 class HealthAnswer(_StatusModel):

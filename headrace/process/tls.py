@@ -122,6 +122,17 @@ def of_listener(tls: TlsSettings) -> FreshContext:
     return FreshContext(lambda: server_context(tls), files)
 
 
+def is_readable(tls: TlsSettings) -> bool:
+    """Return whether a listener could be opened with the files as they are now; without TLS it could."""
+    try:
+        if tls.certificate_file:
+            server_context(tls)
+    except ConfigError as error:
+        _log.warning("the certificate cannot be used", reason=str(error))
+        return False
+    return True
+
+
 def of_instances(tls: TlsSettings) -> FreshContext:
     """Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.instances_ca_file)

@@ -105,6 +105,7 @@ class _Nothing:
     data_planes: frozenset[str] = frozenset()
     workers: WorkerCount = _NO_WORKERS
     conditions: Mapping[str, Condition] = field(default_factory=dict)
+    readiness: Mapping[str, Condition] = field(default_factory=dict)
     problems: Mapping[DatastreamName, Problem] = field(default_factory=dict)
     loads: Mapping[LoadSource, LoadStanding] = field(default_factory=dict)
     load_sources: Mapping[GroupName, LoadSource] = field(default_factory=dict)

@@ -19,7 +19,7 @@ import structlog
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError, SessionLost
-from mirror.instance.health import Health
+from mirror.instance.health import Condition, Health
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
 from mirror.instance.workers.lane_table import NOBODY, NONE_IN_TIME, LanePhase, LanesInTime, LaneStatus
@@ -128,6 +128,15 @@ class Follower:
     def me(self) -> LiveInstance | None:
         """Our place among the live ones; None while we have none."""
         return self._me
+
+    @property
+    def session(self) -> Condition:
+        """Whether there is a ZooKeeper session, and a place among the live ones. Safe to read from any
+        thread."""
+        if self._is_suspended:
+            return Condition(False, "ZooKeeper does not answer")
+        has_place = self._me is not None
+        return Condition(has_place, "it has its place" if has_place else "it has no place in the service yet")
 
     @property
     def has_drained(self) -> bool:

@@ -154,6 +154,7 @@ class WorkerPool:
         worker.pulse = Pulse()
         try:
             worker.process = self._spawn(worker.number, theirs)
+            slot.is_unborn = False
             worker.open(ours, self._inbox)
             if self._setup is not None:
                 worker.send(self._setup)
@@ -166,6 +167,7 @@ class WorkerPool:
             else:
                 ours.close()
                 slot.end(now, failed=True)
+                slot.is_unborn = True
         finally:
             theirs.close()
 
@@ -190,6 +192,7 @@ class WorkerPool:
             return None
         if isinstance(item, WorkerSaid) and isinstance(item.message, WorkerReady):
             worker.slot.data_plane = item.message.data_plane
+            worker.slot.has_started = True
         return worker
 
     def send(self, worker: PooledWorker, message: Message) -> None:

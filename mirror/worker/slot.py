@@ -34,7 +34,8 @@ class WorkerSlot:
     of what it is sent. `cpu_at`: seconds
     of silence and of CPU when it was last seen to compute. `is_silenced`: it was killed because it said
     nothing. `over_since`: when its process was first seen to be over. `starved`: processes in a row that
-    ended because their lease was over, though the control process had one.
+    ended because their lease was over, though the control process had one. `has_started`: one of its
+    processes was ready once; `is_unborn`: the system could not start the latest.
     """
 
     number: int
@@ -57,6 +58,8 @@ class WorkerSlot:
     is_silenced: bool = False
     over_since: float | None = None
     starved: int = 0
+    has_started: bool = False
+    is_unborn: bool = False
 
     def launch(self, now: float) -> None:
         """A process starts."""

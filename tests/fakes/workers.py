@@ -56,6 +56,10 @@ class FakeWorkers(Supervisor):
         return int(self.is_up)
 
     @property
+    def start_problem(self) -> str:
+        return "" if self.is_up else "no process can be started"
+
+    @property
     def workers_starving(self) -> int:
         return self.starving
 

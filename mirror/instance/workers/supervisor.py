@@ -149,6 +149,15 @@ class Supervisor:
         return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
 
     @property
+    def start_problem(self) -> str:
+        """Why no worker process can be had; empty when they can. One that dies of what it copies does not
+        count. Safe to read from any thread."""
+        slots = [worker.slot for worker in self._pool.workers]
+        if not any(slot.has_started for slot in slots):
+            return "no process has started up yet"
+        return "no process can be started" if all(slot.is_unborn for slot in slots) else ""
+
+    @property
     def is_ready(self) -> bool:
         """Whether a worker is there, and every one that is there has started up."""
         alive = self._pool.alive

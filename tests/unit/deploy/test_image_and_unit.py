@@ -54,7 +54,7 @@ def test_the_lock_of_the_image_is_part_of_that_of_everything() -> None:
 def answering(status: int) -> Iterator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(status if self.path == "/v1/health" else 404)
+            self.send_response(status if self.path == "/v1/ready" else 404)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
@@ -70,7 +70,7 @@ def answering(status: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("status", "code"), [(200, 0), (401, 0), (403, 0), (503, 1), (404, 1)])
-def test_the_health_check_says_what_health_says(
+def test_the_health_check_says_what_readiness_says(
     status: int, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with answering(status) as port:

@@ -40,6 +40,11 @@ def test_the_manifests_are_made_of_this_chart() -> None:
     assert TEXT.startswith(f"# Made of the chart {digest()} "), "python -m deploy.helm.render"
 
 
+def test_a_pod_is_ready_when_it_can_serve_whatever_its_datastreams_do() -> None:
+    (container,) = FOUND["StatefulSet", "headrace"]["spec"]["template"]["spec"]["containers"]
+    assert container["readinessProbe"]["httpGet"]["path"] == "/v1/ready"
+
+
 def test_helm_renders_the_same_and_has_nothing_against_the_chart() -> None:
     """Without Helm the digest says that the manifests were made of these very files."""
     if not can_render():

@@ -467,6 +467,23 @@ def test_nobody_is_suspected_of_the_end_of_a_lease(new_crew: NewCrew) -> None:
     assert crew.supervisor.quarantine.ailing == {}
 
 
+def test_only_processes_that_the_system_cannot_start_are_a_problem_of_their_start(new_crew: NewCrew) -> None:
+    crew = new_crew(1, "crashing", "crashing", "unborn", "obedient")
+    assert crew.supervisor.start_problem
+    crew.until(lambda: crew.supervisor.is_ready)
+    for _ in range(2):
+        assert not crew.supervisor.start_problem
+        crew.start(a_spec("t-0"))
+        crew.until(lambda: crew.supervisor.workers_running == 0)
+        assert not crew.supervisor.start_problem, "it has died of what it was to copy"
+        crew.clock.advance(40)
+        crew.supervisor.restart_dead()
+    assert crew.supervisor.start_problem
+    crew.clock.advance(40)
+    crew.supervisor.restart_dead()
+    assert not crew.supervisor.start_problem
+
+
 def test_workers_that_lose_a_lease_which_the_instance_has_are_counted_and_their_datastreams_suspected(
     new_crew: NewCrew,
 ) -> None:
