@@ -30,7 +30,7 @@ from headrace.console.settings import TOKEN_VARIABLE, ClientSettings
 from headrace.process.logs import LogSettings
 from headrace.process.machine_code import SWITCH
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
-from mirror.model.clusters import bootstrap_servers, is_address, server_addresses
+from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
 from monitor.settings import MonitorSettings
@@ -103,7 +103,7 @@ class HeadraceSettings(BaseSettings):
         with `https://` where these have TLS, or what TLS needs. Raises InvalidRequest for an address that is
         none."""
         scheme, _, place = at.rpartition("://")
-        server_addresses("--at", place or (place := f"{self.api.host}:{self.api.port}"))
+        server_addresses("--at", place or (place := address_of(self.api.host, self.api.port)))
         if scheme not in ("", "http", "https"):
             raise InvalidRequest(f"{at!r} is no address", advice="host:port, or https://host:port")
         client = self.commands

@@ -59,6 +59,9 @@ def tell_plan(plan: CopyPlan) -> None:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
     for sentence in plan.changes.drift[:10]:
         note(f"note: {sentence}")
+    kept = sorted({f"{key}={value}" for one in plan.changes.supplied.values() for key, value in one.items()})
+    if kept:
+        note(f"new topics have these defaults of the source's brokers: {', '.join(kept)}", soft_wrap=True)
     for sentence in plan.changes.adjusted[:10]:
         note(f"warning: {sentence}", soft_wrap=True)
     for topic, reason in plan.failures.items():
@@ -100,6 +103,7 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "created_topics": plan.changes.created,
         "grown_topics": plan.changes.grown,
         "drift": plan.changes.drift,
+        "supplied_settings": plan.changes.supplied,
         "adjusted_settings": plan.changes.adjusted,
         "remarks": list(plan.remarks),
         "restarts": outcome.restarts,

@@ -66,7 +66,7 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
 
 def _exposure(subject: str, settings: KafkaCluster, facts: ClusterFacts) -> Iterator[Diagnosis]:
     security = settings.security
-    is_local = all(is_loopback(one.address.rpartition(":")[0]) for one in facts.brokers)
+    is_local = all(is_loopback(one.address.rpartition(":")[0].strip("[]")) for one in facts.brokers)
     if security.protocol.endswith(_ENCRYPTED) or is_local:
         return
     if security.mechanism == "PLAIN":

@@ -181,6 +181,15 @@ def _differences(source: Mapping[str, str], copy: Mapping[str, str]) -> Iterator
             f"the copy refuses records older than {oldest} ms: what is older pauses its partition",
             "message.timestamp.before.max.ms of the copy",
         )
+    for key in ("retention.ms", "retention.bytes"):
+        here, there = _number(source, key), _number(copy, key)
+        if here is not None and there is not None and 0 <= there < (here if here >= 0 else _NO_LIMIT):
+            yield _Remark(
+                Grade.WARNING,
+                f"the copy keeps less than the source ({key} is {there} and {here}): records that were copied"
+                " are deleted earlier",
+                f"{key} of the copy",
+            )
     if _compacts(source) != _compacts(copy):
         keeps = "compacted and its copy is not" if _compacts(source) else "not compacted and its copy is"
         yield _Remark(Grade.WARNING, f"the source is {keeps}", "cleanup.policy of the copy")

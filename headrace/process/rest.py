@@ -20,6 +20,7 @@ from api.settings import ApiSettings
 from headrace.process.access import BROOKLIN
 from headrace.process.tls import of_listener, protocol_of
 from mirror.errors import ConfigError
+from mirror.model.clusters import address_of
 
 _USUAL: Final = LimitSettings()
 _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
@@ -96,7 +97,7 @@ class RestServer:
         """`host:port` as bound."""
         assert self._socket is not None
         host, port = self._socket.getsockname()[:2]
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return address_of(host, port)
 
     @property
     def connections(self) -> int:
@@ -112,7 +113,7 @@ class RestServer:
         except OSError as error:
             listener.close()
             raise ConfigError(
-                f"REST cannot listen on {self._host}:{self._port} ({error.strerror})",
+                f"REST cannot listen on {address_of(self._host, self._port)} ({error.strerror})",
                 advice=f"set {self._key}, or --port 0 for a free one",
             ) from error
         self._socket = listener

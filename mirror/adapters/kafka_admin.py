@@ -14,6 +14,7 @@ from mirror.adapters.settings import KafkaCluster
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
+from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 from mirror.model.topics import (
     SourcePosition,
@@ -30,6 +31,7 @@ from mirror.protocol.control.topics import (
     create_partitions,
     describe_each,
     describe_settings,
+    values_of,
 )
 from mirror.replication.reports.retention import retention_of
 from mirror.wording import counted
@@ -134,8 +136,8 @@ async def _describe(names: Sequence[str], cluster: Cluster) -> dict[str, TopicDe
                 continue
             if found.error:
                 raise error_of(found.error, f"describing topic {name}", found.message)
-            own = {key: one.value for key, one in found.settings.items() if one.own}
-            descriptions[name] = TopicDescription(name, counts[name], settings=own)
+            own, defaults = values_of(found.settings, KEEPING_SETTINGS)
+            descriptions[name] = TopicDescription(name, counts[name], settings=own, defaults=defaults)
     return descriptions
 
 

@@ -15,6 +15,7 @@ from kazoo.hosts import collect_hosts
 
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.zookeeper_access import tls_connection, tls_context
+from mirror.model.clusters import address_of
 
 _MOST_BYTES: Final = 65_536
 _CHUNK: Final = 4_096
@@ -73,7 +74,7 @@ def _connector(settings: ZooKeeperSettings) -> Connect:
 
 
 def _asked(connect: Connect, host: str, port: int, seconds: float) -> ServerFacts:
-    address, until = f"{host}:{port}", time.monotonic() + seconds
+    address, until = address_of(host, port), time.monotonic() + seconds
     try:
         srvr, dirs = (_answer(connect, (host, port), word, until) for word in (b"srvr", b"dirs"))
     except OSError as error:

@@ -13,6 +13,7 @@ from mirror.client.transport import beside, connect
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
 from mirror.lane.flow import HeldTime
 from mirror.lane.memory import SlabPool
+from mirror.model.clusters import address_of
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control import sasl
 from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versions
@@ -45,7 +46,7 @@ async def open_connection(config: ConnectionConfig, endpoint: Endpoint) -> Conne
 
     Raises Unreachable, TimedOut, NotAuthorized, Refused.
     """
-    name = f"{endpoint.host}:{endpoint.port}"
+    name = address_of(endpoint.host, endpoint.port)
     transport = await connect(config.loop, endpoint, config.access.tls, config.timeout_seconds)
     connection = Connection(config.loop, transport, config.pool, name, config.client_id, config.throttling)
     late = TimedOut(f"{name} accepts connections and does not answer", advice=_ADVICE)

@@ -12,6 +12,7 @@ from math import inf
 from typing import Final
 
 from mirror.errors import HeadraceError
+from mirror.model.clusters import address_of
 from mirror.protocol.control.cluster import Endpoint
 from mirror.repeats import RepeatedErrors
 
@@ -144,4 +145,4 @@ class Reachability:
 
 
 def _name(endpoint: Endpoint) -> str:
-    return f"{endpoint.host}:{endpoint.port}"
+    return address_of(endpoint.host, endpoint.port)

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from mirror.client.event_loop import READ, WRITE, Loop, Promise
 from mirror.errors import HeadraceError, NotAuthorized, TimedOut, Unreachable
+from mirror.model.clusters import address_of
 from mirror.protocol.control.cluster import Endpoint
 
 T = TypeVar("T")
@@ -121,7 +122,8 @@ async def connect(
         except ssl.SSLCertVerificationError as error:
             sock.close()
             raise NotAuthorized(
-                f"the certificate of {endpoint.host}:{endpoint.port} is not trusted: {error.verify_message}",
+                f"the certificate of {address_of(endpoint.host, endpoint.port)} is not trusted:"
+                f" {error.verify_message}",
                 advice="ca_file must hold the authority that signed it, for that very host name",
             ) from error
         except (OSError, TimedOut) as error:
@@ -130,7 +132,7 @@ async def connect(
         except BaseException:
             sock.close()
             raise
-    name = f"{endpoint.host}:{endpoint.port}"
+    name = address_of(endpoint.host, endpoint.port)
     if isinstance(failure, TimedOut):
         raise TimedOut(f"{name} cannot be reached: {failure.message}", advice=failure.advice) from failure
     reason = failure.strerror or str(failure) if failure else "no address"

@@ -6,7 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.datastreams.policy import ADOPT_EXISTING, CARRIED_SETTINGS, FORCED_SETTINGS, GROW_EXISTING
+from mirror.model.datastreams.policy import (
+    ADOPT_EXISTING,
+    CARRIED_SETTINGS,
+    FORCED_SETTINGS,
+    GROW_EXISTING,
+    KEEPING_SETTINGS,
+)
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.wording import counted
@@ -32,12 +38,30 @@ class Shortfall:
 
 
 def destination_description(
-    source: TopicDescription, name: str, excluded: Collection[str] = ()
+    source: TopicDescription,
+    name: str,
+    excluded: Collection[str] = (),
+    there: TopicDescription | None = None,
 ) -> TopicDescription:
-    """A destination topic like its source: same partition count, carried settings but for the excluded."""
+    """A destination topic like its source: same partition count, carried settings but for the excluded.
+
+    `there`: any topic of the destination, whose defaults a new topic would get; None where there is none.
+    Defaults of the source's brokers are carried where those of the destination differ or are unknown.
+    """
     carried = CARRIED_SETTINGS - frozenset(excluded)
     settings = {key: value for key, value in source.settings.items() if key in carried}
-    return TopicDescription(name, source.partitions, settings={**settings, **FORCED_SETTINGS})
+    supplied = {key: value for key, value in source.defaults.items() if key in carried & KEEPING_SETTINGS}
+    settings |= {key: value for key, value in supplied.items() if _differs(key, value, there)}
+    return TopicDescription(
+        name, source.partitions, settings={**settings, **FORCED_SETTINGS}, defaults=supplied
+    )
+
+
+def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
+    """Return whether a new topic of the destination would have another value, as far as that is known."""
+    if there is None or there.in_force(key) is None:
+        return not key.startswith("message.timestamp.")  # which brokers before 3.6 do not have
+    return there.defaults.get(key) != value
 
 
 def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collection[str] = ()) -> list[str]:
@@ -46,11 +70,12 @@ def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collect
     keys = (carried & (wanted.settings.keys() | present.settings.keys())) | (
         wanted.settings.keys() - CARRIED_SETTINGS
     )
+    keys |= wanted.defaults.keys() & present.defaults.keys()
     return [
-        f"{present.name}: {key} is {present.settings.get(key, 'not set')}, the source would have"
-        f" {wanted.settings.get(key, 'it not set')}"
+        f"{present.name}: {key} is {present.in_force(key) or 'not set'}, the source would have"
+        f" {wanted.in_force(key) or 'it not set'}"
         for key in sorted(keys)
-        if present.settings.get(key) != wanted.settings.get(key)
+        if present.in_force(key) != wanted.in_force(key)
     ]
 
 
@@ -59,18 +84,21 @@ def topic_work(
     mirrored: Mapping[str, int],
     destination_counts: Mapping[str, int],
     descriptions: Mapping[str, TopicDescription],
+    there: TopicDescription | None = None,
 ) -> tuple[TopicWork, ...]:
     """What to do at the destination of one datastream, by topic name.
 
     `mirrored`: partition counts of its source topics, without those that `shortfalls` names; `descriptions`:
-    of source topics; only those that are missing at the destination are needed.
+    of source topics; only those that are missing at the destination are needed. `there`: any topic of the
+    destination, for its defaults.
     """
     work = []
     for topic, partitions in sorted(mirrored.items()):
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name)
         if present is None and topic in descriptions:
-            wanted = destination_description(descriptions[topic], name, datastream.excluded_settings)
+            excluded = datastream.excluded_settings
+            wanted = destination_description(descriptions[topic], name, excluded, there)
             work.append(TopicWork(datastream.destination, wanted, create=True))
         elif present is not None and present < partitions:
             grown = TopicDescription(name, partitions)

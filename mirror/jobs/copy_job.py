@@ -81,7 +81,8 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
             advice="it must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await bench.progress(job.destination).require_safe()
-    rules = CreationRules(bench.identity.replication_factor, job.excluded_settings)
+    identity = bench.identity
+    rules = CreationRules(identity.replication_factor, identity.progress_topic, job.excluded_settings)
     changes = await prepare_destination(source, target, chosen, job.naming, rules)
     if changes.failures.keys() >= set(chosen):
         raise next(iter(changes.failures.values()))

@@ -10,9 +10,10 @@ from mirror.client.administration.creation import create_adjusted
 from mirror.client.cluster import Cluster
 from mirror.coordination.discovery import destination_description, drift
 from mirror.errors import HeadraceError, TopicMissing, Unreachable
+from mirror.model.datastreams.policy import KEEPING_SETTINGS
 from mirror.model.topics import TopicDescription, TopicNaming
 from mirror.protocol.codes import Code, error_of
-from mirror.protocol.control.topics import create_partitions, describe_settings
+from mirror.protocol.control.topics import create_partitions, describe_settings, values_of
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
@@ -24,22 +25,26 @@ _SETTLE_SECONDS_A_PARTITION: Final = 0.02
 
 @dataclass(frozen=True)
 class CreationRules:
-    """How missing topics are created. `excluded_settings`: those of the source that are not carried."""
+    """How missing topics are created. `known_topic`: one that shows the defaults of the destination, if it
+    exists; `excluded_settings`: those of the source that are not carried."""
 
     replication_factor: int = -1
+    known_topic: str = ""
     excluded_settings: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class TopicChanges:
     """What was done at the destination, and `drift`: settings that differ, as sentences. `failures`: source
-    topics that the destination refuses, and why; `adjusted`: settings that it refuses, a sentence each."""
+    topics that the destination refuses, and why; `adjusted`: settings that it refuses, a sentence each;
+    `supplied`: values of new topics that are defaults of the source's brokers."""
 
     created: list[str] = field(default_factory=list)
     grown: list[str] = field(default_factory=list)
     drift: list[str] = field(default_factory=list)
     adjusted: list[str] = field(default_factory=list)
     failures: dict[str, HeadraceError] = field(default_factory=dict)
+    supplied: dict[str, dict[str, str]] = field(default_factory=dict)
 
 
 async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
@@ -52,9 +57,9 @@ async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str
         part = present[start : start + _AT_ONCE]
         settings = await cluster.ask(describe_settings(part))
         for name in part:
-            own = {key: one.value for key, one in settings.get(name, {}).items() if one.own}
+            own, defaults = values_of(settings.get(name, {}), KEEPING_SETTINGS)
             topic = cluster.topics[name]
-            found[name] = TopicDescription(name, len(topic.leaders), topic.topic_id.hex(), own)
+            found[name] = TopicDescription(name, len(topic.leaders), topic.topic_id.hex(), own, defaults)
     return found
 
 
@@ -71,13 +76,18 @@ async def prepare_destination(
     """
     changes = TopicChanges()
     here = await describe_topics(source, topics)
-    there = await describe_topics(target, [naming.destination(topic) for topic in topics])
+    names = {naming.destination(topic) for topic in topics}
+    there = await describe_topics(target, names | {rules.known_topic} - {""})
+    known = there.get(rules.known_topic) or next(iter(there.values()), None)
     for topic in topics:
         try:
             if topic not in here:
                 raise TopicMissing(f"topic {topic} does not exist on {source.name}")
             name = naming.destination(topic)
-            wanted = destination_description(here[topic], name, rules.excluded_settings)
+            wanted = destination_description(here[topic], name, rules.excluded_settings, known)
+            supplied = wanted.settings.keys() & wanted.defaults.keys()
+            if name not in there and supplied:
+                changes.supplied[name] = {key: wanted.settings[key] for key in sorted(supplied)}
             await _prepare(target, wanted, there.get(name), rules, changes)
         except HeadraceError as error:
             if error.retriable:

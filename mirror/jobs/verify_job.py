@@ -18,6 +18,7 @@ from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import Code
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.replication.context import EngineContext
+from mirror.wording import counted
 
 _AT_ONCE: Final = 4
 
@@ -175,7 +176,16 @@ async def _verify(
     watched: _ComparisonProgress,
 ) -> PartitionVerdict:
     try:
-        one, two = [replace(side, on_read=watched.read) for side in await _sides(bench, job, place, stored)]
+        *sides, gone = await _sides(bench, job, place, stored)
+        one, two = [replace(side, on_read=watched.read) for side in sides]
+        if gone:
+            return PartitionVerdict(
+                place,
+                (one.start, one.end),
+                (two.start, two.end),
+                problem=f"{counted(gone, 'offset')} that the state has mirrored and the source still has"
+                f" are gone from the destination, which begins at {two.start}: see its retention",
+            )
         look = None if job.state else _end_now
         if job.records_per_range:
             ranges = await compare_ranges(one, two, job.records_per_range, look)
@@ -205,19 +215,22 @@ async def _end_now(side: Side) -> int:
 
 async def _sides(
     bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
-) -> tuple[Side, Side]:
+) -> tuple[Side, Side, int]:
+    """Return the ranges to compare, and how many offsets of the copy the destination no longer has."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
     start, end = await _range(source, place, committed=committed)
     target_start, target_end = await _range(target, copy, committed=committed)
-    left_out = None
+    left_out, gone = None, 0
     if job.state:
         if stored is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
         left_out = _left_out(stored)
         start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
         first = stored.offset_map.forward(start).offset
+        copied_to = stored.offset_map.target_end or first
+        gone = max(min(target_start, copied_to) - first, 0) if start < end else 0
         if left_out is None or left_out.forgotten or target_start > first:
             start = max(start, stored.offset_map.backward(max(target_start, first)).offset)
         target_start = max(target_start, first)
@@ -225,6 +238,7 @@ async def _sides(
     return (
         Side(source, place, start, end, committed, left_out),
         Side(target, copy, target_start, target_end, committed),
+        gone,
     )
 
 
@@ -272,7 +286,7 @@ async def _copied(
     if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         start = max(start, stored.ledger.start)
         return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, _left_out(stored))
-    one, two = await _sides(bench, job, place, stored)
+    one, two, _ = await _sides(bench, job, place, stored)
     return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, _left_out(stored))
 
 

@@ -30,6 +30,12 @@ def checked_cluster(what: str, value: object) -> str:
     return reference
 
 
+def address_of(host: str, port: int) -> str:
+    """Join host and port; an IPv6 address gets brackets, as in `[::1]:8083`."""
+    bare = host.removeprefix("[").removesuffix("]")
+    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
 def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
     """Hosts and ports of `host:port[,host:port…]`; an IPv6 address stands in brackets: `[::1]:9092`.
 

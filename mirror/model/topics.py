@@ -244,9 +244,15 @@ class TopicNaming:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic as its cluster describes it. `settings` holds only values that were set on the topic."""
+    """A topic as its cluster describes it. `settings` holds only values that were set on the topic,
+    `defaults` those in force of the others that decide which records are kept."""
 
     name: str
     partitions: int
     topic_id: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def in_force(self, key: str) -> str | None:
+        """Return the value of a setting, as far as it is known."""
+        return self.settings.get(key, self.defaults.get(key))

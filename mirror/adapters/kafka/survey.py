@@ -13,6 +13,7 @@ from mirror.adapters.kafka.session import ClusterSession
 from mirror.adapters.settings import KafkaCluster
 from mirror.client.cluster import Cluster
 from mirror.errors import HeadraceError
+from mirror.model.clusters import address_of
 from mirror.protocol.codes import error_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import metadata
@@ -128,7 +129,7 @@ async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Clust
 
 async def _broker(cluster: Cluster, broker: int) -> BrokerFacts:
     endpoint = cluster.brokers[broker]
-    address = f"{endpoint.host}:{endpoint.port}"
+    address = address_of(endpoint.host, endpoint.port)
     try:
         connection = await cluster.connection(broker, "survey")
     except HeadraceError as error:

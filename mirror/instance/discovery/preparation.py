@@ -20,6 +20,7 @@ from mirror.errors import HeadraceError
 from mirror.instance.discovery.claims import TopicClaims
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, Waiting]]
@@ -118,7 +119,8 @@ def prepare(
         datastream, mirrored, present, made, rules.most_partitions, adopts=adopts, adopted=adopted
     )
     whole = {topic: count for topic, count in mirrored.items() if topic not in short}
-    work = topic_work(datastream, whole, present, descriptions)
+    is_new = any(datastream.naming.destination(topic) not in present for topic in whole)
+    work = topic_work(datastream, whole, present, descriptions, _any_topic(destination, present, is_new))
     made_now = [item.topic.name for item in work if item.create]
     if made_now:
         rules.claims.note_made(datastream.group, datastream.destination, made_now)
@@ -143,6 +145,12 @@ def prepare(
     return done, replace(
         asked, drift=tuple(sorted(differing)), short=short, present=left, look_again_at=again
     )
+
+
+def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: bool) -> TopicDescription | None:
+    """Describe one of the topics of the destination, which shows the defaults of its brokers."""
+    names = [min(present)] if is_needed and present else []
+    return next(iter(destination.describe(names).values()), None) if names else None
 
 
 def _carried_out(item: TopicWork, destination: TopicAdmin, adjustments: list[str]) -> str:

@@ -43,6 +43,19 @@ CARRIED_SETTINGS: Final = frozenset(
 layout (replicas, throttles, min.insync.replicas), `compression.type` and `message.timestamp.type`
 (forced below, so that batches arrive as they were)."""
 
+KEEPING_SETTINGS: Final = frozenset(
+    {
+        "cleanup.policy",
+        "max.message.bytes",
+        "message.timestamp.after.max.ms",
+        "message.timestamp.before.max.ms",
+        "retention.bytes",
+        "retention.ms",
+    }
+)
+"""Carried settings that decide which records a topic accepts and keeps: they are also carried where the
+brokers of the source supply them, and those of the destination would supply others."""
+
 FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
 LARGEST_RATE: Final = 10**15

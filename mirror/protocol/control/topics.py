@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from kafka.protocol.admin import (
@@ -87,6 +87,14 @@ def create_partitions(name: str, count: int) -> Call[Outcome]:
         build,
         lambda response: Outcome(response.results[0].error_code, response.results[0].error_message or ""),
     )
+
+
+def values_of(
+    settings: Mapping[str, TopicSetting], inherited: Collection[str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the values that were set on a topic, and the others in force of the named settings."""
+    own = {key: one.value for key, one in settings.items() if one.own}
+    return own, {key: one.value for key, one in settings.items() if not one.own and key in inherited}
 
 
 class DescribedTopic(NamedTuple):

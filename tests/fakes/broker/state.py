@@ -13,7 +13,7 @@ from zlib import crc32
 from mirror.ports import Clock
 from tests.fakes.broker.faults import Faults
 from tests.fakes.broker.sessions import SessionCache
-from tests.fakes.broker.topics import NOBODY, Partition, Topic, spread
+from tests.fakes.broker.topics import DEFAULTS, NOBODY, Partition, Topic, spread
 from tests.fakes.broker.transactions import Coordinator, Place
 
 _NAMESPACE: Final = UUID(int=0x6B66616B65)
@@ -59,6 +59,8 @@ class ClusterState:
         """Whether refusals name the partition's leader (KIP-951)."""
         self.pace: Callable[[], tuple[float, float]] | None = None
         """Seconds that a request takes to arrive and its answer to come back, asked for each of them."""
+        self.defaults = dict(DEFAULTS)
+        """Settings that the brokers supply."""
         self.create_policy: Callable[[str, Mapping[str, str]], str] | None = None
         """Objection of a policy to a new topic with its settings; empty for none."""
         self.serves_from_followers = False
@@ -96,7 +98,7 @@ class ClusterState:
         """A new topic with a new id; underscores in the settings' names stand for dots."""
         brokers = sorted(self.brokers)
         identity = uuid5(_NAMESPACE, f"{self.name} {name} {next(self._numbers)}")
-        topic = Topic(name, identity, [])
+        topic = Topic(name, identity, [], defaults=self.defaults)
         topic.own = {key.replace("_", "."): value for key, value in settings.items()}
         self.topics[name] = topic
         self.grow_topic(name, partitions, replication=min(replication, len(brokers)))

@@ -72,16 +72,17 @@ class Partition:
 
 @dataclass
 class Topic:
-    """`own`: the settings that were given, `DEFAULTS` hold for the others."""
+    """`own`: the settings that were given, `defaults` of the cluster hold for the others."""
 
     name: str
     identity: UUID
     partitions: list[Partition]
     own: dict[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=lambda: DEFAULTS)
 
     def setting(self, name: str) -> str:
         """The value in force."""
-        return self.own.get(name, DEFAULTS[name])
+        return self.own.get(name, self.defaults[name])
 
     @property
     def stamps_append_time(self) -> bool:

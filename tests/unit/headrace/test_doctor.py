@@ -310,3 +310,12 @@ def test_a_progress_topic_that_deletes_is_a_problem() -> None:
     assert found.grade is Grade.PROBLEM
     (other,) = examined_own_topic("headrace-mirror-metrics", facts, needs)
     assert other.grade is Grade.OK
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "grade"),
+    [("30", "7", Grade.WARNING), ("-1", "7", Grade.WARNING), ("7", "30", Grade.OK)],
+)
+def test_a_copy_that_keeps_less_than_its_source_is_remarked_on(here: str, there: str, grade: Grade) -> None:
+    source = replace(TOPIC, settings={"retention.bytes": here})
+    assert grades(of_pair(source, replace(TOPIC, settings={"retention.bytes": there}))) == {grade}

@@ -336,3 +336,11 @@ def test_a_secret_is_refused_and_not_repeated(key: str, value: str) -> None:
 def test_what_is_no_secret_is_kept(key: str, value: str) -> None:
     everybody = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
     everybody.check(a_datastream(metadata={key: value}), None, another)
+
+
+@pytest.mark.parametrize("pattern", ["[::1]:*", "[::1]:9092", "[*]:9092", "::1:*"])
+def test_an_ipv6_address_is_allowed_as_it_is_written(pattern: str) -> None:
+    allowing = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()), addresses=[pattern])
+    allowing.check(replace(a_datastream(), source=ClusterRef("[::1]:9092")), None, another)
+    with pytest.raises(InvalidRequest):
+        allowing.check(replace(a_datastream(), source=ClusterRef("[::2]:9093")), None, another)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirror.coordination.discovery import destination_description, drift, topic_work
 from mirror.model.datastreams.policy import FORCED_SETTINGS
 from mirror.model.topics import TopicDescription, TopicNaming
@@ -60,3 +62,32 @@ def test_settings_that_are_not_as_they_would_be_made_are_said() -> None:
         "message.timestamp.type",
         "retention.ms",
     ]
+
+
+def supplied(name: str, **defaults: str) -> TopicDescription:
+    values = {key.replace("_", "."): value for key, value in defaults.items()}
+    return TopicDescription(name, 1, defaults=values)
+
+
+def test_defaults_of_the_sources_brokers_are_carried_where_the_destination_has_others() -> None:
+    here = supplied("t", retention_ms="30", max_message_bytes="10", cleanup_policy="delete", segment_ms="9")
+    there = supplied("u", retention_ms="7", max_message_bytes="10", cleanup_policy="delete")
+    made = destination_description(here, "t", (), there)
+    assert made.settings == {**FORCED_SETTINGS, "retention.ms": "30"}
+    assert destination_description(here, "t", ["retention.ms"], there).settings == FORCED_SETTINGS
+
+
+def test_defaults_are_carried_where_those_of_the_destination_are_unknown() -> None:
+    here = supplied("t", retention_ms="30", message_timestamp_before_max_ms="5")
+    assert destination_description(here, "t").settings == {**FORCED_SETTINGS, "retention.ms": "30"}
+    own = TopicDescription("u", 1, settings={"retention.ms": "30"})
+    assert destination_description(here, "t", (), own).settings["retention.ms"] == "30"
+
+
+def test_defaults_that_differ_are_drift() -> None:
+    here, there = supplied("t", retention_ms="30"), supplied("t", retention_ms="7")
+    forced = replace(there, settings=FORCED_SETTINGS)
+    (sentence,) = drift(destination_description(here, "t", (), there), forced)
+    assert sentence.startswith("t: retention.ms is 7")
+    explicit = replace(forced, settings={**FORCED_SETTINGS, "retention.ms": "30"})
+    assert drift(destination_description(here, "t", (), there), explicit) == []

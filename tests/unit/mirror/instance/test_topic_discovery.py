@@ -384,3 +384,12 @@ def test_own_topics_of_any_name_are_not_taken_by_accident(land: Land) -> None:
     assert land.destination.list_topics() == {"t": 2}
     prepared(land, a_datastream(topics="own-progress"))
     assert "own-progress" in land.destination.list_topics()
+
+
+def test_defaults_of_the_sources_brokers_are_carried(land: Land) -> None:
+    here, there = ({"retention.ms": value, "cleanup.policy": "x"} for value in ("30", "7"))
+    land.source.topics["t"] = TopicDescription("t", 1, defaults=here)
+    land.destination.topics["a"] = TopicDescription("a", 1, defaults=there)
+    prepared(land, a_datastream())
+    made = land.destination.topics["t"].settings
+    assert (made["retention.ms"], "cleanup.policy" in made) == ("30", False)

@@ -123,3 +123,13 @@ def test_excluded_settings_are_not_carried(fakes: MirroredFakes) -> None:
     fakes.source.create_topic("t", 1, 1, segment_bytes="2097152", retention_ms="5000")
     planned(fakes, a_job(excluded_settings=frozenset({"segment.bytes"})))
     assert fakes.target.topics["t"].own.keys() & {"segment.bytes", "retention.ms"} == {"retention.ms"}
+
+
+def test_defaults_of_the_sources_brokers_are_carried_and_reported(fakes: MirroredFakes) -> None:
+    fakes.target.create_topic("headrace-progress", 8, 1, cleanup_policy="compact")
+    fakes.source.defaults["retention.ms"] = "2592000000"
+    fakes.source.create_topic("t", 1, 1)
+    plan = planned(fakes, a_job())
+    made = fakes.target.topics["t"].own
+    assert (made["retention.ms"], "retention.bytes" in made) == ("2592000000", False)
+    assert plan.changes.supplied["t"]["retention.ms"] == "2592000000"

@@ -1,0 +1,55 @@
+"""Verification of a copy between two fake clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, verify_copy
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicSelection
+from tests.fakes.broker.mirrored import MirroredFakes
+
+JOB = VerifyJob(ClusterRef("source"), ClusterRef("destination"), TopicSelection("t"), state="g-t")
+
+
+@pytest.fixture
+def fakes() -> Iterator[MirroredFakes]:
+    with closing(MirroredFakes()) as rig:
+        rig.make_topic("t")
+        for first in range(0, 20, 5):
+            rig.write("t", first, 5)
+        rig.start("t")
+        rig.run_to("t", 20)
+        rig.stop()
+        rig.new_engine()
+        yield rig
+
+
+def verdict(fakes: MirroredFakes) -> PartitionVerdict:
+    (found,) = fakes.context.run(verify_copy(fakes.context, JOB))
+    return found
+
+
+def test_a_whole_copy_is_equal(fakes: MirroredFakes) -> None:
+    found = verdict(fakes)
+    assert (found.is_equal, found.comparison.records) == (True, 20)
+
+
+@pytest.mark.parametrize("deleted", [5, 20])
+def test_mirrored_records_that_the_destination_has_deleted_are_missing(
+    fakes: MirroredFakes, deleted: int
+) -> None:
+    fakes.target.log("t").delete_before(deleted)
+    found = verdict(fakes)
+    assert not found.is_equal
+    assert str(deleted) in found.problem
+
+
+def test_records_that_both_sides_have_deleted_are_not_missing(fakes: MirroredFakes) -> None:
+    fakes.target.log("t").delete_before(10)
+    fakes.source.log("t").delete_before(10)
+    found = verdict(fakes)
+    assert (found.is_equal, found.comparison.records) == (True, 10)
