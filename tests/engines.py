@@ -38,7 +38,6 @@ class EngineUnderTest:
     destination: str
     options: Mapping[str, Any] = field(default_factory=dict)
     access: Mapping[str, ClusterAccess] = field(default_factory=dict)
-    task_bytes_per_second: int = 0
     checkpoint_seconds: float = 0.3
     progress_topic: str = "headrace-progress"
     events: list[LaneEvent] = field(default_factory=list)
@@ -52,7 +51,6 @@ class EngineUnderTest:
         known = {**plain, **self.access}
         identity = EngineIdentity(
             "test",
-            task_bytes_per_second=self.task_bytes_per_second,
             checkpoint_interval_seconds=self.checkpoint_seconds,
             progress_topic=self.progress_topic,
             keeps_reports=True,

@@ -36,7 +36,8 @@ from mirror.instance.discovery.claims import TopicClaims
 from mirror.instance.discovery.questions import Questions
 from mirror.instance.discovery.route_gate import RouteGate
 from mirror.instance.discovery.route_watch import RouteMap, RouteWatch
-from mirror.instance.discovery.topic_discovery import TopicDiscovery, TopicRules
+from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicNaming, TopicSelection

@@ -54,7 +54,7 @@ def _entries(key: LaneKey) -> list[tuple[bytes, bytes | None]]:
 
 def _read(wanted: set[bytes], batches: list[memoryview]) -> tuple[float, ProgressPart]:
     began = time.perf_counter()
-    part = ProgressPart(wanted, 0)
+    part = ProgressPart(wanted, 0, (0, 1))
     for batch in batches:
         part.take(batch, BatchHeader(batch))
     return time.perf_counter() - began, part

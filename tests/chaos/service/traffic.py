@@ -251,7 +251,7 @@ class Writer:
         topic = self._producer.list_topics(self.topic, timeout=patience).topics[self.topic]
         return len(topic.partitions) if topic.error is None else 0
 
-    def _patiently(self, act: Callable[[], None]) -> None:
+    def _patiently(self, act: Callable[[], object]) -> None:
         def done() -> bool:
             act()
             return True

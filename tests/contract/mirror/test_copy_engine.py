@@ -185,6 +185,8 @@ def test_what_stops_is_drained_and_checkpointed_and_goes_on_elsewhere(
     assert [int(record.value or b"") for record in look(pair.destination.address, topic)] == list(
         range(0, 120, 2)
     )
+    run(engine, lambda _: len(look(pair.destination.address, topic, 1)) == 60)
+    assert of(engine.step(0.0), LaneStopped) == []
 
 
 def test_stopping_what_does_not_run_is_answered_at_once(new_engine: NewEngine, topic: str) -> None:

@@ -127,27 +127,6 @@ def test_only_the_partitions_of_a_lost_broker_wait_and_it_is_said_for_what(
     engine.stop()
 
 
-def test_a_frozen_broker_is_given_up_and_nothing_is_written_twice(
-    new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
-) -> None:
-    source, target = new_kafka("source"), new_kafka("destination")
-    make(source, "frozen", 1)
-    make(target, "frozen", 1)
-    engine = new_engine(source.address, target.address, options={"request_timeout_seconds": 2.0})
-    engine.start("frozen", PARTITIONS)
-    write(source.address, "frozen", records(0, 600))
-    engine.run_to("frozen", [100] * PARTITIONS)
-    target.nodes[0].suspend()
-    write(source.address, "frozen", records(600, 6_000))
-    engine.run_until(
-        lambda: all(is_stall(lane.stalled_by) for lane in engine.lanes.values()), "what they wait for is said"
-    )
-    target.nodes[0].resume()
-    engine.run_to("frozen", [1_100] * PARTITIONS)
-    assert check_copy(engine, "frozen", PARTITIONS) == 6_600
-    engine.stop()
-
-
 def test_a_lane_whose_transaction_was_aborted_while_its_broker_stood_still_copies_on(
     source_kafka: KafkaCluster, new_kafka: NewKafka, new_engine: Callable[..., EngineUnderTest]
 ) -> None:

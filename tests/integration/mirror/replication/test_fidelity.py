@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from mirror.lane.ledger import OffsetClass
-from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from tests.engines import EngineUnderTest, check_copy, look, write
 from tests.kafka_data import Record, admin_client, make_topic
@@ -265,32 +264,6 @@ def test_a_start_inside_of_a_batch_is_trimmed(engine: EngineUnderTest) -> None:
     engine.run_to("fidelity-trimmed", [100])
     assert check_copy(engine, "fidelity-trimmed") == 63
     assert engine.lane("fidelity-trimmed").ledger.start == 37
-
-
-@pytest.mark.deep
-def test_starts_at_the_latest_offset_or_at_a_time(engine: EngineUnderTest) -> None:
-    topics = ("fidelity-latest", "fidelity-since", "fidelity-later", "fidelity-local")
-    for topic in topics:
-        make_pair(engine, topic)
-        write(
-            engine.source,
-            topic,
-            [Record(0, None, b"%d" % n, (), NOW + n * 1000) for n in range(10)],
-            **{"linger.ms": 0},
-        )
-    engine.start("fidelity-latest", start=StartPosition.LATEST)
-    engine.start("fidelity-since", start=StartPosition.TIMESTAMP, start_ms=NOW + 6_500)
-    engine.start("fidelity-later", start=StartPosition.TIMESTAMP, start_ms=NOW + 9_001)
-    engine.start("fidelity-local", start=StartPosition.EARLIEST_LOCAL)
-    engine.run_to("fidelity-since", [10])
-    engine.run_to("fidelity-local", [10])
-    for topic in topics[0], topics[2]:
-        engine.run_until(lambda name=topic: engine.lane(name).high_watermark == 10, "its end is found")  # type: ignore[misc]
-        write(engine.source, topic, [Record(0, None, b"new", (), NOW)])
-        engine.run_to(topic, [11])
-        assert [record.value for record in look(engine.destination, topic)] == [b"new"]
-    assert len(look(engine.destination, "fidelity-local")) == 10, "no broker here has a remote tier"
-    assert [record.value for record in look(engine.destination, "fidelity-since")] == [b"7", b"8", b"9"]
 
 
 def test_a_lane_stops_by_itself_at_its_end(engine: EngineUnderTest) -> None:

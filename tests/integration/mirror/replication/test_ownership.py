@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from typing import Any
-from zlib import crc32
 
 import pytest
 
@@ -85,21 +84,6 @@ def test_nothing_is_repeated_after_a_crash(engine: EngineUnderTest, guarantee: G
 
 
 @pytest.mark.deep
-def test_a_crash_before_the_first_checkpoint_repeats_nothing(engine: EngineUnderTest) -> None:
-    pair(engine, "own-first")
-    write(engine.source, "own-first", numbered(0, 200), per_batch=BATCH)
-    first = another(engine, checkpoint_seconds=60.0)
-    first.start("own-first")
-    first.run_until(lambda: first.lane("own-first").checkpoint > 50, "some is copied")
-    first.crash()
-    second = another(engine)
-    second.start("own-first")
-    second.run_to("own-first", [200])
-    assert check_copy(second, "own-first") == 200
-    second.stop()
-
-
-@pytest.mark.deep
 def test_foreign_records_in_the_tail_do_not_confuse_the_comparison(engine: EngineUnderTest) -> None:
     pair(engine, "own-foreign")
     write(engine.source, "own-foreign", numbered(0, 100), per_batch=BATCH)
@@ -134,40 +118,6 @@ def test_a_consumer_group_shows_only_what_is_committed(engine: EngineUnderTest) 
     assert group_positions(engine.source, "own-shown", "own-shown", 1) == [20]
 
 
-@pytest.mark.deep
-def test_the_comparison_ends_where_the_copy_shall_end(engine: EngineUnderTest) -> None:
-    topic = "own-end"
-    pair(engine, topic)
-    first = another(engine, checkpoint_seconds=60.0)
-    write(engine.source, topic, numbered(0, 100), per_batch=BATCH)
-    first.start(topic)
-    first.run_until(lambda: first.lane(topic).checkpoint == 100, "all is copied")
-    first.crash()
-    write(engine.destination, topic, [Record(0, b"foreign", b"", (), NOW)])
-    write(engine.source, topic, numbered(100, 50))
-    engine.start(topic, end_offset=100)
-    engine.run_until(engine.stopped, "it stops at its end")
-    assert engine.stopped()[0].next_offset == 100
-    assert len(seen(engine, topic)) == 101
-
-
-@pytest.mark.deep
-def test_a_copy_to_the_end_goes_on_behind_what_the_comparison_finds(engine: EngineUnderTest) -> None:
-    """All that it has to read comes with one answer, before it is compared."""
-    topic = "own-behind"
-    pair(engine, topic)
-    first = another(engine, checkpoint_seconds=60.0)
-    write(engine.source, topic, numbered(0, 100), per_batch=BATCH)
-    first.start(topic)
-    first.run_until(lambda: first.lane(topic).checkpoint == 100, "all is copied")
-    first.crash()
-    write(engine.source, topic, numbered(100, 50))
-    engine.start(topic, end_offset=150)
-    engine.run_until(engine.stopped, "it stops at its end")
-    assert engine.stopped()[0].next_offset == 150
-    assert seen(engine, topic) == [record.value for record in numbered(0, 150)]
-
-
 @pytest.mark.parametrize("guarantee", list(Guarantee))
 def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
     engine: EngineUnderTest, guarantee: Guarantee
@@ -198,51 +148,6 @@ def test_a_former_owner_is_fenced_on_the_partitions_that_moved_and_no_other(
     )
     zombie.crash()
     owner.stop()
-
-
-@pytest.mark.deep
-def test_a_clean_stop_needs_no_comparison_and_no_fence(engine: EngineUnderTest) -> None:
-    pair(engine, "own-clean")
-    for turn in range(3):
-        write(engine.source, "own-clean", numbered(turn * 10, 10))
-        one = another(engine)
-        one.start("own-clean")
-        one.run_to("own-clean", [turn * 10 + 10])
-        if turn == 2:
-            assert len(one.lane("own-clean").offset_map) == 1
-        one.stop()
-        assert one.stopped()[0].next_offset == turn * 10 + 10
-    assert len(seen(engine, "own-clean")) == 30
-
-
-@pytest.mark.deep
-def test_stopping_a_lane_leaves_the_others_alone(engine: EngineUnderTest) -> None:
-    make_topic(engine.source, "own-part", 3)
-    make_topic(engine.destination, "own-part", 3)
-    engine.start("own-part", 3)
-    write(engine.source, "own-part", [Record(number, None, b"1", (), NOW) for number in range(3)])
-    engine.run_to("own-part", [1, 1, 1])
-    engine.engine.stop_lanes([engine.lane("own-part", 1).key])
-    engine.run_until(engine.stopped, "it stops")
-    write(engine.source, "own-part", [Record(number, None, b"2", (), NOW) for number in range(3)])
-    engine.run_until(lambda: engine.lane("own-part", 2).checkpoint == 2, "the others go on")
-    assert [event.key.partition.partition for event in engine.stopped()] == [1]
-    assert len(look(engine.destination, "own-part", 1)) == 1
-
-
-@pytest.mark.deep
-def test_a_checkpoint_that_is_no_more_than_an_offset_is_taken_over(engine: EngineUnderTest) -> None:
-    """As somebody would write it by hand who knows where another mirror has stopped."""
-    make_topic(engine.destination, "own-over-progress", 8, cleanup_policy="compact")
-    pair(engine, "own-over")
-    write(engine.source, "own-over", numbered(0, 30))
-    key, value = b"g-own-over/own-over/0", b'{"next_offset": 20, "written_ms": 1700000000000}'
-    write(engine.destination, "own-over-progress", [Record(crc32(key) % 8, key, value, (), NOW)])
-    taking_over = EngineUnderTest(engine.source, engine.destination, progress_topic="own-over-progress")
-    taking_over.start("own-over")
-    taking_over.run_to("own-over", [30])
-    taking_over.stop()
-    assert seen(engine, "own-over") == [record.value for record in numbered(20, 10)]
 
 
 @pytest.mark.deep
@@ -345,35 +250,6 @@ def test_a_former_owner_that_stops_late_does_not_take_progress_back(
     engine.start(topic, policy=policy)
     engine.run_to(topic, [530])
     assert seen(engine, topic) == [record.value for record in numbered(0, 530)]
-
-
-@pytest.mark.deep
-@pytest.mark.parametrize("is_taken", [False, True])
-def test_a_lane_that_restarts_within_a_transaction_takes_its_id_from_nobody(
-    engine: EngineUnderTest, is_taken: bool
-) -> None:
-    topic = f"own-restarts-{is_taken}"
-    pair(engine, topic)
-    policy = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE)
-    former, owner = another(engine, options={"transaction_interval_seconds": 60.0}), another(engine)
-    write(engine.source, topic, numbered(0, 100), per_batch=BATCH)
-    former.start(topic, policy=policy)
-    lane = former.lane(topic)
-    former.run_until(lambda: lane.checkpoint == 100, "all is sent, and nothing committed")
-    if is_taken:
-        owner.start(topic, policy=policy)
-        owner.run_to(topic, [100])
-    before = lane.identity
-    former.engine.runner.restart(lane, "the test says so")
-    former.run_until(lambda: lane.is_fenced or lane.identity not in (None, before), "it has asked")
-    assert lane.is_fenced == is_taken
-    former.stop()
-    write(engine.source, topic, numbered(100, 50))
-    if not is_taken:
-        owner.start(topic, policy=policy)
-    owner.run_to(topic, [150])
-    assert seen(engine, topic) == [record.value for record in numbered(0, 150)]
-    owner.stop()
 
 
 @pytest.mark.deep

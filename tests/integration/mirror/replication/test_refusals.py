@@ -10,7 +10,6 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, OnRejection
-from mirror.model.identifiers import GroupName
 from mirror.model.topics import DEAD_LETTER_SUFFIX
 from tests.engines import EngineUnderTest, check_map, look, write
 from tests.kafka_data import Record, admin_client, make_topic
@@ -55,27 +54,6 @@ def contents(
 
 def seen(address: str, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     return [(record.key, record.value) for record in look(address, topic)]
-
-
-def test_a_record_too_large_pauses_its_lane_behind_all_that_came_before(engine: EngineUnderTest) -> None:
-    make_topic(engine.source, "refused-large", max_message_bytes="3000000")
-    make_topic(engine.destination, "refused-large")
-    make_topic(engine.source, "refused-none")
-    make_topic(engine.destination, "refused-none")
-    sent = records(30, large=(17,))
-    write(engine.source, "refused-large", sent, message_max_bytes=3_000_000, linger_ms=100)
-    engine.start("refused-large")
-    engine.start("refused-none")
-    engine.run_until(engine.paused, "it pauses")
-    assert "offset 17" in engine.paused()[0].reason
-    engine.run_until(lambda: engine.lane("refused-large").checkpoint == 17, "all before it is there")
-    assert seen(engine.destination, "refused-large") == contents(sent)[:17]
-    write(engine.source, "refused-none", records(10))
-    engine.run_to("refused-none", [10])
-    change(engine.destination, "refused-large", max_message_bytes="3000000")
-    engine.run_to("refused-large", [30])
-    assert engine.resumed()
-    assert seen(engine.destination, "refused-large") == contents(sent)
 
 
 @pytest.mark.parametrize("path", [CopyPath.AUTO, CopyPath.RECORD])
@@ -185,25 +163,3 @@ def test_transforms_change_and_drop_records(engine: EngineUnderTest) -> None:
         [record for record in look(engine.source, "refused-transform") if record.offset in wanted],
         there,
     )
-
-
-def test_quotas_of_task_and_datastream_are_kept(engine: EngineUnderTest) -> None:
-    make_topic(engine.source, "refused-quota")
-    make_topic(engine.destination, "refused-quota")
-    write(engine.source, "refused-quota", [Record(0, None, b"z" * 10_000, (), NOW)] * 300, batch_size=20_000)
-    engine.start("refused-quota", policy=CopyPolicy(bytes_per_second=500_000))
-    started = time.monotonic()
-    engine.run_to("refused-quota", [300])
-    assert time.monotonic() - started > 3.0
-    assert not engine.paused()
-
-
-def test_a_share_of_a_quota_counts_from_now_on(engine: EngineUnderTest) -> None:
-    make_topic(engine.source, "refused-share")
-    make_topic(engine.destination, "refused-share")
-    write(engine.source, "refused-share", [Record(0, None, b"z" * 10_000, (), NOW)] * 300, batch_size=20_000)
-    engine.start("refused-share", group="shared", policy=CopyPolicy(bytes_per_second=100_000_000))
-    engine.engine.share_quotas({GroupName("shared"): 500_000.0, GroupName("not-here"): 1.0})
-    started = time.monotonic()
-    engine.run_to("refused-share", [300])
-    assert time.monotonic() - started > 3.0

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import NewTopic
 
 from mirror.client.access import ClusterAccess, endpoints
+from mirror.errors import HeadraceError
 from mirror.lane.memory import Slab
 from mirror.protocol.fetch import FetchedPartition
 from mirror.replication.channels.fetcher import FetchChannel, FetchListener
@@ -64,6 +65,9 @@ class Served:
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
         self._listener.on_broken(lane, error)
+
+    def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
+        self._listener.on_unreceived(lanes, error)
 
     def on_relocated(self, lane: LiveLane) -> None:
         self._listener.on_relocated(lane)

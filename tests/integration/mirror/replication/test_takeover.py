@@ -10,11 +10,9 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
 from mirror.model.datastreams.datastream import StartPosition
-from stack.kafka import KafkaCluster
 from tests.engines import EngineUnderTest, look_all, write
 from tests.kafka_data import Record, make_topic
 from tests.patience import PATIENCE_SECONDS
-from tests.servers import NewKafka
 
 pytestmark = [pytest.mark.servers, pytest.mark.deep]
 
@@ -117,20 +115,3 @@ def test_two_datastreams_of_one_topic_begin_each_at_its_own_group(engine: Engine
         0,
         0,
     ]
-
-
-def test_a_group_that_cannot_be_read_pauses_its_lanes_and_no_others(
-    new_kafka: NewKafka, destination_kafka: KafkaCluster
-) -> None:
-    """No coordinator can be found where the topic of offsets has more replicas than there are brokers."""
-    source = new_kafka("groupless", offsets_topic_replication_factor=2)
-    engine = EngineUnderTest(source.address, destination_kafka.address, {"request_timeout_seconds": 10.0})
-    for topic in ("taken-lost", "taken-free"):
-        fill(engine, topic, 1)
-    engine.start("taken-lost", start=StartPosition.COMMITTED, consumer_group="taken-lost")
-    engine.start("taken-free")
-    engine.run_until(engine.paused, "the lane pauses")
-    engine.run_to("taken-free", [20])
-    assert {event.key.partition.topic for event in engine.paused()} == {"taken-lost"}
-    assert numbers(engine, "taken-lost", 1) == [[]], "nothing is copied from a guessed position"
-    engine.crash()

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from headrace.__main__ import app
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.errors import NotFound, NothingStored, Refused
+from mirror.errors import Refused
 from mirror.jobs.translate_job import (
     AHEAD,
     NOT_MIRRORED,
@@ -162,15 +162,6 @@ def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnde
     with pytest.raises(Refused, match="has members"):
         Commands(engine).apply(job(topic, group))
     consumer.close()
-
-
-@pytest.mark.deep
-def test_what_nobody_has_copied_or_committed_is_said(copied: tuple[EngineUnderTest, str]) -> None:
-    engine, topic = copied
-    with pytest.raises(NotFound, match="has committed nothing"):
-        Commands(engine).plan(job(topic, f"nobody-{topic}"))
-    with pytest.raises(NothingStored, match="nothing is stored under"):
-        Commands(engine).plan(TranslateJob("g-of-nobody", SOURCE, DESTINATION, "any"))
 
 
 @pytest.mark.deep

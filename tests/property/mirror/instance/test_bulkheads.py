@@ -96,9 +96,9 @@ class FaultyAdmin(FakeTopicAdmin):
         self._fail("describe")
         return super().describe(topics)
 
-    def create(self, topic: TopicDescription) -> None:
+    def create(self, topic: TopicDescription) -> tuple[str, ...]:
         self._fail("create")
-        super().create(topic)
+        return super().create(topic)
 
     def _fail(self, method: str) -> None:
         if self.fault is not None and self.fault[0] == method:

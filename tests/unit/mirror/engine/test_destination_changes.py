@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.batches import COMMIT, marker
@@ -117,6 +118,20 @@ def test_an_engine_that_is_killed_leaves_neither_gap_nor_double(
     fakes.check_contents("t")
 
 
+def test_a_clean_stop_needs_no_comparison_and_no_fence(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    for first in (0, 10, 20):
+        fakes.write("t", first, 10)
+        fakes.start("t")
+        fakes.run_to("t", first + 10)
+        lane = fakes.lane("t")
+        assert len(lane.offset_map) == 1
+        assert fakes.stop()[-1] == LaneStopped(lane.key, first + 10)
+        fakes.new_engine()
+    assert fakes.numbers("t") == list(range(30))
+    assert not [asked for asked in fakes.target.server.requests if asked.api == END]
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_whoever_is_fenced_stops_for_good(fakes: MirroredFakes, policy: CopyPolicy) -> None:
     copying(fakes, policy)
@@ -164,11 +179,14 @@ def test_a_partition_that_is_refused_pauses_alone_and_goes_on_by_itself(
 def test_a_record_that_is_too_large_pauses_its_lane_behind_what_fits(fakes: MirroredFakes) -> None:
     copying(fakes)
     fakes.target.topics["t"].own["max.message.bytes"] = "400"
-    fakes.source.write("t", [(fakes.clock.now_ms(), b"k", b"x" * 600, [])])
-    fakes.run_until_paused("t")
-    assert len(fakes.copied("t")) == 20
+    sent = fakes.records(20, 10)
+    sent[5] = (fakes.clock.now_ms(), b"k", b"x" * 600, [])
+    fakes.source.write("t", sent)
+    assert "offset 25" in fakes.run_until_paused("t")
+    fakes.run_until(lambda: fakes.lane("t").checkpoint == 25, "all before it is copied")
+    assert fakes.numbers("t") == list(range(25))
     del fakes.target.topics["t"].own["max.message.bytes"]
-    fakes.run_to("t", 21)
+    fakes.run_to("t", 30)
     fakes.check("t")
 
 
@@ -189,11 +207,26 @@ def test_a_re_created_destination_halts_its_lane(fakes: MirroredFakes, policy: C
     assert fakes.numbers("t") == []
 
 
-def test_a_re_created_destination_is_written_to_where_that_is_wanted(fakes: MirroredFakes) -> None:
-    copying(fakes, CopyPolicy(on_loss=OnLoss.CONTINUE))
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_re_created_destination_is_written_to_where_that_is_wanted(
+    fakes: MirroredFakes, is_stopped: bool
+) -> None:
+    policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
+    copying(fakes, policy)
+    if is_stopped:
+        fakes.stop()
     fakes.target.recreate_topic("t")
     fakes.write("t", 20, 5)
-    fakes.run_until(lambda: fakes.numbers("t") == list(range(20, 25)), "the new topic is written to")
+    if is_stopped:
+        fakes.new_engine()
+        fakes.start("t", policy=policy)
+    fakes.run_to("t", 25)
+    assert fakes.numbers("t") == list(range(20, 25))
+    lane = fakes.lane("t")
+    assert "was deleted and created again" in lane.gaps[0]
+    assert lane.ledger.is_balanced
+    there = [(one.offset, "exact") for one in fakes.copied("t")]
+    assert [lane.offset_map.forward(offset) for offset in range(20, 25)] == there
 
 
 @pytest.mark.parametrize("deleted", [0, 5])

@@ -72,7 +72,7 @@ def test_a_lane_that_has_delivered_nothing_is_as_old_as_its_first_record(fakes: 
     metric, position = said(fakes)
     assert metric.lag_ms is not None
     assert HOUR_MS <= metric.lag_ms < HOUR_MS + 10_000
-    assert (position.checkpoint, position.end) == (0, 1)
+    assert (metric.lag_records, position.checkpoint, position.end) == (1, 0, 1)
     assert cause(fakes) is PauseCause.OTHER
     fakes.run(600)
     assert (age(fakes) or 0) >= HOUR_MS + 600_000, "it grows while the lane is paused"
@@ -131,7 +131,7 @@ def test_what_an_open_transaction_hides_has_an_age_of_its_own(new_fakes: NewFake
     end(commit=True)
     fakes.run_to("t", 31)
     metric, position = said(fakes)
-    assert (metric.lag_ms, position.hidden_ms) == (0, None)
+    assert (metric.lag_records, metric.lag_ms, position.hidden_ms) == (0, 0, None)
 
 
 @pytest.mark.deep
@@ -273,10 +273,16 @@ def test_a_pause_is_reported_again_after_a_restart(fakes: MirroredFakes) -> None
     reason = fakes.run_until_paused("t")
     fakes.run(3)
     fakes.events.clear()
+    before = fakes.lane("t").pause
+    assert before is not None
     fakes.restart("t")
     fakes.run(10)
     told = [one for one in fakes.events if isinstance(one, LanePaused)]
     assert [(one.reason, one.cause) for one in told] == [(reason, PauseCause.RECREATED)]
+    after = fakes.lane("t").pause
+    assert after is not None
+    assert after.since_ms == before.since_ms
+    assert after.attempt > before.attempt
 
 
 def test_what_the_source_keeps_is_looked_up_for_a_lane_that_is_late(fakes: MirroredFakes) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mirror.client.event_loop import RunWhile
+from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
 from mirror.replication import lane_runner
 from mirror.replication.live_lane import identity_name
@@ -171,11 +172,27 @@ def test_a_transaction_is_aborted_though_the_lane_stops_after_it_has_restarted(
     assert fakes.transactional().state is State.ABORTED
 
 
+@pytest.mark.parametrize("foreign", [[], [900]], ids=["alone", "with another writer"])
 def test_a_lane_that_finds_all_of_its_range_at_the_destination_takes_no_id_when_it_has_ended(
-    fakes: MirroredFakes,
+    fakes: MirroredFakes, foreign: list[int]
 ) -> None:
     """The comparison itself ends it: nothing is awaited in between."""
     copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=40)
+    for number in foreign:
+        fakes.target.write("t", fakes.records(number, 1))
+        fakes.write("t", 40, 20)
     lane = fakes.lane("t")
     fakes.run_until(lambda: not fakes.engine.runner.lanes, "it ends")
     assert (lane.checkpoint, lane.identity, lane.has_owned) == (40, None, True)
+    assert [one for one in fakes.events if isinstance(one, LaneStopped)] == [LaneStopped(lane.key, 40)]
+    assert fakes.numbers("t") == [*range(40), *foreign]
+
+
+def test_a_lane_that_ends_behind_what_the_comparison_finds_copies_the_remainder(fakes: MirroredFakes) -> None:
+    """One response holds all that it has to read, before the comparison."""
+    copying_behind_another(fakes, Guarantee.EFFECTIVELY_ONCE, end_offset=60)
+    fakes.write("t", 40, 20)
+    key = fakes.lane("t").key
+    fakes.run_until(lambda: not fakes.engine.runner.lanes, "it ends")
+    assert [one for one in fakes.events if isinstance(one, LaneStopped)] == [LaneStopped(key, 60)]
+    assert fakes.numbers("t") == list(range(60))

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
+from mirror.lane.ledger import OffsetClass
+from mirror.model.datastreams.lanes import LanePaused, LaneResumed
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee, OnLoss
 from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Gate, Hold, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -148,7 +150,13 @@ def test_a_truncated_source_leaves_a_gap_where_that_is_wanted(fakes: MirroredFak
     fakes.start("t", policy=CONTINUE)
     fakes.run_to("t", 30)
     assert fakes.numbers("t") == [*range(20), *range(25, 30)]
-    assert fakes.lane("t").ledger.is_balanced
+    lane = fakes.lane("t")
+    assert lane.ledger.is_balanced
+    assert lane.ledger.total(OffsetClass.LOST) == 5
+    assert lane.gaps == ["offsets 20 to 24 of t-0 are gone from the source"]
+    copied = [(one.offset, "exact") for one in fakes.copied("t")]
+    assert [lane.offset_map.forward(offset) for offset in (*range(20), *range(25, 30))] == copied
+    assert lane.offset_map.forward(22) == (copied[20][0], "next")
 
 
 def test_an_unclean_election_halts_a_lane_that_has_copied_what_was_lost(fakes: MirroredFakes) -> None:
@@ -222,11 +230,17 @@ def test_an_unclean_election_that_lost_nothing_copied_is_no_matter(fakes: Mirror
     fakes.check("t")
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
 @pytest.mark.parametrize("shorter", [True, False])
-def test_a_re_created_source_halts_its_lane(fakes: MirroredFakes, shorter: bool) -> None:
+def test_a_re_created_source_halts_its_lane(fakes: MirroredFakes, shorter: bool, is_stopped: bool) -> None:
     copying(fakes)
+    if is_stopped:
+        fakes.stop()
     fakes.source.recreate_topic("t")
     fakes.write("t", 100, 5 if shorter else 50)
+    if is_stopped:
+        fakes.new_engine()
+        fakes.start("t")
     assert "was deleted and created again" in fakes.run_until_paused("t")
     assert fakes.numbers("t") == list(range(20))
 
@@ -242,6 +256,12 @@ def test_a_re_created_source_is_copied_from_its_beginning_where_that_is_wanted(
     (place,) = fakes.engine.positions(fakes.engine.metrics())
     assert place is not None
     assert (place.checkpoint, place.life) == (5, 1), "less than before, and no step back"
+    lane = fakes.lane("t")
+    assert "was deleted and created again" in lane.gaps[-1]
+    assert lane.ledger.start == 0
+    assert lane.ledger.is_balanced
+    there = [(one.offset, "exact") for one in fakes.copied("t")[20:]]
+    assert [lane.offset_map.forward(offset) for offset in range(5)] == there
 
 
 def test_a_checkpoint_while_a_source_is_re_created_stores_nothing_without_a_position(
@@ -277,11 +297,18 @@ def test_a_lane_that_pauses_without_a_position_stores_none_in_a_transaction(fake
 
 def test_a_deleted_source_halts_its_lane_until_it_is_there(fakes: MirroredFakes) -> None:
     copying(fakes, policy=CONTINUE)
+    fakes.make_topic("other")
+    fakes.start("other")
     fakes.source.delete_topic("t")
     assert "does not exist" in fakes.run_until_paused("t")
+    fakes.write("other", 0, 5)
+    fakes.run_to("other", 5)
     fakes.source.create_topic("t")
     fakes.write("t", 100, 5)
     fakes.run_until(lambda: len(fakes.numbers("t")) == 25, "the new topic is copied")
+    key = fakes.lane("t").key
+    fakes.run_until(lambda: LaneResumed(key) in fakes.events, "it resumes")
+    assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {key}
 
 
 @pytest.mark.parametrize("guarantee", list(Guarantee))

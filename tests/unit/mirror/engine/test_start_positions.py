@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from mirror.model.datastreams.datastream import StartPosition
-from mirror.model.datastreams.lanes import LaneStopped
+from mirror.model.datastreams.lanes import LanePaused, LaneStopped
 from mirror.model.datastreams.policy import CopyPolicy, Isolation, OnLoss
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.contents import committed
 from tests.fakes.broker.faults import Asked, Code, Gate, Hold, Run
 from tests.fakes.broker.mirrored import MirroredFakes
 
-LIST_OFFSETS, OFFSET_FETCH = 2, 9
-NOT_LEADER, LOADING, NOT_COORDINATOR, NO_RIGHTS = 6, 14, 16, 30
+LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 2, 9, 10
+NOT_LEADER, LOADING, NO_COORDINATOR, NOT_COORDINATOR, NO_RIGHTS = 6, 14, 15, 16, 30
 
 
 def start(fakes: MirroredFakes, policy: CopyPolicy | None = None) -> None:
@@ -34,10 +34,24 @@ def test_a_coordinator_that_has_moved_or_loads_is_asked_again(fakes: MirroredFak
     assert fakes.numbers("t") == list(range(12, 20))
 
 
-def test_a_group_that_may_not_be_read_pauses_its_lanes(fakes: MirroredFakes) -> None:
-    fakes.source.faults.plant(OFFSET_FETCH, Code(NO_RIGHTS), times=None)
+@pytest.mark.parametrize(
+    ("api", "code", "reason"),
+    [
+        (OFFSET_FETCH, NO_RIGHTS, "GROUP_AUTHORIZATION_FAILED"),
+        (FIND_COORDINATOR, NO_COORDINATOR, "COORDINATOR_NOT_AVAILABLE"),
+    ],
+)
+def test_a_group_that_cannot_be_read_pauses_its_lanes_and_no_others(
+    fakes: MirroredFakes, api: int, code: int, reason: str
+) -> None:
+    fakes.source.faults.plant(api, Code(code), times=None)
     start(fakes)
-    assert "GROUP_AUTHORIZATION_FAILED" in fakes.run_until_paused("t")
+    fakes.make_topic("other")
+    fakes.write("other", 0, 20)
+    fakes.start("other")
+    assert reason in fakes.run_until_paused("t")
+    fakes.run_to("other", 20)
+    assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {fakes.lane("t").key}
     assert fakes.numbers("t") == []
     fakes.source.faults.clear()
     fakes.run_to("t", 20)
