@@ -37,7 +37,8 @@
     ├── CorruptData                 bytes that do not check out
     │   ├── DamagedState            what is stored in ZooKeeper cannot be read back
     │   ├── ResponseTooLarge        a broker announces more than it was asked for
-    │   └── PayloadTooLarge         compressed bytes that open into more than is allowed
+    │   ├── PayloadTooLarge         compressed bytes that open into more than is allowed
+    │   └── UndecodableBatch        the checksum of a batch is right, its records cannot be decoded
     ├── Unexpected                  a step failed in a way that nobody foresaw
     ├── PlanRejected                a plan breaks a rule; it is not published
     ├── Busy                        too many calls of a kind are under way       retriable
@@ -185,12 +186,13 @@ class TransformFailed(Refused):
 
 
 class BatchTooLarge(Refused):
-    """A batch holds more records or bytes than may be opened at a time. `offset`: of its first record at the
-    source."""
+    """A batch holds more records or bytes than may be opened at a time. `offset`, `last_offset`: its first
+    record at the source that has not been copied, and its last one."""
 
-    def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
+    def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
         self.offset = offset
+        self.last_offset = last_offset
 
 
 class CoordinationError(HeadraceError):
@@ -261,6 +263,16 @@ class Unexpected(HeadraceError):
 
 class PayloadTooLarge(CorruptData):
     """Compressed bytes open into more than is allowed."""
+
+
+class UndecodableBatch(CorruptData):
+    """A batch matches its checksum, but its records cannot be decoded. `offset`, `last_offset`: its first
+    record at the source that has not been copied, and its last one."""
+
+    def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
+        super().__init__(message, advice=advice)
+        self.offset = offset
+        self.last_offset = last_offset
 
 
 class PlanRejected(HeadraceError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from mirror.control.admission import Admission, ClusterRights
 from mirror.coordination.stores.membership import LiveInstance
-from mirror.lane.ledger import Ledger, OffsetClass
+from mirror.lane.ledger import Ledger, OffsetClass, compacted
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
@@ -16,6 +16,7 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupNam
 from mirror.model.load import LoadSource
 from mirror.model.plan import Plan, TaskPlacement
 from mirror.model.topics import TopicPartition, TopicSelection
+from mirror.protocol.batches.holes import Hole, Span
 
 SOURCE = ClusterRef("source")
 DESTINATION = ClusterRef("destination")
@@ -87,6 +88,15 @@ def a_spec(partition: str = "t-0", group: str = "orders", task: str | None = Non
     return LaneSpec(key=key, task=TaskName(task or f"{group}-0"), **values)
 
 
+def enter(ledger: Ledger, offset_class: OffsetClass, count: int) -> None:
+    """Account for the next offsets; where these are compacted away, a batch behind them shows it."""
+    first, following = ledger.next, ledger.next + count
+    if offset_class is OffsetClass.COMPACTED:
+        ledger.pass_over(compacted(Hole(first, following, Span(following, following + 1))))
+    else:
+        ledger.enter(offset_class, count)
+
+
 def a_progress(*classes: tuple[OffsetClass, int], start: int = 0, **more: Any) -> LaneProgress:
     """What a lane has stored after these offsets; what is mirrored lies at the destination from 100 on."""
     ledger, offset_map, target = Ledger(start), OffsetMap(), 100
@@ -94,5 +104,5 @@ def a_progress(*classes: tuple[OffsetClass, int], start: int = 0, **more: Any) -
         if offset_class is OffsetClass.MIRRORED:
             offset_map.add(ledger.next, target, count)
             target += count
-        ledger.enter(offset_class, count)
+        enter(ledger, offset_class, count)
     return LaneProgress(ledger, offset_map, **{"target_topic": "t", **more})

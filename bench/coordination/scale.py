@@ -35,8 +35,8 @@ from mirror.coordination.stores.plan_store import PlanStore, StoredPlan
 from mirror.coordination.stores.problems import ProblemStore, TroubleStore
 from mirror.coordination.stores.requests import RequestQueue
 from mirror.instance.discovery.claims import TopicClaims
-from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.preparation import TopicRules
+from mirror.instance.discovery.route_watch import RouteWatch
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader

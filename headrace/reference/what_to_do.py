@@ -86,6 +86,9 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "PayloadTooLarge": (
         "Find out who writes such batches; raise `mirror.copying.opened_batch_bytes` where they are meant."
     ),
+    "UndecodableBatch": (
+        "Find out which producer writes such batches; set `on-rejection` to dead-letter or skip them."
+    ),
     "PlanRejected": "Report it with the plan: it was not published, and the one in force stays.",
     "Busy": "Wait for `Retry-After` seconds and ask again.",
     "TooOften": "Ask more seldom, or raise `[api.limits]`.",

@@ -16,7 +16,7 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.client.log_reader import PartitionRange
-from mirror.lane.ledger import LeftOut
+from mirror.lane.ledger import LeftOut, Uncopied, UncopiedTally
 from mirror.lane.rules import AbortedFilter
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import (
@@ -74,7 +74,7 @@ class Difference:
 class Comparison:
     """The result for one partition. `records` were compared and are equal; the counts are what each side
     holds beyond them. `source_end` and `target_end`: up to where each side was judged. `uncopied`: records of
-    the source that were not compared, because they were not copied."""
+    the source that were not compared, because the map does not have them."""
 
     records: int = 0
     equal_batches: int = 0
@@ -82,7 +82,7 @@ class Comparison:
     surplus: int = 0
     source_end: int = 0
     target_end: int = 0
-    uncopied: int = 0
+    uncopied: Uncopied = field(default_factory=Uncopied)
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -101,7 +101,12 @@ class _Cursor:
         self._batches: list[tuple[memoryview, BatchHeader | None]] = []
         self.records: list[Record] = []
         """Opened and not taken yet, the next one last."""
-        self.uncopied = 0
+        self._tally = UncopiedTally(side.left_out) if side.left_out is not None else None
+
+    @property
+    def uncopied(self) -> Uncopied:
+        """Records that were read and are not copied."""
+        return self._tally.judge() if self._tally is not None else Uncopied()
 
     def _from(self, start: int, end: int) -> PartitionRange:
         side = self._side
@@ -157,11 +162,20 @@ class _Cursor:
             offset_class = (
                 aborted.offset_class(batch, header) if aborted else header.attributes & CONTROL or None
             )
-            if offset_class is None and header.record_count:
+            if offset_class is None and header.record_count and not self._is_left_out(header):
                 self._batches.append((batch, header))
         else:
             self._batches.append((batch, None))
         self._span.position = last + 1
+
+    def _is_left_out(self, header: BatchHeader) -> bool:
+        """Count a batch that was left out as a whole: it may be one that cannot be opened."""
+        left_out, tally = self._side.left_out, self._tally
+        first, end = max(header.base_offset, self._side.start), min(header.last_offset + 1, self.end)
+        if left_out is None or tally is None or not left_out.are_left_out(first, end):
+            return False
+        tally.note(first, min(header.record_count, end - first))
+        return True
 
     def whole(self) -> tuple[memoryview, BatchHeader] | None:
         """The next batch, if none of it has been taken and it lies inside of the span as a whole."""
@@ -185,11 +199,13 @@ class _Cursor:
             batch, header = self._batches.pop()
             records = read_message(batch) if header is None else read_batch(batch, header)
             start, left_out = self._side.start, self._side.left_out
-            records = [record for record in reversed(records) if start <= record.offset < self.end]
-            self.records = [
-                record for record in records if left_out is None or left_out.is_copied(record.offset)
-            ]
-            self.uncopied += len(records) - len(self.records)
+            for record in reversed(records):
+                if not start <= record.offset < self.end:
+                    continue
+                if left_out is None or self._tally is None or left_out.is_copied(record.offset):
+                    self.records.append(record)
+                else:
+                    self._tally.note(record.offset)
 
     async def count_rest(self, before: int) -> int:
         """How many records are left in front of an offset."""
@@ -325,7 +341,7 @@ class RangeComparison:
     differing: list[tuple[RangeHash | None, RangeHash | None]] = field(default_factory=list)
     source_end: int = 0
     target_end: int = 0
-    uncopied: int = 0
+    uncopied: Uncopied = field(default_factory=Uncopied)
 
 
 async def compare_ranges(

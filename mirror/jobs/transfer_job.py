@@ -25,12 +25,14 @@ from mirror.errors import (
     Unexpected,
     Unreachable,
 )
+from mirror.lane.ledger import OffsetClass, SkippedOffsets, compacted
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
+from mirror.protocol.batches.holes import Hole, Span
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Bounds, Position, RecordSink, RecordSource
+from mirror.replication.connector import Bounds, LedgerKeeper, Position, RecordSink, RecordSource
 
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
@@ -112,6 +114,7 @@ class Transfer:
         self._source = source
         self._sink = sink
         self._job = job
+        self._keeper = sink if isinstance(sink, LedgerKeeper) else None
         self._slots = Slots(_AT_ONCE)
         self._is_stopping = False
         self.lanes: list[TransferLane] = []
@@ -255,6 +258,7 @@ class Transfer:
                 raise SourceTruncated(missing, advice="--on-loss continue goes on behind them")
             _log.warning("%s; going on behind the gap", missing)
             lane.gaps.append(missing)
+            self._pass_over(lane, SkippedOffsets(OffsetClass.LOST, lane.read_to, bounds.first))
             lane.read_to = bounds.first
 
     async def _read(self, lane: TransferLane, end: int) -> None:
@@ -272,10 +276,32 @@ class Transfer:
         except Exception:  # where the loop is closed meanwhile, nothing can be awaited any more
             await portions.aclose()
             raise
+        if lane.read_to < end:
+            self._pass_over(lane, compacted(Hole(lane.read_to, end, Span(end, end))))
         lane.read_to = end
 
+    def _pass_over(self, lane: TransferLane, skipped: SkippedOffsets) -> None:
+        if self._keeper is not None:
+            self._keeper.pass_over(lane.target, skipped)
+
+    def _kept(self, lane: TransferLane, records: Sequence[Record]) -> list[Record]:
+        """Transform the records, and account for the offsets of which nothing is written."""
+        kept: list[Record] = []
+        position = lane.read_to
+        for record in records:
+            offset = record.offset
+            if position < offset:
+                self._pass_over(lane, compacted(Hole(position, offset, Span(offset, offset + 1))))
+            position = offset + 1
+            made = self._job.rules.transform(record)
+            if made is None:
+                self._pass_over(lane, SkippedOffsets(OffsetClass.FILTERED, offset, position))
+            else:
+                kept.append(made)
+        return kept
+
     async def _write(self, lane: TransferLane, records: Sequence[Record]) -> None:
-        kept = [made for record in records if (made := self._job.rules.transform(record)) is not None]
+        kept = self._kept(lane, records)
         await self._sink.write(lane.target, kept)
         size = sum(len(record.key or b"") + len(record.value or b"") for record in kept)
         before = lane.counts

@@ -191,19 +191,18 @@ async def _verify(
             ranges = await compare_ranges(one, two, job.records_per_range, look)
             judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
             verdict = PartitionVerdict(place, *judged, differing_ranges=tuple(ranges.differing))
-            return _without_left_out(verdict, one, ranges.uncopied) if job.state else verdict
+            return _without_left_out(verdict, ranges.uncopied) if job.state else verdict
         found = await compare(one, two, look)
         judged = (one.start, found.source_end), (two.start, found.target_end)
         verdict = PartitionVerdict(place, *judged, found)
-        return _without_left_out(verdict, one, found.uncopied) if job.state else verdict
+        return _without_left_out(verdict, found.uncopied) if job.state else verdict
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))
 
 
-def _without_left_out(verdict: PartitionVerdict, source: Side, uncopied: int) -> PartitionVerdict:
-    judged = source.left_out.judge(uncopied) if source.left_out else Uncopied()
-    found = replace(verdict.comparison, missing=verdict.comparison.missing + judged.missing)
-    return replace(verdict, comparison=found, left_out=judged.left_out)
+def _without_left_out(verdict: PartitionVerdict, uncopied: Uncopied) -> PartitionVerdict:
+    found = replace(verdict.comparison, missing=verdict.comparison.missing + uncopied.missing)
+    return replace(verdict, comparison=found, left_out=uncopied.left_out)
 
 
 async def _end_now(side: Side) -> int:
@@ -226,14 +225,13 @@ async def _sides(
     if job.state:
         if stored is None:
             raise TopicMissing(f"state {job.state} has no checkpoint of {place}")
-        left_out = _left_out(stored)
+        left_out = LeftOut(stored.ledger, stored.offset_map)
         start, end = max(start, stored.ledger.start), min(end, stored.next_offset)
         first = stored.offset_map.forward(start).offset
         copied_to = stored.offset_map.target_end or first
         gone = max(min(target_start, copied_to) - first, 0) if start < end else 0
-        if left_out is None or left_out.forgotten or target_start > first:
-            start = max(start, stored.offset_map.backward(max(target_start, first)).offset)
-        target_start = max(target_start, first)
+        start = max(start, stored.offset_map.source_behind(target_start) or 0)  # the rest has expired there
+        target_start = max(target_start, stored.offset_map.forward(start).offset)
         target_end = min(target_end, stored.offset_map.target_end or target_start)
     return (
         Side(source, place, start, end, committed, left_out),
@@ -254,8 +252,8 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
 @dataclass(frozen=True)
 class CopiedRange:
     """What a state has copied of one partition: [start, end) on both sides. `unjudged`: offsets that the
-    source has behind it; `left_out`: which records before it were filtered or dead-lettered, None for
-    none."""
+    source has behind it; `left_out`: which records before it were copied, filtered or dead-lettered;
+    None where nothing was."""
 
     partition: TopicPartition
     source_range: tuple[int, int]
@@ -282,15 +280,12 @@ async def _copied(
     start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
     if stored is None:
         return CopiedRange(place, (start, start), (0, 0), end - start)
-    unjudged = max(end - max(stored.next_offset, start), 0)
+    unjudged, left_out = (
+        max(end - max(stored.next_offset, start), 0),
+        LeftOut(stored.ledger, stored.offset_map),
+    )
     if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         start = max(start, stored.ledger.start)
-        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, _left_out(stored))
+        return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, left_out)
     one, two, _ = await _sides(bench, job, place, stored)
-    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, _left_out(stored))
-
-
-def _left_out(stored: LaneProgress) -> LeftOut | None:
-    """None where nothing was left out, so that every record of the source has to be at the destination."""
-    found = LeftOut(stored.ledger, stored.offset_map)
-    return found if found.most else None
+    return CopiedRange(place, (one.start, one.end), (two.start, two.end), unjudged, left_out)

@@ -5,29 +5,32 @@ A batch passes unopened when nothing about it has to change. It is reframed when
 before our position, carries append times or is too large, or when small batches have piled up: a
 broker pays 35 to 45 microseconds for a batch beside what its bytes cost, so sending ten records at a
 time costs the destination more than merging them costs us (`python -m bench mirror_drain`).
+
+A batch that cannot be opened passes as it is where it had not to be opened. Otherwise it is the trouble: what
+lies before it has become items, and it is where the router stands. No offset gets a class because it is what
+remains of a range: a router whose items do not add up raises Unaccounted.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
-from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, RecordTooLarge, TransformFailed
-from mirror.lane.ledger import OffsetClass
+from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformFailed, UndecodableBatch
+from mirror.lane.ledger import OffsetClass, SkippedOffsets, Unaccounted, compacted
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.out_batch import Item, OutBatch, Path, SkippedOffsets
+from mirror.lane.out_batch import Item, OutBatch, Path
 from mirror.lane.rules import AbortedFilter, MergeRule, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
-from mirror.protocol.batches.compression import Codec, decompress
-from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message
-from mirror.protocol.batches.records import SMALLEST_RECORD, Record, read_batch, read_records, write_batch
-from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, Run, Times, note_time
+from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.holes import Hole, Span
+from mirror.protocol.batches.legacy import last_offset
+from mirror.protocol.batches.opener import BatchOpener
+from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, Run, runs_of, times_of
 
-_log = logging.getLogger(__name__)
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
-_LARGE_ANYWAY: Final = 4
-"""A batch may open into this many times its own size, whatever the limit is."""
 _NO_LIMIT: Final = 2**62
 _SPLIT_MARGIN: Final = 0.8
 """Part of the limit that a split aims at, because records compress unevenly."""
@@ -47,18 +50,23 @@ class BatchRouter:
         self._rules = rules
         self._room = room
         self._merge = rules.merge or _NO_MERGE
+        self._opener = BatchOpener(rules.opened_bytes, rules.opened_records, position)
         self._budget = budget
-        self._end = end
+        self._end = _NO_LIMIT if end is None else end
         self._first = position
         self._cursor = position
-        self._batches: list[tuple[memoryview, BatchHeader]] = []
+        """Everything in front of it is in `items`."""
+        self._batches: list[tuple[memoryview, BatchHeader, bool]] = []
+        """Taken and not sent yet, with whether they must be opened; or `_records`, never both."""
         self._records: list[Record] = []
         self._bytes = 0
         self._source_batches = 0
-        self._passed: list[tuple[int, SkippedOffsets]] = []
-        self._must_reframe = self._is_small = False
+        self._skipped: list[SkippedOffsets] = []
+        """Of what is taken and not sent yet: offsets that are not sent."""
         self._codec = 0
+        self._is_small = False
         self._made_bytes = 0
+        self._slab: Slab | None = None
         self.items: list[Item] = []
         self.position = position
         """The next source offset to fetch."""
@@ -66,34 +74,38 @@ class BatchRouter:
         """Of the last batch taken, -1 when none was."""
         self.largest = 0
         """Bytes of the largest batch that was looked at."""
-        self.work = 0
-        """What was opened: a record counts as one, of those that are only re-framed four, of bytes 256."""
         self.is_cut = False
         """Whether the rest was left for later, because `room` is used up."""
 
+    @property
+    def work(self) -> int:
+        """Cost of what was opened, see `BatchOpener.work`."""
+        return self._opener.work
+
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: Slab) -> None:
-        """Go through the batches. Raises CorruptData, RecordTooLarge and TransformFailed with the source
-        offset; `items` and `position` then tell what lies before the trouble."""
+        """Go through the batches. Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with
+        the source offset; `items` and `position` then tell what lies before the first trouble."""
         committed = AbortedFilter(aborted) if aborted and self._rules.read_committed else None
+        self._slab = slab
         try:
             for start, end, header in scan(records):
                 batch = records[start:end]
                 self.largest = max(self.largest, end - start)
                 if header is None:
-                    self._take_legacy(batch)
+                    if not self._take_legacy(batch):
+                        break
                 elif header.base_offset + header.last_offset_delta >= self.position:
-                    if self.work >= self._room:
+                    if self._opener.work >= self._room:
                         self.is_cut = True
                         break
-                    if self._end is not None and header.base_offset >= self._end:
-                        if self.position < self._end:
-                            self._pass(OffsetClass.COMPACTED, self._end)
+                    if header.base_offset >= self._end:
+                        self._pass_hole(self._end, header.span)
                         break
                     verify(batch, header)
-                    self._take_batch(batch, header, committed, slab)
-            self._flush(slab)
+                    self._take_batch(batch, header, committed)
+            self._flush()
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
-            self._keep_what_is_good(slab)
+            self._flush()  # trouble in what was taken before comes first
             raise
         finally:
             slab.made_bytes += self._made_bytes
@@ -104,84 +116,77 @@ class BatchRouter:
             if isinstance(item, OutBatch):
                 item.free()
 
-    def _keep_what_is_good(self, slab: Slab) -> None:
-        try:
-            self._flush(slab)
-        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed) as error:
-            _log.debug("the batches before the trouble are in trouble too: %s", error)
-        self.position = self._cursor
-
-    def _take_batch(
-        self, batch: memoryview, header: BatchHeader, committed: AbortedFilter | None, slab: Slab
-    ) -> None:
+    def _take_batch(self, batch: memoryview, header: BatchHeader, committed: AbortedFilter | None) -> None:
         if header.base_offset > self.position:
-            self._pass(OffsetClass.COMPACTED, header.base_offset)
+            self._pass_hole(header.base_offset, header.span)
         after = header.base_offset + header.last_offset_delta + 1
         self.leader_epoch = header.leader_epoch
         if committed is not None:
             offset_class = committed.offset_class(batch, header)
         else:
             offset_class = OffsetClass.CONTROL if header.attributes & CONTROL else None
-        if offset_class is None and header.record_count == 0:
-            offset_class = OffsetClass.COMPACTED
         if offset_class is None and self._rules.unopened:
-            offset_class = self._rules.unopened.get(header.base_offset)
+            offset_class = self._rules.unopened.get(after - 1)
         if offset_class is not None:
-            self._pass(offset_class, after)
+            self._pass(SkippedOffsets(offset_class, self.position, after))
+        elif header.record_count == 0:
+            self._take_empty(batch, header)
         elif self._opens(header):
-            payload = self._payload(batch, header)
-            self.work += header.record_count
-            self._join_records(read_records(payload, header), header.codec, len(batch), after, slab)
+            records = self._opener.records(batch, header)
+            self._join_records(records, header.codec, len(batch), header.span)
         else:
-            self._join_batches(batch, header, after, slab)
+            self._join_batches(batch, header, after)
 
-    def _payload(self, batch: memoryview, header: BatchHeader) -> bytes:
-        """The batch decompressed. Raises BatchTooLarge, CorruptData."""
-        size, count, limit = len(batch), header.record_count, self._rules.opened_bytes
-        if count > self._rules.opened_records and count > size // SMALLEST_RECORD:
-            raise _too_large(batch, header, f"it holds {count} records")
-        if size * _LARGE_ANYWAY > limit:
-            limit = size * _LARGE_ANYWAY
-        try:
-            payload = decompress(header.codec, batch[HEADER_SIZE:], limit)
-        except PayloadTooLarge as error:
-            raise _too_large(batch, header, error.message) from error
-        self.work += count // 4 + len(payload) // 256
-        return payload
+    def _take_empty(self, batch: memoryview, header: BatchHeader) -> None:
+        """Compaction leaves the header of a batch without records."""
+        if len(batch) > HEADER_SIZE:
+            self._opener.records(batch, header)
+        self._pass_hole(header.last_offset + 1, header.span)
 
     def _opens(self, header: BatchHeader) -> bool:
         rules = self._rules
-        if rules.opens_records or rules.transforms or header.base_offset < rules.opened_below:
+        if rules.opens_records or rules.transforms:
+            return True
+        if header.base_offset < rules.opened_below and header.last_offset >= rules.opened_from:
             return True
         if not rules.omitted:
             return False
         return any(header.base_offset <= offset <= header.last_offset for offset in rules.omitted)
 
-    def _take_legacy(self, message: memoryview) -> None:
-        if last_offset(message) < self.position:
-            return
-        limit = min(self._rules.opened_bytes, self._rules.opened_records * SMALLEST_MESSAGE)
-        records = read_message(message, max(limit, len(message)))
-        self.work += len(records)
-        if self._end is not None and records[0].offset >= self._end:
-            return
-        if records[0].offset > self.position:
-            self._pass(OffsetClass.COMPACTED, records[0].offset)
-        self._join_records(records, Codec.NONE, len(message), records[-1].offset + 1, None)
+    def _take_legacy(self, message: memoryview) -> bool:
+        """Take a message of formats 0 and 1; return whether what follows it may lie before the end."""
+        last = last_offset(message)
+        if last < self.position:
+            return True
+        offset_class = self._rules.unopened.get(last)
+        if offset_class is not None:
+            self._pass(SkippedOffsets(offset_class, self.position, last + 1))
+            return True
+        records = self._opener.message_records(message)
+        span = Span(records[0].offset, last + 1)
+        is_behind = span.first >= self._end
+        if is_behind or span.first > self.position:
+            self._pass_hole(min(span.first, self._end), span)
+        if not is_behind:
+            self._join_records(records, Codec.NONE, len(message), span)
+        return not is_behind
 
-    def _pass(self, offset_class: OffsetClass, after: int) -> None:
-        passed = SkippedOffsets(offset_class, after - self.position)
-        is_behind = self._cursor < self.position
-        self.position = after
-        if is_behind:
-            self._passed.append((after, passed))
+    def _pass_hole(self, following: int, evidence: Span) -> None:
+        """The next offsets, up to `following`, have no record, as a batch shows that was read."""
+        if self.position < following:
+            self._pass(compacted(Hole(self.position, following, evidence)))
+
+    def _pass(self, skipped: SkippedOffsets) -> None:
+        if self._cursor < self.position:
+            self._skipped.append(skipped)
         else:
-            self.items.append(passed)
-            self._cursor = after
+            self.items.append(skipped)
+            self._cursor = skipped.next
+        self.position = skipped.next
 
-    def _join_batches(self, batch: memoryview, header: BatchHeader, after: int, slab: Slab) -> None:
+    def _join_batches(self, batch: memoryview, header: BatchHeader, after: int) -> None:
         rules, size, codec = self._rules, len(batch), header.codec
-        must = (
+        must = bool(
             not header.is_dense
             or header.base_offset < self._first
             or size > rules.batch_limit
@@ -191,72 +196,98 @@ class BatchRouter:
         small = size < self._merge.small_bytes and header.record_count < self._merge.records[codec]
         is_full = self._bytes + size > self._merge.merged_bytes
         if self._cursor < self.position and (self._records or not small or codec != self._codec or is_full):
-            self._flush(slab)
+            self._flush()
         if not small and not must:
             self.position = after
-            self._send_unopened(batch, header, slab)
+            self._send_unopened(batch, header)
             return
         self._codec = codec
-        self._batches.append((batch, header))
+        self._batches.append((batch, header, must))
         self._bytes += size
         self._source_batches += 1
-        self._must_reframe = self._must_reframe or bool(must)
         self._is_small = small
         self.position = after
         if not small:
-            self._flush(slab)
+            self._flush()
 
-    def _join_records(
-        self, records: Sequence[Record], codec: int, size: int, after: int, slab: Slab | None
-    ) -> None:
+    def _join_records(self, records: Sequence[Record], codec: int, size: int, span: Span) -> None:
         if self._batches or codec != self._codec or self._bytes + size > self._merge.merged_bytes:
-            self._flush(slab)
+            self._flush()
         self._codec = codec
         self._bytes += size
         self._source_batches += 1
         for record in records:
-            if record.offset >= self._first:
+            offset = record.offset
+            if offset >= self.position:
+                self._pend_hole(offset, span)
                 self._open(record)
-                if self._rules.opens_singly and record.offset < self._rules.opened_below:
-                    self.position = record.offset + 1
-                    self._flush(slab)
-        self.position = after
+                self.position = offset + 1
+                if self._rules.opens_singly and offset < self._rules.opened_below:
+                    self._flush()
+        self._pend_hole(span.next, span)
+
+    def _pend_hole(self, following: int, span: Span) -> None:
+        if self.position < following:
+            self._skipped.append(compacted(Hole(self.position, following, span)))
+            self.position = following
 
     def _open(self, record: Record) -> None:
-        offset_class = self._rules.omitted.get(record.offset)
+        offset, skipped = record.offset, self._skipped
+        offset_class = self._rules.omitted.get(offset)
         if offset_class is None:
             changed = self._rules.transform(record)
             if changed is not None:
                 self._records.append(changed)
                 return
             offset_class = OffsetClass.FILTERED
-        self._passed.append((record.offset + 1, SkippedOffsets(offset_class, 1)))
+        if skipped and skipped[-1].next == offset and skipped[-1].offset_class is offset_class:
+            skipped[-1].next = offset + 1
+        else:
+            skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
 
-    def _flush(self, slab: Slab | None) -> None:
+    def _flush(self) -> None:
+        """Make items of what was taken; where that fails, of what lies in front of the trouble."""
         batches, self._batches = self._batches, []
         records, self._records = self._records, []
-        must_reframe, self._must_reframe = self._must_reframe, False
-        if records:
-            self._send_records(records)
-        elif len(batches) == 1 and not must_reframe and slab is not None:
-            self._send_unopened(*batches[0], slab, is_small=self._is_small)
-        elif batches:
-            self._reframe(batches)
-        if self._cursor < self.position:
-            self.items.extend(self._classes_up_to(self.position, 0))
-        self._passed.clear()
-        self._bytes = self._source_batches = 0
+        try:
+            self._send_skipped()
+            if records:
+                self._send_records(records)
+            elif len(batches) == 1 and not batches[0][2]:
+                self._send_unopened(batches[0][0], batches[0][1], is_small=self._is_small)
+            elif batches:
+                self._reframe(batches)
+            self._send_skipped()
+        except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
+            self._send_skipped()
+            self._skipped = []
+            self.position = self._cursor
+            raise
+        finally:
+            self._bytes = self._source_batches = 0
+        if self._skipped or self._cursor != self.position:
+            raise Unaccounted(f"nothing shows what offsets {self._cursor} to {self.position - 1} are")
 
-    def _send_unopened(
-        self, batch: memoryview, header: BatchHeader, slab: Slab, *, is_small: bool = False
-    ) -> None:
+    def _send_skipped(self) -> None:
+        """Make items of the skipped offsets that follow what was sent."""
+        sent = 0
+        for skipped in self._skipped:
+            if skipped.first != self._cursor:
+                break
+            self.items.append(skipped)
+            self._cursor = skipped.next
+            sent += 1
+        del self._skipped[:sent]
+
+    def _send_unopened(self, batch: memoryview, header: BatchHeader, *, is_small: bool = False) -> None:
+        assert self._slab is not None, "what was taken lies in a buffer"
         base, count = header.base_offset, header.record_count
         outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
         outgoing.first_timestamp, outgoing.max_timestamp = header.first_timestamp, header.max_timestamp
         if not header.codec:
             outgoing.payload_bytes = len(batch) - HEADER_SIZE
         outgoing.is_small = is_small
-        outgoing.hold(slab)
+        outgoing.hold(self._slab)
         self.items.append(outgoing)
         self._cursor = base + count
 
@@ -265,29 +296,57 @@ class BatchRouter:
         """The source's, unless the destination cannot read it."""
         return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
 
-    def _reframe(self, batches: Sequence[tuple[memoryview, BatchHeader]]) -> None:
-        codec = self._codec_to_write
-        reframer = Reframer(codec)
+    def _reframe(self, batches: Sequence[tuple[memoryview, BatchHeader, bool]]) -> None:
+        self._bytes = self._source_batches = 0
+        reframer = Reframer(self._codec_to_write)
+        for batch, header, must in batches:
+            try:
+                reframer = self._add(reframer, batch, header)
+            except (BatchTooLarge, UndecodableBatch):
+                self._send_reframed(reframer)
+                if must:
+                    raise
+                reframer = Reframer(self._codec_to_write)
+                self._send_skipped()
+                self._send_unopened(batch, header, is_small=True)
+        self._send_reframed(reframer)
+
+    def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
+        """Add a batch, all of it or nothing, and return the reframer to continue with. Raises BatchTooLarge,
+        UndecodableBatch."""
+        former, made, codec = reframer, list[Reframer](), self._codec_to_write
+        payload = self._opener.payload(batch, header)
         limit = self._merge.payload_bytes
-        for batch, header in batches:
-            payload = self._payload(batch, header)
-            if len(batch) > self._rules.batch_limit:
-                limit = int(self._rules.batch_limit * _SPLIT_MARGIN * len(payload) / len(batch))
-            resume: Resume | None = START
-            while resume is not None:
-                resume = reframer.add(payload, header, self._first, limit, resume)
-                if resume is not None:
-                    self._send_reframed(reframer)
-                    reframer = Reframer(codec)
-        if reframer.count:
+        if len(batch) > self._rules.batch_limit:
+            limit = int(self._rules.batch_limit * _SPLIT_MARGIN * len(payload) / len(batch))
+        try:
+            if not former.count or former.add(payload, header, self._first, limit) is not None:
+                resume: Resume | None = START
+                while resume is not None:
+                    made.append(Reframer(codec))
+                    resume = made[-1].add(payload, header, self._first, limit, resume)
+        except CorruptData as error:
+            raise self._opener.undecodable(header.span, error) from error
+        if made:
+            self._send_reframed(former)
+        self._bytes += len(batch)
+        self._source_batches += 1
+        for reframer in made[:-1]:
             self._send_reframed(reframer)
+        return made[-1] if made else former
 
     def _send_reframed(self, reframer: Reframer) -> None:
+        if reframer.holes:
+            skipped = [*self._skipped, *map(compacted, reframer.holes)]
+            self._skipped = sorted(skipped, key=attrgetter("first"))
+        if not reframer.count:
+            self._send_skipped()
+            return
         made = reframer.finish()
         if len(made.batch) > self._rules.batch_limit:
             self._halve(made.batch, made.runs)
-            return
-        self._send_made(made)
+        else:
+            self._send_made(made)
 
     def _halve(self, batch: bytearray, runs: Sequence[Run]) -> None:
         header = next(scan(memoryview(batch)))[2]
@@ -314,14 +373,12 @@ class BatchRouter:
             except Exception as error:
                 if number:
                     self._send_records(records[:number])
-                self.position = record.offset
                 raise self._rules.transform_failed(record.offset, error) from error
 
     def _send_records(self, records: Sequence[Record]) -> None:
         batch = self._written(records)
         if len(batch) > self._rules.batch_limit:
             if len(records) == 1:
-                self.position = records[0].offset
                 raise RecordTooLarge(
                     f"the record at offset {records[0].offset} makes a batch of {len(batch)} bytes,"
                     f" the destination takes {self._rules.batch_limit}",
@@ -339,6 +396,7 @@ class BatchRouter:
         batch, runs, count = made.batch, made.runs, made.record_count
         after = runs[-1][0] + runs[-1][1]
         outgoing = OutBatch(memoryview(batch), runs, count, self._cursor, after)
+        outgoing.passed = self._pass_to(after, count)
         outgoing.first_timestamp, outgoing.max_timestamp, outgoing.by_source = made.times
         outgoing.payload_bytes = made.payload_bytes
         outgoing.path = path
@@ -348,41 +406,13 @@ class BatchRouter:
         outgoing.charge(self._budget)
         self._made_bytes += len(batch)
         self.items.append(outgoing)
-        outgoing.passed = self._classes_up_to(after, count)
 
-    def _classes_up_to(self, after: int, count: int) -> list[SkippedOffsets]:
-        """The classes of all offsets from the cursor on that are not among `count` records sent."""
-        found = [passed for upto, passed in self._passed if self._cursor < upto <= after]
-        rest = after - self._cursor - count - sum(passed.count for passed in found)
-        if rest:
-            found.append(SkippedOffsets(OffsetClass.COMPACTED, rest))
+    def _pass_to(self, after: int, count: int) -> list[SkippedOffsets] | None:
+        """Return the skipped offsets between the cursor and `after`, which all others but `count` are."""
+        passed = [skipped for skipped in self._skipped if skipped.first < after]
+        unknown = after - self._cursor - count - sum(skipped.count for skipped in passed)
+        if unknown:
+            raise Unaccounted(f"nothing shows what {unknown} offsets from {self._cursor} to {after - 1} are")
+        del self._skipped[: len(passed)]
         self._cursor = after
-        return found
-
-
-def _too_large(batch: memoryview, header: BatchHeader, why: str) -> BatchTooLarge:
-    return BatchTooLarge(
-        f"the batch of {len(batch)} bytes at offset {header.base_offset} is not opened: {why}",
-        offset=header.base_offset,
-        advice="raise opened_batch_records or opened_batch_bytes, or let on-rejection put it aside",
-    )
-
-
-def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
-    """Source offsets of records as runs."""
-    runs: list[Run] = []
-    for record in records:
-        if runs and runs[-1][0] + runs[-1][1] == record.offset:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((record.offset, 1))
-    return tuple(runs)
-
-
-def times_of(records: Sequence[Record]) -> Times:
-    """Their timestamps; each record counts as a source batch."""
-    by_source: list[tuple[int, int]] = []
-    for record in records:
-        note_time(by_source, record.timestamp, 1)
-    newest = max(timestamp for timestamp, _ in by_source)
-    return Times(records[0].timestamp, newest, tuple(by_source))
+        return passed or None

@@ -16,10 +16,10 @@ from typing import Final
 
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.counters import LaneCounters
-from mirror.lane.ledger import Ledger, OffsetClass
+from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.lifecycle import LaneState, Pause
 from mirror.lane.offset_map import OffsetMap
-from mirror.lane.out_batch import Found, Item, OutBatch, SkippedOffsets, Trouble
+from mirror.lane.out_batch import FoundRecords, Item, OutBatch, Trouble
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -161,6 +161,7 @@ class Lane:
         """What is stored is about another destination: nothing of it counts here but who owned the lane's
         producer id. The lane has no position, as if it had never been copied."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
+        self.rules = self.rules.without_refusals()
         self.source = SourceIdentity()
         self.target_id, self.target_next = b"", None
         self.life, self.gaps, self.target_loss = 0, [], ""
@@ -206,7 +207,7 @@ class Lane:
     def lose(self, upto: int, sentence: str) -> None:
         """Source offsets from our position to `upto` are gone; continue behind them, where another leader
         epoch may have begun."""
-        self.queue.append(SkippedOffsets(OffsetClass.LOST, upto - self.position))
+        self.queue.append(SkippedOffsets(OffsetClass.LOST, self.position, upto))
         self.position = upto
         self.source = replace(self.source, leader_epoch=-1)
         self.gaps.append(sentence)
@@ -227,6 +228,7 @@ class Lane:
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
+        self.rules = self.rules.without_refusals()
         self.waiting = (-1, -1)
         if same_log:
             self.offset_map.rewind(position)
@@ -255,12 +257,15 @@ class Lane:
         self.gaps.append(self.target_loss)
         self.offset_map.forget_targets(first)
 
-    def find(self, found: Sequence[Found], target_next: int) -> None:
+    def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
         """The destination holds these already, in source order from our checkpoint on."""
-        for offset_class, count, source, target in found:
-            if offset_class is OffsetClass.MIRRORED:
+        for stretch in found:
+            if isinstance(stretch, SkippedOffsets):
+                self.ledger.pass_over(stretch)
+            else:
+                source, target, count = stretch
+                self.ledger.enter_batch(((source, count),), ())
                 self.offset_map.add(source, target, count)
-            self.ledger.enter(offset_class, count)
         self.position = self.ledger.next
         self.target_next = target_next
         self.dirty = True
@@ -427,12 +432,13 @@ class Lane:
                     return
                 self._enter(item)
             else:
-                self.ledger.enter(item.offset_class, item.count)
+                self.ledger.pass_over(item)
             self.sent.pop(0)
             self.dirty = True
         self._pass_over()
 
     def _enter(self, outgoing: OutBatch) -> None:
+        self.ledger.enter_batch(outgoing.runs, outgoing.passed or ())
         target = outgoing.target
         if target < self.target_end:
             self.lose_target(target)
@@ -442,6 +448,3 @@ class Lane:
         for first, count in outgoing.runs:
             self.offset_map.add(first, target, count)
             target += count
-        self.ledger.enter(OffsetClass.MIRRORED, outgoing.count)
-        for passed in outgoing.passed or ():
-            self.ledger.enter(passed.offset_class, passed.count)

@@ -1,23 +1,31 @@
 """The ledger of a lane: what became of every source offset.
 
 Invariant: the counts of all classes add up to `next - start`; with what is in flight, to the range
-that was consumed. An offset is entered once, when its class is certain, in offset order.
+that was consumed. An offset is entered once, when its class is certain, in offset order. No class is what
+remains of a range: COMPACTED takes the hole that was seen between two records or batches.
 
-With the offset map a ledger also says which records were left out on purpose. Of the offsets that it accounts
-for, those in the map are at the destination. A record that the source shows at any other offset was filtered
-or dead-lettered: markers are no records, aborted ones are not shown, and what was compacted or lost is not
-there. So the map says which records these are, whatever the source has expired since; the ledger's count is
-the limit all the same.
+With the offset map a ledger also shows which records were left out on purpose. Of the offsets that it
+accounts for, those in the map are at the destination. A record that the source still has at any other offset
+is missing, whatever class the ledger has for it, unless it lies where records were filtered or dead-lettered:
+these stretches of offsets are stored with the ledger.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 
 from mirror.errors import CorruptData
 from mirror.lane.offset_map import OffsetMap
+from mirror.protocol.batches.holes import Hole
+from mirror.protocol.batches.reframe import Run
+
+_MOST_STRETCHES: Final = 32
+"""Stretches of left-out offsets that a ledger tells apart; neighbours are joined where there are more."""
 
 
 class OffsetClass(IntEnum):
@@ -39,21 +47,111 @@ class OffsetClass(IntEnum):
     """The destination refused the record; it is in the dead-letter topic."""
 
 
+class Unaccounted(Exception):
+    """Source offsets would get a class that nothing shows."""
+
+
+class SkippedOffsets:
+    """Source offsets [first, next) that are not sent, with their class: certain once all before them are.
+
+    COMPACTED takes the hole. Raises Unaccounted without it.
+    """
+
+    __slots__ = ("first", "next", "offset_class")
+
+    def __init__(
+        self, offset_class: OffsetClass, first: int, following: int, hole: Hole | None = None
+    ) -> None:
+        is_hole = hole is not None and hole.first == first and hole.next == following
+        if first >= following or is_hole != (offset_class is OffsetClass.COMPACTED):
+            raise Unaccounted(
+                f"nothing shows that offsets {first} to {following - 1} are {offset_class.name}"
+            )
+        self.offset_class = offset_class
+        self.first = first
+        self.next = following
+
+    @property
+    def count(self) -> int:
+        """Number of offsets."""
+        return self.next - self.first
+
+
+def compacted(hole: Hole) -> SkippedOffsets:
+    """Return the offsets of a hole with their class."""
+    return SkippedOffsets(OffsetClass.COMPACTED, hole.first, hole.next, hole)
+
+
+class LeftOutStretch(NamedTuple):
+    """Offsets [first, next), of which `records` were filtered or dead-lettered."""
+
+    first: int
+    next: int
+    records: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether all of its offsets were left out."""
+        return self.records == self.next - self.first
+
+
 class Ledger:
     """Counts by class over [start, next)."""
 
-    __slots__ = ("counts", "next", "start")
+    __slots__ = ("_grain", "counts", "left_out", "next", "start")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.next = start
         """The checkpoint: everything below is accounted for."""
         self.counts = [0] * len(OffsetClass)
+        self.left_out: list[LeftOutStretch] = []
+        """Where records were filtered or dead-lettered, in order."""
+        self._grain = 0
+        """Stretches that span no more offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
-        """The next `count` offsets met this class."""
+        """Account for the next `count` offsets. Raises Unaccounted for COMPACTED: see `pass_over`."""
+        if offset_class is OffsetClass.COMPACTED:
+            raise Unaccounted(f"nothing shows that {count} offsets from {self.next} on are a hole")
+        self._count(offset_class, count)
+
+    def pass_over(self, skipped: SkippedOffsets) -> None:
+        """Account for offsets that are not sent. Raises Unaccounted unless they are the next ones."""
+        if skipped.first != self.next:
+            raise Unaccounted(f"offsets from {skipped.first} on follow {self.next - 1}")
+        self._count(skipped.offset_class, skipped.next - skipped.first)
+
+    def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
+        """Account for the offsets of mirrored records and for those between them, in order. Raises
+        Unaccounted unless they follow each other without a gap."""
+        place = 0
+        for first, count in runs:
+            while place < len(passed) and passed[place].first < first:
+                self.pass_over(passed[place])
+                place += 1
+            if first != self.next:
+                raise Unaccounted(f"the record at offset {first} follows {self.next - 1}")
+            self._count(OffsetClass.MIRRORED, count)
+        for skipped in passed[place:]:
+            self.pass_over(skipped)
+
+    def _count(self, offset_class: OffsetClass, count: int) -> None:
+        if offset_class is OffsetClass.FILTERED or offset_class is OffsetClass.DEAD_LETTERED:
+            self._note_left_out(LeftOutStretch(self.next, self.next + count, count))
         self.counts[offset_class] += count
         self.next += count
+
+    def _note_left_out(self, stretch: LeftOutStretch) -> None:
+        self.left_out[-1:] = _joined([*self.left_out[-1:], stretch], self._grain)
+        while len(self.left_out) > _MOST_STRETCHES:
+            self._grain = max(2 * self._grain, 1)
+            self.left_out = _joined(self.left_out, self._grain)
+
+    def prune(self, below: int) -> None:
+        """Forget left-out records that the source has expired: those below its log start."""
+        if self.left_out and self.left_out[0].next <= below:
+            self.left_out = [stretch for stretch in self.left_out if stretch.next > below]
 
     def total(self, offset_class: OffsetClass) -> int:
         """How many offsets met this class."""
@@ -75,7 +173,10 @@ class Ledger:
             for offset_class in OffsetClass
             if self.counts[offset_class]
         }
-        return {"start": self.start, "counts": counts}
+        document: dict[str, Any] = {"start": self.start, "counts": counts}
+        if self.left_out:
+            document["left_out"] = [list(stretch) for stretch in self.left_out]
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], next_offset: int) -> Ledger:
@@ -86,7 +187,27 @@ class Ledger:
         ledger.next = next_offset
         if not ledger.is_balanced:
             raise CorruptData(f"a stored ledger does not add up: {document} up to {next_offset}")
+        count = ledger.total(OffsetClass.FILTERED) + ledger.total(OffsetClass.DEAD_LETTERED)
+        if "left_out" in document:
+            stretches = [LeftOutStretch(*map(int, stretch)) for stretch in document["left_out"]]
+            ledger.left_out = [stretch for stretch in stretches if stretch.records > 0]
+        elif count:  # of a version that did not store them: they may lie anywhere
+            ledger.left_out = [LeftOutStretch(ledger.start, ledger.next, count)]
         return ledger
+
+
+def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStretch]:
+    """Join neighbours that follow each other, and those that span at most `grain` offsets together."""
+    joined: list[LeftOutStretch] = []
+    for stretch in stretches:
+        if joined:
+            last = joined[-1]
+            together = LeftOutStretch(last.first, stretch.next, last.records + stretch.records)
+            if together.is_whole or together.next - together.first <= grain:
+                joined[-1] = together
+                continue
+        joined.append(stretch)
+    return joined
 
 
 class Uncopied(NamedTuple):
@@ -98,29 +219,62 @@ class Uncopied(NamedTuple):
 
 
 class LeftOut:
-    """`most`: how many records the ledger counts as filtered or dead-lettered. `forgotten`: mirrored records
-    that the map does not have any more, because the destination has lost them; they cannot be told from what
-    was left out, so that many at most count as missing. It is 0 for a map whose first runs were pruned."""
+    """Tells records that were left out on purpose from those that are missing.
 
-    __slots__ = ("_map", "forgotten", "most")
+    `forgotten`: mirrored records that the map no longer has, because the destination has lost them; where
+    stretches of left-out offsets were joined they cannot be told from what was left out, so that many at most
+    count as missing there. It is 0 for a map whose first runs were pruned.
+    """
+
+    __slots__ = ("_map", "forgotten", "stretches")
 
     def __init__(self, ledger: Ledger, offset_map: OffsetMap) -> None:
         self._map = offset_map
-        self.most = ledger.total(OffsetClass.FILTERED) + ledger.total(OffsetClass.DEAD_LETTERED)
+        self.stretches = tuple(ledger.left_out)
         self.forgotten = 0
         if not offset_map.first_index:
             kept = offset_map.count(ledger.start, ledger.next)
             self.forgotten = max(ledger.total(OffsetClass.MIRRORED) - kept, 0)
 
     def is_copied(self, source: int) -> bool:
-        """Whether the record at this source offset has been mirrored."""
+        """Return whether the record at this source offset has been mirrored."""
         return self._map.holds(source, source + 1)
 
     def are_copied(self, start: int, end: int) -> bool:
-        """Whether every source offset of [start, end) has been mirrored, in one run."""
+        """Return whether every source offset of [start, end) has been mirrored, in one run."""
         return self._map.holds(start, end)
 
-    def judge(self, uncopied: int) -> Uncopied:
-        """What became of the records that the source has at offsets that are not copied, by their number."""
-        left_out = min(max(uncopied - self.forgotten, 0), self.most)
-        return Uncopied(left_out, uncopied - left_out)
+    def stretch_of(self, source: int) -> int:
+        """Return the number of the stretch in which the offset lies, -1 for none."""
+        index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
+        return index if index >= 0 and source < self.stretches[index].next else -1
+
+    def are_left_out(self, start: int, end: int) -> bool:
+        """Return whether every source offset of [start, end) was left out."""
+        index = self.stretch_of(start)
+        return index >= 0 and self.stretches[index].is_whole and end <= self.stretches[index].next
+
+
+class UncopiedTally:
+    """Counts the records that the source has at offsets that are not copied."""
+
+    def __init__(self, left_out: LeftOut) -> None:
+        self._left_out = left_out
+        self._found = Counter[int]()
+
+    def note(self, source: int, count: int = 1) -> None:
+        """Count a record, or `count` of a batch that begins there and was left out as a whole."""
+        self._found[self._left_out.stretch_of(source)] += count
+
+    def judge(self) -> Uncopied:
+        """Return how many of them were left out on purpose, and how many are missing."""
+        known = self._left_out
+        whole = joined = most = 0
+        for index, count in self._found.items():
+            if index >= 0 and known.stretches[index].is_whole:
+                whole += count
+            elif index >= 0:
+                joined += count
+                most += min(count, known.stretches[index].records)
+        left_out = whole + min(max(joined - known.forgotten, 0), most)
+        return Uncopied(left_out, self._found.total() - left_out)

@@ -254,6 +254,8 @@ ACTIVE: Final = frozenset({_S.COPYING, _S.RECOVERING, _S.DRAINING, _S.CHECKPOINT
 _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAINING})
 """What may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
+_READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
+"""After a comparison nothing is in hand: what had been read is read again, up to the end or the problem."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:
@@ -295,7 +297,7 @@ def _comparing(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 def _compared(now: Lifecycle, event: LifecycleEvent) -> Advance:
     _expect(now, event, _S.RECOVERING)
-    if now.intent is None or now.intent is Intent.FINISH:  # what it had read is read again, up to the end
+    if now.intent in _READ_AGAIN:
         return now._replace(state=_S.COPYING, intent=None), (_A.READ_ON,)
     state = _S.DRAINING if now.intent is Intent.STOP else _S.COPYING
     return now._replace(state=state), (_A.SETTLE,)  # nothing is in hand: no answer would settle it

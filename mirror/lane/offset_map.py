@@ -9,7 +9,7 @@ binary search.
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -105,6 +105,14 @@ class OffsetMap:
         """Whether one run has every source offset of [start, end), which is not empty."""
         index = bisect_right(self._sources, start) - 1
         return index >= 0 and end <= self._sources[index] + self._counts[index]
+
+    def source_behind(self, target: int) -> int | None:
+        """Return the source offset behind the last record that lies in front of a destination offset; None
+        where none does."""
+        index = bisect_left(self._targets, target) - 1
+        if index < 0:
+            return None
+        return self._sources[index] + min(self._counts[index], target - self._targets[index])
 
     def count(self, start: int, end: int) -> int:
         """How many source offsets of [start, end) are mirrored."""

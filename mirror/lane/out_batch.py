@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from mirror.lane.ledger import OffsetClass
+from mirror.lane.ledger import SkippedOffsets
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.protocol.batches.batch import CODEC_MASK
 from mirror.protocol.batches.reframe import Run
@@ -24,16 +24,6 @@ class Path(IntEnum):
     """Decompressed, renumbered or merged, compressed again; keys and values untouched."""
     RECORDS = 2
     """Decoded and encoded, record by record."""
-
-
-class SkippedOffsets:
-    """Source offsets that need no sending: their class is certain once all before them is."""
-
-    __slots__ = ("count", "offset_class")
-
-    def __init__(self, offset_class: OffsetClass, count: int) -> None:
-        self.offset_class = offset_class
-        self.count = count
 
 
 class OutBatch:
@@ -152,13 +142,13 @@ _NOTHING = memoryview(b"")
 Item = OutBatch | SkippedOffsets
 
 
-class Found(NamedTuple):
-    """A stretch of source offsets whose class a comparison has shown; the offsets of mirrored ones."""
+class FoundRecords(NamedTuple):
+    """Records that a comparison has found at the destination: `length` of them, from `source` and `target`
+    on."""
 
-    offset_class: OffsetClass
+    source: int
+    target: int
     length: int
-    source: int = -1
-    target: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from mirror.errors import TransformFailed, legible, named
@@ -46,11 +46,11 @@ class RoutingRules:
 
     `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they
     are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
-    records that the destination refused, with their class, by source offset. Batches that begin below
+    records that the destination refused, with their class, by source offset. Batches from `opened_from` to
     `opened_below` are encoded again, with `opens_singly` one for each record. `transform_names`: of the
     transforms, for messages. `opened_bytes`, `opened_records`: a batch that opens into more is not opened,
-    unless it is large as it comes. `unopened`: batches that are left out for that, with the class of their
-    records, by the offset of the first.
+    unless it is large as it comes. `unopened`: batches that are left out for that, or because they cannot be
+    decoded, with the class of their records, by their last offset.
     """
 
     read_committed: bool = True
@@ -65,8 +65,15 @@ class RoutingRules:
     unopened: Mapping[int, OffsetClass] = field(default_factory=dict)
     opened_bytes: int = LARGEST_PAYLOAD
     opened_records: int = 250_000
+    opened_from: int = 0
     opened_below: int = -1
     opens_singly: bool = False
+
+    def without_refusals(self) -> RoutingRules:
+        """Return the rules without what refusals have taught: the offsets are those of another log."""
+        if not self.omitted and not self.unopened and self.opened_below < 0:
+            return self
+        return replace(self, omitted={}, unopened={}, opened_from=0, opened_below=-1, opens_singly=False)
 
     def transform(self, record: Record) -> Record | None:
         """The record after all transforms, None when one of them dropped it. Raises TransformFailed."""

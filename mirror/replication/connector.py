@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from mirror.errors import ConfigError
+from mirror.lane.ledger import SkippedOffsets
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.records import Record
@@ -126,6 +127,15 @@ class RecordSink(Protocol):
 
     def close(self) -> None:
         """Let go of everything that was not committed. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class LedgerKeeper(Protocol):
+    """A sink that counts what became of every offset."""
+
+    def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
+        """Note offsets that are not written, before any record behind them is."""
         ...
 
 

@@ -81,9 +81,13 @@ def forget_cap(lane: LiveLane) -> None:
     lane.size_cap = None
 
 
-def open_below(lane: LiveLane, offset: int, *, singly: bool) -> None:
-    """Encode the batches below this source offset again; `singly`: record by record."""
-    lane.rules = replace(lane.rules, opened_below=offset, opens_singly=singly)
+def open_refused(lane: LiveLane, first: int, following: int, *, singly: bool) -> None:
+    """Encode the batches of [first, following) again, and those between them and what was refused before;
+    `singly`: record by record."""
+    known = lane.rules
+    if known.opened_below > lane.checkpoint:
+        first = min(first, known.opened_from)
+    lane.rules = replace(known, opened_from=first, opened_below=following, opens_singly=singly)
 
 
 def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass) -> None:
@@ -91,9 +95,9 @@ def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass) -> N
     lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, offset_class)})
 
 
-def leave_unopened(lane: LiveLane, offset: int, offset_class: OffsetClass) -> None:
-    """Leave out the batch that begins at this source offset."""
-    lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, offset: offset_class})
+def leave_unopened(lane: LiveLane, last_offset: int, offset_class: OffsetClass) -> None:
+    """Leave out the batch that ends with this source offset."""
+    lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, last_offset: offset_class})
 
 
 class RuleBook:
@@ -121,7 +125,7 @@ class RuleBook:
             offset: offset_class for offset, offset_class in learned.omitted.items() if offset >= checkpoint
         }
         unopened = {
-            offset: offset_class for offset, offset_class in learned.unopened.items() if offset >= checkpoint
+            last: offset_class for last, offset_class in learned.unopened.items() if last >= checkpoint
         }
         is_learned = omitted or unopened or learned.opened_below > checkpoint
         if lane.size_cap is None and not is_learned:
@@ -131,6 +135,7 @@ class RuleBook:
             batch_limit=min(limits.batch_bytes, lane.size_cap or limits.batch_bytes),
             omitted=omitted,
             unopened=unopened,
+            opened_from=learned.opened_from,
             opened_below=learned.opened_below,
             opens_singly=learned.opens_singly,
         )

@@ -4,21 +4,30 @@ what it finds does not rest on our own reading of the protocol."""
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from librdkafka.errors import translate
 from librdkafka.settings import consumer_settings
 from mirror.errors import TimedOut
-from mirror.lane.ledger import LeftOut, Uncopied
+from mirror.lane.ledger import LeftOut, Uncopied, UncopiedTally
 from mirror.settings import KafkaCluster
 
 _WAIT_SECONDS: Final = 0.1
 _DIGEST_BYTES: Final = 12
+_NO_TIMESTAMP: Final = -1
+_Tallies = Mapping[int, UncopiedTally]
+"""Of each partition whose left-out records are known."""
 
 
 class TopicContents:
@@ -44,13 +53,13 @@ class TopicContents:
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
         """Read all ranges. Raises TopicMissing, TimedOut, Unreachable."""
-        uncopied = Counter[int]()
+        uncopied = {number: UncopiedTally(left_out) for number, left_out in self._left_out.items()}
         if self._ranges:
             self._read_all(take, uncopied)
-        judged = [self._left_out[number].judge(count) for number, count in uncopied.items()]
+        judged = [tally.judge() for tally in uncopied.values()]
         return Uncopied(sum(one.left_out for one in judged), sum(one.missing for one in judged))
 
-    def _read_all(self, take: Callable[[bytes], None], uncopied: Counter[int]) -> None:
+    def _read_all(self, take: Callable[[bytes], None], uncopied: _Tallies) -> None:
         settings = consumer_settings(self._cluster, "headrace-audit", "headrace-audit")
         # A log may begin behind a range's start by now: what retention has removed meanwhile is not read.
         consumer = Consumer(settings | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
@@ -61,7 +70,9 @@ class TopicContents:
         finally:
             consumer.close()
 
-    def _read(self, consumer: Consumer, take: Callable[[bytes], None], uncopied: Counter[int]) -> None:
+    def _read(
+        self, consumer: Consumer, take: Callable[[bytes], None], uncopied: Mapping[int, UncopiedTally]
+    ) -> None:
         described = consumer.list_topics(self._topic, timeout=self._patience).topics[self._topic]
         if described.error is not None:
             raise KafkaException(described.error)
@@ -86,7 +97,7 @@ class TopicContents:
                     if left_out is None or left_out.is_copied(offset):
                         take(digest(message))
                     else:
-                        uncopied[number] += 1
+                        uncopied[number].note(offset)
 
 
 def _is_wanted(message: Message, remaining: dict[int, int]) -> bool:
@@ -110,7 +121,10 @@ def digest(message: Message) -> bytes:
     headers = message.headers() or []
     for name, value in headers if isinstance(headers, list) else headers.items():
         parts += [name, value]
-    place = b"%d;%d;" % (message.partition() or 0, message.timestamp()[1])
+    kind, timestamp = message.timestamp()
+    if kind == TIMESTAMP_NOT_AVAILABLE:  # of message format 0, whose copies have none either
+        timestamp = _NO_TIMESTAMP
+    place = b"%d;%d;" % (message.partition() or 0, timestamp)
     found = hashlib.blake2b(place, digest_size=_DIGEST_BYTES)
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

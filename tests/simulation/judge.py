@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from mirror.model.datastreams.policy import Guarantee
+from collections.abc import Sequence
+
+from mirror.lane.ledger import LeftOut
+from mirror.model.datastreams.policy import Guarantee, OnRejection
 from tests.fakes.broker import batches
+from tests.fakes.broker.accounts import check_accounts
 from tests.fakes.broker.contents import Seen, committed
 from tests.fakes.broker.log import PartitionLog
 from tests.fakes.broker.mirrored import MirroredFakes
@@ -16,6 +20,7 @@ class Judge:
 
     - what the source has lost since: it may be at the destination;
     - what the destination has lost since it was stored there: it may be missing, and the lane says so;
+    - what could not be opened, where the policy leaves it out;
     - what `AT_LEAST_ONCE` allows: repeats, and with them what the destination has lost may be there again
       behind what it has not.
     """
@@ -30,6 +35,8 @@ class Judge:
         """Were at the source when it lost something, and maybe copied before."""
         self._destroyed: set[Content] = set()
         """Lost at the destination."""
+        self._leavable: set[Content] = set()
+        """In batches that may have to be opened and cannot be."""
         self._is_whole = True
         """Whether neither side has lost anything: then the map knows every record."""
 
@@ -45,10 +52,19 @@ class Judge:
         self._is_whole = False
         self._destroyed.update(one.content for one in _stored(log) if one.offset >= first)
 
+    def may_leave_out(self, records: Sequence[batches.Content]) -> None:
+        """These lie in a batch that cannot be opened."""
+        self._leavable.update(
+            (at, key, value, tuple((name, text) for name, text in headers))
+            for at, key, value, headers in records
+        )
+
     def check(self) -> None:
-        """Compare every record. Raises AssertionError."""
+        """Compare every record, and every class with what the source holds. Raises AssertionError."""
         source = self._fakes.source.log(self._topic, self._number)
-        here, there = committed(source), self._fakes.copied(self._topic, self._number)
+        excused = self._left_out(source)
+        here = [one for one in committed(source) if one.content not in excused]
+        there = [one for one in self._fakes.copied(self._topic, self._number) if one.content not in excused]
         expected, found = [one.content for one in here], [one.content for one in there]
         if self._repeats:
             found = list(dict.fromkeys(found))
@@ -74,6 +90,21 @@ class Judge:
         if missing:
             assert lane.gaps, f"{self._name} lacks {_shown(missing, set())} and says nothing of it"
 
+    def _left_out(self, source: PartitionLog) -> set[Content]:
+        """Records that the policy has left out."""
+        check_accounts(
+            self._fakes, self._topic, self._number, is_excused=lambda one: one.content in self._destroyed
+        )
+        lane = self._fakes.lane(self._topic, self._number)
+        known = LeftOut(lane.ledger, lane.offset_map)
+        here = committed(source)
+        found = {one.content for one in here if known.are_left_out(one.offset, one.offset + 1)}
+        # of what lies in front of a new history the ledger says nothing any more
+        found |= {one.content for one in here if one.offset < lane.ledger.start} & self._leavable
+        assert found <= self._leavable, f"{self._name} has left out {_shown(list(found), self._leavable)}"
+        assert not found or lane.spec.policy.on_rejection is not OnRejection.PAUSE
+        return found
+
 
 def _stored(log: PartitionLog) -> list[Seen]:
     """Every record of a log, whatever becomes of its transaction."""
@@ -83,7 +114,7 @@ def _stored(log: PartitionLog) -> list[Seen]:
         )
         for batch in log.batches
         if not batch.is_control
-        for one in batches.view(batch.data)
+        for one in batches.records_of(batch.data) or []
     ]
 
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 
 from mirror.model.datastreams.lanes import LanePaused
+from mirror.model.datastreams.policy import OnRejection
 from mirror.replication.engine import BatchEngine
 from tests.fakes.broker.batches import ABORT, marker
 from tests.fakes.broker.cluster import FakeCluster
@@ -15,10 +16,12 @@ from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.virtual import Killed
 from tests.simulation.judge import Judge
 from tests.simulation.schedule import Event, Plan, What
+from tests.simulation.unreadable import OPENED_BYTES, UnreadableBatches
 
 _REPORT_SECONDS: Final = 20.0
 """That a lane waits no more is reported within that time."""
 _TOPIC: Final = "t"
+_OF_BATCHES: Final = frozenset({What.UNDECODABLE, What.OVERSIZED, What.COMPACTION})
 _OF_ENGINE: Final = frozenset({What.CRASH, What.HANDOVER, What.FREEZE})
 _TIGHT: Final = {
     "buffer_bytes": 300_000,
@@ -45,7 +48,11 @@ class Simulation:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self._random = Random(plan.seed)
-        options = {"request_timeout_seconds": 10.0, **(_TIGHT if plan.is_tight else {})}
+        options = {
+            "request_timeout_seconds": 10.0,
+            "opened_batch_bytes": OPENED_BYTES,
+            **(_TIGHT if plan.is_tight else {}),
+        }
         self.fakes = MirroredFakes(
             plan.brokers,
             transaction_level=plan.transaction_level,
@@ -61,6 +68,11 @@ class Simulation:
         self.fakes.make_topic(_TOPIC, plan.partitions, replication=plan.brokers)
         guarantee = plan.policy.guarantee
         self._judges = [Judge(self.fakes, _TOPIC, number, guarantee) for number in range(plan.partitions)]
+        pauses = plan.policy.on_rejection is OnRejection.PAUSE
+        self._unreadable = [
+            UnreadableBatches(self.fakes, _TOPIC, number, judge, pauses=pauses)
+            for number, judge in enumerate(self._judges)
+        ]
         self._endings: list[tuple[float, BatchEngine, bool]] = []
         """When an engine that was frozen wakes, or ends."""
 
@@ -79,7 +91,9 @@ class Simulation:
             fakes.selector.rounds_to_live = None
             for cluster in self._clusters:
                 cluster.faults.clear()
-            for number in range(self.plan.partitions):
+            for number, unreadable in enumerate(self._unreadable):
+                if self.plan.policy.on_rejection is OnRejection.PAUSE:
+                    unreadable.mend()
                 self._write(number, 1)
             until = fakes.clock.monotonic() + _PATIENCE_SECONDS
             while not self._is_done():
@@ -145,6 +159,8 @@ class Simulation:
             self._write_in_transaction(number, event)
         elif event.what is What.DELETE_RECORDS:
             self._delete(cluster, number)
+        elif event.what in _OF_BATCHES:
+            self._add_batch(number, event)
         elif event.what in _OF_ENGINE:
             self._disturb_engine(event)
         elif event.what is What.UNCLEAN_ELECTION:
@@ -195,6 +211,20 @@ class Simulation:
         for _ in range(size - 1):
             next(self._numbers[number])
         self.fakes.write(_TOPIC, first, size, number, codec=self._random.choice(_CODECS))
+
+    def _add_batch(self, number: int, event: Event) -> None:
+        unreadable, codec = self._unreadable[number], _CODECS[event.choice % len(_CODECS)]
+        if event.what is What.COMPACTION:
+            unreadable.compact(self._random)
+            return
+        count = event.count + (event.what is What.OVERSIZED)
+        first = next(self._numbers[number])
+        for _ in range(count - 1):
+            next(self._numbers[number])
+        if event.what is What.UNDECODABLE:
+            unreadable.add_undecodable(self.fakes.records(first, count), codec, event.seconds)
+        else:
+            unreadable.add_oversized(first, count, codec or 1, event.seconds)
 
     def _write_in_transaction(self, number: int, event: Event) -> None:
         first = next(self._numbers[number])

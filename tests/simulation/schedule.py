@@ -8,7 +8,7 @@ from enum import Enum
 from random import Random
 from typing import Final
 
-from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from tests.fakes.broker.faults import Code, Cut, Delay, Drop, Fault, Throttle
 
 FETCH, PRODUCE, LIST_OFFSETS, METADATA = 1, 0, 2, 3
@@ -35,6 +35,9 @@ class What(Enum):
     HANDOVER = "the engine hands over"
     FREEZE = "the engine freezes, another one takes over, and it wakes"
     PROGRESS = "a checkpoint meets a fault"
+    UNDECODABLE = "a batch that cannot be decoded"
+    OVERSIZED = "a batch that opens into too much"
+    COMPACTION = "compaction leaves a part of a batch"
     UNCLEAN_ELECTION = "an unclean election"
     RECREATION = "the topic is created again"
 
@@ -82,12 +85,14 @@ class Plan:
 
 
 SPAN_SECONDS: Final = 12.0
+_UNREADABLE_SHARE: Final = 0.6
+"""Of the plans: batches that cannot be opened, or that compaction has left."""
 _Make = Callable[[Random, float], Event]
 
 
 def plan(seed: int) -> Plan:
     """The run of that seed: always the same."""
-    random = Random(seed)
+    random, unreadable = Random(seed), Random(f"{seed}, batches")
     loses = random.random() < 0.3
     policy = CopyPolicy(
         path=random.choice([CopyPath.AUTO, CopyPath.AUTO, CopyPath.RECORD]),
@@ -96,12 +101,17 @@ def plan(seed: int) -> Plan:
             + 2 * [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE]
         ),
         on_loss=OnLoss.CONTINUE if loses else OnLoss.HALT,
+        on_rejection=unreadable.choice(list(OnRejection)),
     )
     events = [_write(random, random.uniform(0, SPAN_SECONDS)) for _ in range(random.randint(6, 16))]
     makers = _FAULTS + (3 * _LOSSES if loses else [])
     events += [
         random.choice(makers)(random, random.uniform(0, SPAN_SECONDS)) for _ in range(random.randint(2, 10))
     ]
+    if unreadable.random() < _UNREADABLE_SHARE:
+        events += [
+            _batch(unreadable, unreadable.uniform(0, SPAN_SECONDS)) for _ in range(unreadable.randint(1, 5))
+        ]
     return Plan(
         seed,
         brokers=random.randint(1, 3),
@@ -120,6 +130,12 @@ def _write(random: Random, at: float) -> Event:
     return Event(
         at, what, choice=random.randrange(1000), count=random.randint(1, 12), seconds=random.uniform(0, 3)
     )
+
+
+def _batch(random: Random, at: float) -> Event:
+    what = random.choice([What.UNDECODABLE, What.OVERSIZED, What.COMPACTION, What.COMPACTION])
+    seconds = random.choice([0.5, 3.0, 10.0])
+    return Event(at, what, True, random.randrange(1000), seconds, random.randint(1, 8))
 
 
 def _leader(random: Random, at: float) -> Event:

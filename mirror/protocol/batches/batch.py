@@ -21,6 +21,7 @@ from crc32c import crc32c
 
 from mirror.errors import CorruptData
 from mirror.protocol.batches.checksum import correct
+from mirror.protocol.batches.holes import Span
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
@@ -86,6 +87,11 @@ class BatchHeader:
     def last_offset(self) -> int:
         """Offset of the last record; of the last one that there was, in a compacted batch."""
         return self.base_offset + self.last_offset_delta
+
+    @property
+    def span(self) -> Span:
+        """Offsets from the first to the last record that the batch was written with."""
+        return Span(self.base_offset, self.base_offset + self.last_offset_delta + 1)
 
     @property
     def first_timestamp(self) -> int:

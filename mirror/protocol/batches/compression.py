@@ -1,8 +1,8 @@
 """The five codecs of record batches, as brokers and Java clients read and write them.
 
 Traps: lz4 frames must have independent blocks (Java refuses linked ones), snappy comes in Xerial's
-framing from Java clients and bare from others. Decompression is bounded, so that a few damaged bytes
-cannot ask for all the memory there is.
+framing from Java clients and bare from others, and a batch may hold several gzip members or zstd frames.
+Decompression is bounded, so that a few damaged bytes cannot ask for all the memory there is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import lz4.frame
 import zstandard
 
 from mirror.errors import CorruptData, PayloadTooLarge
+from mirror.protocol.batches.lz4_header import corrected
 
 LARGEST_PAYLOAD: Final = 64 * 2**20
 """No batch may decompress to more bytes than this, unless the caller says otherwise."""
@@ -39,19 +40,25 @@ _LZ4_GREATEST_RATIO: Final = 255
 
 _ZSTD_STEP: Final = 2 * 1024
 """Compressed bytes read at a time. Blocks grow from 4 bytes to 128 KiB: 64 MiB a step at most."""
+_GZIP_STEP: Final = 4 * 1024
+"""Compressed bytes of further members read at a time. They grow 1,032 times: 4 MiB a step at most."""
+_GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 
 _unzstd: Final = zstandard.ZstdDecompressor()
 _zstd: Final = zstandard.ZstdCompressor(level=3, write_content_size=False)
 
 
-def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD) -> bytes:
-    """The records of a batch. Raises CorruptData for bytes that are not what the codec writes, and
-    PayloadTooLarge for those that open into more than `limit` bytes."""
+def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD, *, is_format_0: bool = False) -> bytes:
+    """Return the records of a batch. Raises CorruptData for bytes that are not what the codec writes, and
+    PayloadTooLarge for those that open into more than `limit` bytes.
+
+    `is_format_0`: the bytes come from a message of format 0, whose lz4 frames have a wrong header checksum.
+    """
     try:
         if codec == Codec.NONE:
             return bytes(data)
         if codec == Codec.LZ4:
-            return _from_lz4(data, limit)
+            return _from_lz4(corrected(bytes(data)) if is_format_0 else data, limit)
         if codec == Codec.ZSTD:
             return _from_zstd(data, limit)
         if codec == Codec.GZIP:
@@ -99,17 +106,22 @@ def _from_lz4(data: Buffer, limit: int) -> bytes:
 
 
 def _from_zstd(data: Buffer, limit: int) -> bytes:
+    """Decompress all frames; a skippable one opens into nothing."""
     reader = _unzstd.decompressobj()
     view = memoryview(data)
-    parts, size = [], 0
-    for start in range(0, len(view), _ZSTD_STEP):
+    parts, size, start = [], 0, 0
+    while start < len(view):
         part = reader.decompress(view[start : start + _ZSTD_STEP])
+        start = min(start + _ZSTD_STEP, len(view))
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise PayloadTooLarge(f"a zstd frame opens into more than {limit} bytes")
+            raise PayloadTooLarge(f"zstd frames open into more than {limit} bytes")
         if reader.eof:
-            return part if len(parts) == 1 else b"".join(parts)
+            start -= len(reader.unused_data)
+            if start == len(view):
+                return part if len(parts) == 1 else b"".join(parts)
+            reader = _unzstd.decompressobj()
     raise CorruptData("a zstd frame is cut off")
 
 
@@ -120,4 +132,24 @@ def _from_gzip(data: Buffer, limit: int) -> bytes:
         if len(payload) >= limit:
             raise PayloadTooLarge(f"a gzip stream opens into more than {limit} bytes")
         raise CorruptData("a gzip stream is cut off")
-    return payload
+    if not reader.unused_data:
+        return payload
+    return payload + _further_members(reader.unused_data, limit - len(payload))
+
+
+def _further_members(data: bytes, limit: int) -> bytes:
+    """Decompress the members behind the first one, up to what is no member: Java ignores the rest, too."""
+    view = memoryview(data)
+    payload = bytearray()
+    start = 0
+    while data.startswith(_GZIP_MAGIC, start):
+        reader = zlib.decompressobj(wbits=31)
+        while not reader.eof:
+            if start == len(view):
+                raise CorruptData("a gzip stream is cut off")
+            payload += reader.decompress(view[start : start + _GZIP_STEP])
+            start = min(start + _GZIP_STEP, len(view))
+            if len(payload) > limit:
+                raise PayloadTooLarge(f"gzip members open into more than {limit} bytes")
+        start -= len(reader.unused_data)
+    return bytes(payload)

@@ -19,7 +19,7 @@ from mirror.protocol.batches.records import Record
 _HEAD: Final = struct.Struct(">qiIbb")
 """Offset, size, CRC-32 of what follows it, magic, attributes."""
 _CHECKED_FROM: Final = 16
-_NO_TIMESTAMP: Final = -1
+NO_TIMESTAMP: Final = -1
 SMALLEST_MESSAGE: Final = OVERHEAD + LEGACY_SMALLEST
 
 
@@ -28,9 +28,16 @@ def last_offset(message: memoryview) -> int:
     return int.from_bytes(message[:8], "big", signed=True)
 
 
+def verify_message(message: memoryview) -> None:
+    """Check the checksum of one whole message. Raises CorruptData."""
+    offset, _, checksum, _, _ = _HEAD.unpack_from(message)
+    if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
+        raise CorruptData(f"the message at offset {offset} does not match its checksum")
+
+
 def read_message(message: memoryview, limit: int = LARGEST_PAYLOAD) -> list[Record]:
-    """The records of one whole message, compressed or not. Raises CorruptData, PayloadTooLarge for more than
-    `limit` bytes."""
+    """Return the records of one whole message, compressed or not. Raises CorruptData, and PayloadTooLarge for
+    more than `limit` bytes."""
     try:
         return _read(message, limit, nested=False)
     except (struct.error, IndexError):
@@ -38,11 +45,10 @@ def read_message(message: memoryview, limit: int = LARGEST_PAYLOAD) -> list[Reco
 
 
 def _read(message: memoryview, limit: int, *, nested: bool) -> list[Record]:
-    offset, _, checksum, magic, attributes = _HEAD.unpack_from(message)
-    if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
-        raise CorruptData(f"the message at offset {offset} does not match its checksum")
+    offset, _, _, magic, attributes = _HEAD.unpack_from(message)
+    verify_message(message)
     position = _HEAD.size
-    timestamp = _NO_TIMESTAMP
+    timestamp = NO_TIMESTAMP
     if magic == 1:
         (timestamp,) = struct.unpack_from(">q", message, position)
         position += 8
@@ -52,7 +58,8 @@ def _read(message: memoryview, limit: int, *, nested: bool) -> list[Record]:
         return [Record(offset, timestamp, key, value)]
     if nested or value is None:
         raise CorruptData(f"the compressed message at offset {offset} holds no message set")
-    inner = _inner(memoryview(decompress(attributes & CODEC_MASK, value, limit)))
+    payload = decompress(attributes & CODEC_MASK, value, limit, is_format_0=magic == 0)
+    inner = _inner(memoryview(payload))
     return _placed(inner, offset, magic, timestamp if attributes & LOG_APPEND_TIME else None)
 
 

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from mirror.errors import CorruptData
 from mirror.protocol.batches.batch import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, assemble
 from mirror.protocol.batches.compression import LARGEST_PAYLOAD, Codec, compress, decompress
+from mirror.protocol.batches.holes import Span
 from mirror.protocol.varint import decode, encode
 
 Header = tuple[bytes, bytes | None]
@@ -65,6 +66,19 @@ def read_records(payload: bytes, header: BatchHeader) -> list[Record]:
     if position != len(payload):
         raise CorruptData(f"the batch at offset {header.base_offset} holds more than its records")
     return records
+
+
+def check_order(records: Sequence[Record], span: Span) -> None:
+    """Raise CorruptData unless the offsets of a batch's records rise and lie in its span."""
+    expected = span.first
+    for record in records:
+        if record.offset < expected:
+            raise CorruptData(
+                f"records of the batch at offset {span.first} are not in the order of their offsets"
+            )
+        expected = record.offset + 1
+    if expected > span.next:
+        raise CorruptData(f"a record of the batch at offset {span.first} lies behind its last offset")
 
 
 def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:

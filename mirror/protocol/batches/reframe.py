@@ -8,11 +8,14 @@ again. What follows them is copied as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mirror.errors import CorruptData
 from mirror.protocol.batches.batch import LOG_APPEND_TIME, BatchHeader, assemble
 from mirror.protocol.batches.compression import compress
+from mirror.protocol.batches.holes import Hole
+from mirror.protocol.batches.records import Record
 from mirror.protocol.varint import SMALL, SMALL_LIMIT, decode, encode
 
 Run = tuple[int, int]
@@ -38,24 +41,55 @@ def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None
         by_source.append((newest, count))
 
 
+def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
+    """Return the source offsets of records as runs."""
+    runs: list[Run] = []
+    for record in records:
+        extend(runs, record.offset, 1)
+    return tuple(runs)
+
+
+def extend(runs: list[Run], first: int, count: int) -> None:
+    """Append a run, or lengthen the last one if it ends there."""
+    if runs:
+        last_first, last_count = runs[-1]
+        if last_first + last_count == first:
+            runs[-1] = (last_first, last_count + count)
+            return
+    runs.append((first, count))
+
+
+def times_of(records: Sequence[Record]) -> Times:
+    """Return the timestamps of records; each record counts as a source batch."""
+    by_source: list[tuple[int, int]] = []
+    for record in records:
+        note_time(by_source, record.timestamp, 1)
+    newest = max(timestamp for timestamp, _ in by_source)
+    return Times(records[0].timestamp, newest, tuple(by_source))
+
+
 class Reframed(NamedTuple):
-    """A dense batch without identity, and the source offsets of its records in order."""
+    """A dense batch without identity, the source offsets of its records in order, and the holes between them,
+    in front of them and behind them in the source batches."""
 
     batch: bytearray
     runs: tuple[Run, ...]
     record_count: int
     payload_bytes: int
     times: Times
+    holes: tuple[Hole, ...] = ()
 
 
 class Resume(NamedTuple):
-    """Where `Reframer.add` stopped because the batch was full: bytes and records taken so far."""
+    """Where `Reframer.add` stopped because the batch was full: bytes and records taken so far, and the next
+    offset of the source batch relative to its base."""
 
     position: int
     taken: int
+    place: int
 
 
-START: Final = Resume(0, 0)
+START: Final = Resume(0, 0, 0)
 
 
 class Reframer:
@@ -70,6 +104,7 @@ class Reframer:
         "_parts",
         "_runs",
         "count",
+        "holes",
         "size",
     )
 
@@ -84,6 +119,8 @@ class Reframer:
         self.count = 0
         self.size = 0
         """Bytes of payload before compression."""
+        self.holes: list[Hole] = []
+        """Offsets of the source batches at which there was no record, in order."""
 
     def add(
         self,
@@ -95,19 +132,35 @@ class Reframer:
     ) -> Resume | None:
         """Take the records of a decompressed batch whose offset is at least `first`.
 
-        Stops in front of a record that would bring `size` over `limit` bytes, unless it is the only
-        one, and returns where to go on; None when all are taken. Raises CorruptData.
+        Returns None when all are taken. If they would bring `size` over `limit` bytes, none is taken next to
+        records of other batches: the result is START. Alone, as many are taken as fit, at least one, and the
+        result says where to continue. Raises CorruptData, and has taken none then.
         """
-        if not self.count:
+        held = self.count
+        if not held:
             self._base_timestamp = header.base_timestamp
             self._first_timestamp = header.first_timestamp
+        elif self.size + len(payload) > limit:
+            return START
+        before = len(self._parts), self.size, self._max_timestamp
         places: list[int] = []
         try:
             stopped = self._copy(payload, header, first - header.base_offset, limit, resume, places)
+            if stopped is None or not held:
+                return self._note(header, places, max(first - header.base_offset, resume.place), stopped)
         except IndexError:
+            self._undo(held, before)
             raise CorruptData(f"the batch at offset {header.base_offset} ends inside a record") from None
-        self._note(header, places)
-        return stopped
+        except CorruptData:
+            self._undo(held, before)
+            raise
+        self._undo(held, before)
+        return START
+
+    def _undo(self, count: int, before: tuple[int, int, int]) -> None:
+        parts, self.size, self._max_timestamp = before
+        self.count = count
+        del self._parts[parts:]
 
     def _copy(
         self, payload: bytes, header: BatchHeader, first: int, limit: int, resume: Resume, places: list[int]
@@ -118,7 +171,7 @@ class Reframer:
         append_time = header.attributes & LOG_APPEND_TIME
         greatest = self._max_timestamp - self._base_timestamp
         number, size = self.count, self.size
-        position, index = resume
+        position, index, _ = resume
         while index < header.record_count:
             byte = payload[position]
             if byte < _TWO_BYTES:
@@ -152,30 +205,41 @@ class Reframer:
             position, index = end, index + 1
         self.count, self.size, self._max_timestamp = number, size, greatest + self._base_timestamp
         if index < header.record_count:
-            return Resume(position, index)
+            return Resume(position, index, 0)
         if position != total:
             raise CorruptData(f"the batch at offset {header.base_offset} holds more than its records")
         return None
 
-    def _note(self, header: BatchHeader, places: list[int]) -> None:
-        if not places:
-            return
-        base_offset = header.base_offset
-        first, count = base_offset + places[0], len(places)
-        note_time(self._by_source, header.max_timestamp, count)
-        if places[-1] - places[0] + 1 == count:
-            self._extend(first, count)
-            return
-        for place in places:
-            self._extend(base_offset + place, 1)
-
-    def _extend(self, first: int, count: int) -> None:
-        if self._runs:
-            last_first, last_count = self._runs[-1]
-            if last_first + last_count == first:
-                self._runs[-1] = (last_first, last_count + count)
-                return
-        self._runs.append((first, count))
+    def _note(
+        self, header: BatchHeader, places: list[int], expected: int, stopped: Resume | None
+    ) -> Resume | None:
+        """Note which offsets of the batch were taken, and which ones from `expected` on have no record."""
+        base, end = header.base_offset, header.last_offset_delta + 1
+        found: list[Run] = []
+        missing: list[Hole] = []
+        if places and places == list(range(places[0], places[0] + len(places))):
+            found.append((places[0], len(places)))
+        else:
+            for place in places:
+                extend(found, place, 1)
+        for place, count in found:
+            if place < expected:
+                raise CorruptData(
+                    f"records of the batch at offset {base} are not in the order of their offsets"
+                )
+            if place + count > end:
+                raise CorruptData(f"a record of the batch at offset {base} lies behind its last offset")
+            if place > expected:
+                missing.append(Hole(base + expected, base + place, header.span))
+            expected = place + count
+        if stopped is None and expected < end:
+            missing.append(Hole(base + expected, base + end, header.span))
+        for place, count in found:
+            extend(self._runs, base + place, count)
+        if places:
+            note_time(self._by_source, header.max_timestamp, len(places))
+        self.holes += missing
+        return None if stopped is None else Resume(stopped.position, stopped.taken, expected)
 
     def finish(self) -> Reframed:
         """The batch of what was taken, at least one record. The reframer is spent after it."""
@@ -188,4 +252,4 @@ class Reframer:
             count=self.count,
         )
         times = Times(self._first_timestamp, self._max_timestamp, tuple(self._by_source))
-        return Reframed(batch, tuple(self._runs), self.count, len(payload), times)
+        return Reframed(batch, tuple(self._runs), self.count, len(payload), times, tuple(self.holes))

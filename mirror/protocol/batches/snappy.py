@@ -27,6 +27,9 @@ def _decompress(data: memoryview, limit: int) -> bytes:
     payload = bytearray()
     position = len(_HEADER)
     while position < len(data):
+        if bytes(data[position : position + len(_MAGIC)]) == _MAGIC:  # another stream begins
+            position += len(_HEADER)
+            continue
         size = int.from_bytes(data[position : position + 4], "big")
         position += 4
         if size > len(data) - position:

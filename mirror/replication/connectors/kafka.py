@@ -19,7 +19,7 @@ from mirror.client.log_writer import write_patiently
 from mirror.client.produce_terms import IMPLICIT_LEVEL, TRANSACTION_FEATURE
 from mirror.client.producer_identity import add_to_transaction, end, take_identity
 from mirror.errors import DataLossDetected, HeadraceError, RecordTooLarge, Refused, Unreachable
-from mirror.lane.ledger import Ledger, OffsetClass
+from mirror.lane.ledger import Ledger, OffsetClass, SkippedOffsets
 from mirror.lane.offset_map import OffsetMap
 from mirror.lane.progress import LaneProgress, SourceIdentity, entries_of, main_key
 from mirror.lane.rules import AbortedFilter
@@ -171,11 +171,27 @@ class _Owned:
         self.progress_sequence = 0
         self.waiting: list[Record] = []
         self.waiting_bytes = 0
+        self.skipped: list[SkippedOffsets] = []
+        """Offsets that are not written, in order, and not in the ledger yet."""
         self.is_open = False
+
+    def pass_over(self, upto: int) -> None:
+        """Enter offsets that are not written. Those that nobody has explained were left out on purpose: that
+        is what a position says of them."""
+        ledger, skipped = self.ledger, self.skipped
+        assert ledger is not None, "a start is committed before the first record"
+        while skipped and skipped[0].next <= upto:
+            one = skipped.pop(0)
+            if ledger.next < one.first:
+                ledger.enter(OffsetClass.FILTERED, one.first - ledger.next)
+            ledger.pass_over(one)
+        if ledger.next < upto:
+            ledger.enter(OffsetClass.FILTERED, upto - ledger.next)
 
 
 class KafkaSink:
-    """Topics of a cluster; `state` names the stored progress. Satisfies `connector.RecordSink`."""
+    """Topics of a cluster; `state` names the stored progress. Satisfies `connector.RecordSink` and
+    `connector.LedgerKeeper`."""
 
     guarantees = frozenset(Guarantee)
     commit_rule = _COMMIT
@@ -239,6 +255,9 @@ class KafkaSink:
         if owned.waiting_bytes >= _BATCH_BYTES:
             await self._flush(owned)
 
+    def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
+        self._owned[place].skipped.append(skipped)
+
     async def commit(self, place: TopicPartition, position: Position) -> None:
         owned = self._owned[place]
         await self._flush(owned)
@@ -246,7 +265,7 @@ class KafkaSink:
             owned.ledger = Ledger(position.next_offset)
         elif position.next_offset == owned.ledger.next and not owned.is_open:
             return
-        _pass_over(owned.ledger, position.next_offset)
+        owned.pass_over(position.next_offset)
         await self._begin(owned)
         progress = LaneProgress(
             owned.ledger,
@@ -336,15 +355,9 @@ class KafkaSink:
         owned.sequence = next_sequence(owned.sequence, len(records))
         assert owned.ledger is not None, "a start is committed before the first record"
         for target, record in enumerate(records, answer.base_offset):
-            _pass_over(owned.ledger, record.offset)
+            owned.pass_over(record.offset)
             owned.ledger.enter(OffsetClass.MIRRORED, 1)
             owned.offset_map.add(record.offset, target, 1)
-
-
-def _pass_over(ledger: Ledger, upto: int) -> None:
-    """Offsets without a record."""
-    if upto > ledger.next:
-        ledger.enter(OffsetClass.COMPACTED, upto - ledger.next)
 
 
 def _parts(records: Sequence[Record]) -> list[list[Record]]:

@@ -16,6 +16,7 @@ from mirror.errors import (
     TopicMissing,
     TopicRecreated,
     TransformFailed,
+    UndecodableBatch,
 )
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.memory import Slab
@@ -90,7 +91,7 @@ class FetchHandler:
         self.hanging.flows(lane)
         failure = self._take(lane, part, slab)
         self._runner.mark_dirty(lane)
-        if failure is not None:
+        if failure is not None and not _has_read_all(lane):
             self._on_bad_records(lane, failure)
             return
         lane.damaged_reads = 0
@@ -191,7 +192,7 @@ class FetchHandler:
         if isinstance(error, (RecordTooLarge, TransformFailed)):
             self._rejections.unsendable(lane, error)
             return
-        if isinstance(error, BatchTooLarge):
+        if isinstance(error, (BatchTooLarge, UndecodableBatch)):
             self._rejections.unopenable(lane, error)
             return
         lane.damaged_reads += 1
@@ -358,6 +359,11 @@ class FetchHandler:
                 lane.begin_life(end, sentence, same_log=True, leader_epoch=common)
                 self._runner.mark_dirty(lane)
             self._runner.read_on(lane)
+
+
+def _has_read_all(lane: LiveLane) -> bool:
+    """Return whether the lane ends in front of what it could not take."""
+    return lane.spec.end_offset is not None and lane.position >= lane.spec.end_offset
 
 
 def _note_unread(lane: LiveLane, records: memoryview) -> None:

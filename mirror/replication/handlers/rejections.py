@@ -18,13 +18,14 @@ from mirror.errors import (
     RecordRejected,
     RecordTooLarge,
     TransformFailed,
+    UndecodableBatch,
     Unreachable,
 )
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.out_batch import OutBatch, Path, Trouble
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
-from mirror.protocol.batches.legacy import read_message
+from mirror.protocol.batches.legacy import NO_TIMESTAMP, last_offset, read_message
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.codes import Code, error_of
 from mirror.replication import limits
@@ -47,6 +48,8 @@ REFUSED: Final = frozenset(
 )
 """Answers that concern the batch itself. UNKNOWN_SERVER_ERROR is what brokers answer for records that
 they cannot decompress."""
+_UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
+"""Answers to records that a broker cannot read."""
 
 
 class Rejections:
@@ -73,9 +76,9 @@ class Rejections:
         if culprits:
             self._apply_policy(lane, culprits, error)
         elif outgoing.path is Path.PASSTHROUGH:
-            self._open_up_to(lane, outgoing, singly=False)
+            self._open(lane, outgoing, singly=False)
         else:
-            self._open_up_to(lane, outgoing, singly=True)
+            self._open(lane, outgoing, singly=True)
 
     def unsendable(self, lane: LiveLane, error: RecordTooLarge | TransformFailed) -> None:
         """A single record exceeds what the destination takes or cannot be transformed; it was not sent."""
@@ -84,8 +87,8 @@ class Rejections:
         else:
             self._apply_policy(lane, [error.offset], error)
 
-    def unopenable(self, lane: LiveLane, error: BatchTooLarge) -> None:
-        """A batch would have to be opened and is too large for that."""
+    def unopenable(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
+        """A batch has to be opened and cannot be: it is too large for that, or its records are damaged."""
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
@@ -94,15 +97,17 @@ class Rejections:
         else:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
-    async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge) -> None:
+    async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
         """Write the whole batch, as it came, as the value of one dead letter."""
         life = lane.life
         part = await fetch_once(
             self._runner.source(lane).cluster, lane.key.partition, error.offset, committed=False
         )
         for start, end, header in scan(part.records):
-            if header is not None and header.base_offset == error.offset:
-                whole = Record(error.offset, header.max_timestamp, None, bytes(part.records[start:end]))
+            batch = part.records[start:end]
+            if (last_offset(batch) if header is None else header.last_offset) == error.last_offset:
+                timestamp = NO_TIMESTAMP if header is None else header.max_timestamp
+                whole = Record(error.offset, timestamp, None, bytes(batch))
                 await self._topic(lane).write([_letter(lane, whole, error)], self._bench.clock.now_ms())
                 break
         else:
@@ -110,13 +115,15 @@ class Rejections:
         if lane.life == life:
             self._leave_unopened(lane, OffsetClass.DEAD_LETTERED, error)
 
-    def _leave_unopened(self, lane: LiveLane, offset_class: OffsetClass, error: BatchTooLarge) -> None:
+    def _leave_unopened(
+        self, lane: LiveLane, offset_class: OffsetClass, error: BatchTooLarge | UndecodableBatch
+    ) -> None:
         _log.warning("%s: %s; leaving it out", lane.key.partition, error)
-        limits.leave_unopened(lane, error.offset, offset_class)
-        self._runner.restart(lane, "continuing without the batch that is too large")
+        limits.leave_unopened(lane, error.last_offset, offset_class)
+        self._runner.restart(lane, "continuing without a batch that cannot be opened")
 
-    def _open_up_to(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
-        limits.open_below(lane, outgoing.next_offset, singly=singly)
+    def _open(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
+        limits.open_refused(lane, outgoing.first_offset, outgoing.next_offset, singly=singly)
         self._runner.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
 
     def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
@@ -191,8 +198,10 @@ def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: Trouble) -> list[int]:
-    """Source offsets of the records that the broker complains about; empty when it does not say."""
-    if outgoing.count == 1:
+    """Source offsets of the records that the broker complains about; empty when it does not say. It may be
+    unable to read a batch that was not opened."""
+    is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
+    if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]
     indexes = sorted({index for index, _ in trouble.record_errors if 0 <= index < outgoing.count})
     offsets = [first + step for first, length in outgoing.runs for step in range(length)]

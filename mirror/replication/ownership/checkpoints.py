@@ -179,6 +179,7 @@ class Checkpoints:
         clean = lane in self._runner.stopping and not lane.is_ambiguous and not lane.needs_fence
         before = lane.offset_map.first_index
         lane.offset_map.prune(lane.log_start)
+        lane.ledger.prune(lane.log_start)
         entries = forgotten_chunks(lane.key, before, lane.offset_map.first_index)
         progress = lane.progress(clean=clean or lane.is_clean)
         mine, upto = entries_of(lane.key, progress, now_ms, self._bench.token)

@@ -243,20 +243,21 @@ class ProducerIdManager:
             raise error
 
     async def _compare(self, lane: LiveLane, target: Cluster, end: int) -> None:
-        first = await self._offset(target, lane, EARLIEST)
+        beginning = await self._offset(target, lane, EARLIEST)
         assert lane.target_next is not None, "without it there is nothing to compare"
-        lane.target_next = max(lane.target_next, first)  # what lay in front may be deleted by now
+        lane.target_next = max(lane.target_next, beginning)  # what lay in front may be deleted by now
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
         async with self._comparing.setdefault(route, Slots(_COMPARISONS)):
             found = await compare_tail(self._runner.source(lane).cluster, target, lane, end)
+        first = lane.checkpoint
         lane.find(found, end)
         self._runner.mark_dirty(lane)
         _log.info(
             "lane %s: %d offsets were at the destination already, going on at %d",
             lane.key.partition,
-            sum(stretch.length for stretch in found),
+            lane.checkpoint - first,
             lane.position,
         )
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARED))

@@ -5,78 +5,122 @@ destination from `target_next` on, in order, perhaps with records of other write
 read from there, and matched record by record (key, value, headers, timestamp) with what the source holds
 from the checkpoint on; the lane then goes on behind the last match. Former owners must be fenced before,
 or a batch of theirs could arrive after the look.
+
+A batch that cannot be opened is matched as a whole: it can only be there as it came. The lane may also have
+left it out, as its policy says, and sent what lies behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import Final, NamedTuple
 
 from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
 from mirror.client.log_reader import PartitionRange
-from mirror.errors import BatchTooLarge, TransformFailed, Unreachable
+from mirror.errors import (
+    BatchTooLarge,
+    CorruptData,
+    HeadraceError,
+    TransformFailed,
+    UndecodableBatch,
+    Unreachable,
+)
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.ledger import OffsetClass
+from mirror.lane.ledger import OffsetClass, SkippedOffsets
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.out_batch import Found, Item, SkippedOffsets
+from mirror.lane.out_batch import FoundRecords, Item
 from mirror.model.datastreams.policy import Guarantee, OnRejection
-from mirror.protocol.batches.batch import CONTROL, scan
+from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, BatchHeader, scan
 from mirror.protocol.batches.records import Record, read_batch
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.live_lane import LiveLane
 
-_UNLIMITED = 2**31
-_AT_ONCE = 50_000
+_UNLIMITED: Final = 2**31
+_AT_ONCE: Final = 50_000
 """Records to open, about, before the other lanes get their turn."""
 
 
-async def compare_tail(source: Cluster, target: Cluster, lane: LiveLane, end: int) -> list[Found]:
+class _ClosedBatch(NamedTuple):
+    """A batch of so many `records`, from `offset` on, that cannot be opened."""
+
+    offset: int
+    records: int
+    content: bytes
+
+
+_Piece = Record | _ClosedBatch
+
+
+class _ExpectedPiece(NamedTuple):
+    """What the lane sends next, behind offsets that it does not send."""
+
+    passed: Sequence[SkippedOffsets]
+    piece: _Piece
+
+
+async def compare_tail(
+    source: Cluster, target: Cluster, lane: LiveLane, end: int
+) -> list[FoundRecords | SkippedOffsets]:
     """What of the source, from the lane's checkpoint on, lies at the destination in [target_next, end).
 
-    Raises Unreachable, CorruptData.
+    Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for what the lane cannot send, where
+    the destination holds something behind all that comes before it.
     """
     assert lane.target_next is not None, "without it there is nothing to compare"
     expected = _Expected(source, lane)
-    found: list[Found] = []
+    found: list[FoundRecords | SkippedOffsets] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
     span = PartitionRange(target, lane.target, lane.target_next, end, committed=committed)
-    async for record in _records(span, target.loop):
-        following = await expected.peek()
-        if following is None:
+    async for piece in _pieces(span, target.loop):
+        candidates = await expected.candidates()
+        if not candidates:
+            if expected.trouble is not None:
+                raise expected.trouble
             break
-        if record.content == following.content:
-            found.extend(expected.passed)
-            _add(found, following.offset, record.offset)
-            expected.advance()
+        for index, candidate in enumerate(candidates):
+            if piece[1:] == candidate.piece[1:]:
+                found.extend(expected.take(index))
+                _add(found, candidate.piece, piece)
+                break
     return found
 
 
-def _add(found: list[Found], source: int, target: int) -> None:
-    if found and found[-1].offset_class is OffsetClass.MIRRORED:
-        last = found[-1]
-        if last.source + last.length == source and last.target + last.length == target:
-            found[-1] = last._replace(length=last.length + 1)
+def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: _Piece) -> None:
+    count = source.records if isinstance(source, _ClosedBatch) else 1
+    last = found[-1] if found else None
+    if isinstance(last, FoundRecords):
+        is_next = last.source + last.length == source.offset and last.target + last.length == target.offset
+        if is_next:
+            found[-1] = last._replace(length=last.length + count)
             return
-    found.append(Found(OffsetClass.MIRRORED, 1, source, target))
+    found.append(FoundRecords(source.offset, target.offset, count))
 
 
-async def _records(span: PartitionRange, loop: Loop) -> AsyncIterator[Record]:
+async def _pieces(span: PartitionRange, loop: Loop) -> AsyncIterator[_Piece]:
     opened = 0
     async for batch, header in span.batches():
         if header is not None and not header.attributes & CONTROL:
-            for record in read_batch(batch, header):
-                yield record
+            for piece in _opened_batch(batch, header):
+                yield piece
             opened += header.record_count
             if opened > _AT_ONCE:
                 opened = 0
                 await loop.sleep(0.0)
 
 
-class _Expected:
-    """The records that the lane would send from its checkpoint on, one after the other.
+def _opened_batch(batch: memoryview, header: BatchHeader) -> Sequence[_Piece]:
+    try:
+        return read_batch(batch, header)
+    except CorruptData:
+        return [_ClosedBatch(header.base_offset, header.record_count, bytes(batch[HEADER_SIZE:]))]
 
-    `passed`: classes of the offsets between the last record taken and the next one.
+
+class _Expected:
+    """What the lane would send from its checkpoint on, one piece after the other.
+
+    `trouble`: what stops the lane behind that.
     """
 
     def __init__(self, cluster: Cluster, lane: LiveLane) -> None:
@@ -85,25 +129,54 @@ class _Expected:
         self._rules = replace(lane.rules, merge=None, batch_limit=_UNLIMITED)
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
-        self._waiting: list[Record | SkippedOffsets] = []
-        self.passed: list[Found] = []
+        self._waiting: list[_Piece | SkippedOffsets] = []
+        """The next one last."""
+        self._ahead: list[_ExpectedPiece] = []
+        self.trouble: HeadraceError | None = None
 
-    async def peek(self) -> Record | None:
-        """The next record; None when the source has no more."""
+    @property
+    def _class_of_refused(self) -> OffsetClass | None:
+        """What becomes of records that cannot be sent; None where the lane pauses in front of them."""
+        policy = self._lane.spec.policy.on_rejection
+        if policy is OnRejection.PAUSE:
+            return None
+        return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
+
+    async def candidates(self) -> Sequence[_ExpectedPiece]:
+        """The pieces of which one comes next: the first record, and the batches in front of it that the lane
+        may have left out. Empty when the source has no more."""
+        may_skip = self._class_of_refused is not None
+        while not self._ahead or (may_skip and isinstance(self._ahead[-1].piece, _ClosedBatch)):
+            following = await self._next()
+            if following is None:
+                break
+            self._ahead.append(following)
+        return self._ahead
+
+    def take(self, index: int) -> list[SkippedOffsets]:
+        """Take a candidate and return all that was not sent before it."""
+        passed: list[SkippedOffsets] = []
+        for one in self._ahead[:index]:
+            offset_class, piece = self._class_of_refused, one.piece
+            assert offset_class is not None, "such a lane has one candidate"
+            assert isinstance(piece, _ClosedBatch), "only the last candidate is a record"
+            passed += one.passed
+            passed.append(SkippedOffsets(offset_class, piece.offset, piece.offset + piece.records))
+        passed += self._ahead[index].passed
+        del self._ahead[: index + 1]
+        return passed
+
+    async def _next(self) -> _ExpectedPiece | None:
+        passed: list[SkippedOffsets] = []
         while True:
             while self._waiting:
-                first = self._waiting[-1]
-                if isinstance(first, Record):
-                    return first
-                self.passed.append(Found(first.offset_class, first.count))
-                self._waiting.pop()
-            if not await self._read():
+                following = self._waiting.pop()
+                if not isinstance(following, SkippedOffsets):
+                    return _ExpectedPiece(passed, following)
+                passed.append(following)
+            if self.trouble is not None or not await self._read():
+                self._waiting = list(passed[::-1])
                 return None
-
-    def advance(self) -> None:
-        """Take the record that `peek` has shown."""
-        self._waiting.pop()
-        self.passed = []
 
     async def _read(self) -> bool:
         lane, place = self._lane, self._lane.key.partition
@@ -122,42 +195,43 @@ class _Expected:
         router = BatchRouter(self._rules, self._span.position, self._budget, lane.spec.end_offset, _AT_ONCE)
         try:
             router.take(part.records, part.aborted, Slab(bytearray(), None))
-        except (BatchTooLarge, TransformFailed) as error:
-            self._omit(error)
+        except (BatchTooLarge, CorruptData, TransformFailed) as error:
+            self._meet(error)
         self._span.position = router.position
-        waiting: list[Record | SkippedOffsets] = []
+        waiting: list[_Piece | SkippedOffsets] = []
         for item in router.items:
             waiting.extend(_opened(item))
         self._waiting = waiting[::-1]
         return True
 
-    def _omit(self, error: BatchTooLarge | TransformFailed) -> None:
+    def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed) -> None:
         """Treat it as the lane does, which meets it again if it continues before it."""
-        policy = self._lane.spec.policy.on_rejection
-        if policy is OnRejection.PAUSE:
-            raise error
-        offset_class = OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
-        if isinstance(error, BatchTooLarge):
-            self._rules = replace(self._rules, unopened={**self._rules.unopened, error.offset: offset_class})
-        else:
+        offset_class = self._class_of_refused
+        if offset_class is None:
+            self.trouble = error
+        elif isinstance(error, BatchTooLarge | UndecodableBatch):
+            unopened = {**self._rules.unopened, error.last_offset: offset_class}
+            self._rules = replace(self._rules, unopened=unopened)
+        elif isinstance(error, TransformFailed):
             self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: offset_class})
+        else:
+            self.trouble = error
 
 
-def _opened(item: Item) -> list[Record | SkippedOffsets]:
-    """An item's records with their source offsets, and the classes of the offsets between them."""
+def _opened(item: Item) -> list[_Piece | SkippedOffsets]:
+    """An item's pieces with their source offsets, and the offsets between them that are not sent."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]
     assert header is not None, "a router makes batches of format 2"
     offsets = [first + step for first, count in item.runs for step in range(count)]
-    offset_classes = [passed.offset_class for passed in item.passed or () for _ in range(passed.count)]
-    opened: list[Record | SkippedOffsets] = []
-    cursor = item.first_offset
-    for record, offset in zip(read_batch(item.batch, header), offsets, strict=True):
-        opened.extend(SkippedOffsets(offset_class, 1) for offset_class in offset_classes[: offset - cursor])
-        del offset_classes[: offset - cursor]
-        opened.append(record._replace(offset=offset))
-        cursor = offset + 1
-    opened.extend(SkippedOffsets(offset_class, 1) for offset_class in offset_classes)
+    passed = list(item.passed or ())[::-1]
+    opened: list[_Piece | SkippedOffsets] = []
+    pieces = _opened_batch(item.batch, header)
+    for piece, offset in zip(pieces, offsets, strict=False):  # one piece, where it cannot be opened
+        while passed and passed[-1].first < offset:
+            opened.append(passed.pop())
+        opened.append(piece._replace(offset=offset))
+    opened.extend(passed[::-1])
     item.free()
     return opened

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
 
 HEADER_BYTES: Final = 61
@@ -20,10 +22,14 @@ CODEC: Final = 0x07
 ZSTD: Final = 4
 SNAPPY: Final = 2
 _PLACE: Final = struct.Struct(">qii")
+_MAGIC_AT: Final = 16
+_NEWEST_MAGIC: Final = 2
+_OLD_TIME: Final = 1_000
 _CRC_AT: Final = 17
 _ATTRIBUTES_AT: Final = 21
 _LAST_DELTA_AT: Final = 23
 _MAX_TIMESTAMP_AT: Final = 35
+_COUNT_AT: Final = 57
 
 COMMIT: Final = 1
 ABORT: Final = 0
@@ -85,6 +91,10 @@ def whole_batches(data: bytes) -> list[bytes] | None:
 def stored(data: bytes, base: int, epoch: int, now_ms: int) -> StoredBatch:
     """The batch as it lies in the log: its base offset and leader epoch are the broker's."""
     placed = bytearray(data)
+    if data[_MAGIC_AT] < _NEWEST_MAGIC:
+        last = base + len(records_of(data) or []) - 1
+        struct.pack_into(">q", placed, 0, last)
+        return StoredBatch(bytes(placed), base, last, epoch, 0, -1, -1, -1, -1, now_ms)
     _PLACE.pack_into(placed, 0, base, len(data) - OVERHEAD_BYTES, epoch)
     read = view(data)
     return StoredBatch(
@@ -144,15 +154,62 @@ def build(
 
 
 def with_gaps(data: bytes, offsets: Sequence[int], span: int) -> bytes:
-    """What compaction leaves of a batch that is not compressed: records at these places among `span`.
+    """What compaction leaves of a batch: records at these places among `span`.
 
     The batch must have as many records as there are offsets, at consecutive places.
     """
     read = view(data)
     records = [(r.timestamp, r.key, r.value, r.headers) for r in read]
-    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 2**30)
+    builder = DefaultRecordBatchBuilder(2, read.compression_type, 0, -1, -1, -1, 2**30)
     for place, (timestamp, key, value, headers) in zip(offsets, records, strict=True):
         builder.append(place, timestamp, key, value, headers)
     holed = bytearray(builder.build())
     struct.pack_into(">i", holed, _LAST_DELTA_AT, span - 1)
-    return restamped(bytes(holed), attributes=0, max_timestamp=read.max_timestamp)
+    return restamped(bytes(holed), attributes=read.attributes, max_timestamp=read.max_timestamp)
+
+
+def emptied(data: bytes, places: Sequence[int]) -> bytes:
+    """What compaction leaves of a batch: the records at these places, or none."""
+    read = view(data)
+    records = list(read)
+    kept = [records[place] for place in places]
+    if kept:
+        rest = build([(r.timestamp, r.key, r.value, r.headers) for r in kept], codec=read.compression_type)
+        return with_gaps(rest, places, read.last_offset_delta + 1)
+    header = bytearray(data[:HEADER_BYTES])
+    struct.pack_into(">i", header, _COUNT_AT, 0)
+    return resized(bytes(header), b"")
+
+
+def resized(data: bytes, payload: bytes) -> bytes:
+    """The batch with another payload, whatever is in it."""
+    changed = bytearray(data[:HEADER_BYTES] + payload)
+    struct.pack_into(">i", changed, OVERHEAD_BYTES - 4, len(changed) - OVERHEAD_BYTES)
+    read = view(data)
+    return restamped(bytes(changed), attributes=read.attributes, max_timestamp=read.max_timestamp)
+
+
+def undecodable(data: bytes) -> bytes:
+    """The batch with a right checksum and a payload that is none."""
+    return resized(data, bytes(byte ^ 0x5A for byte in data[HEADER_BYTES:]))
+
+
+def old_message(key: bytes | None, value: bytes | None, magic: int = 0) -> bytes:
+    """A message of format 0 or 1, not compressed."""
+    builder = LegacyRecordBatchBuilder(magic, 0, 2**30)
+    builder.append(0, timestamp=_OLD_TIME, key=key, value=value)
+    return bytes(builder.build())
+
+
+def records_of(data: bytes) -> list[Any] | None:
+    """The records of a batch, as an ordinary client reads them; None where it cannot."""
+    if data[_MAGIC_AT] < _NEWEST_MAGIC:
+        return list(MemoryRecords(data).next_batch())
+    read = view(data)
+    if not read.records_count:
+        return []
+    try:
+        found = list(read)
+    except Exception:  # noqa: BLE001 - whatever a decompressor says
+        return None
+    return found if len(found) == read.records_count else None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tests.fakes.broker import batches
 from tests.fakes.broker.log import PartitionLog
+
+_NO_TIME: Final = -1
 
 
 class Seen(NamedTuple):
@@ -24,7 +26,8 @@ class Seen(NamedTuple):
 
 
 def committed(log: PartitionLog) -> list[Seen]:
-    """Records in front of the last stable offset that no aborted transaction holds, by the markers alone."""
+    """Records in front of the last stable offset that no aborted transaction holds, by the markers alone; of
+    batches that can be decoded."""
     return [record for record, is_visible in _records(log, log.last_stable) if is_visible]
 
 
@@ -39,12 +42,13 @@ def _records(log: PartitionLog, end: int) -> list[tuple[Seen, bool]]:
             continue
         if batch.base >= end:
             continue
-        for record in batches.view(batch.data):
+        for record in batches.records_of(batch.data) or []:
             if record.offset < log.start:
                 continue
             if batch.is_transactional:
                 open_records.setdefault(batch.producer, []).append(len(found))
             headers = tuple((name, value) for name, value in record.headers)
-            seen = Seen(record.offset, record.timestamp, record.key, record.value, headers)
+            timestamp = _NO_TIME if record.timestamp is None else record.timestamp  # format 0 has none
+            seen = Seen(record.offset, timestamp, record.key, record.value, headers)
             found.append((seen, not batch.is_transactional))
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tests.fakes.broker import batches
@@ -106,7 +107,7 @@ class PartitionLog:
                 continue
             if batch.attributes & batches.CODEC == batches.SNAPPY:
                 return batch.base, batch.max_timestamp, batch.epoch
-            for record in batches.view(batch.data):
+            for record in batches.records_of(batch.data) or []:
                 if record.timestamp >= timestamp and record.offset >= self.start:
                     return record.offset, record.timestamp, batch.epoch
         return None
@@ -152,6 +153,13 @@ class PartitionLog:
             del self.batches[index]
         else:
             self.batches[index] = batches.stored(replacement, old.base, old.epoch, old.appended_ms)
+
+    def replace(self, old: StoredBatch, replacements: Sequence[tuple[int, bytes]]) -> None:
+        """Put batches at these offsets in the place of one that is still there."""
+        index = self.batches.index(old)
+        self.batches[index : index + 1] = [
+            batches.stored(data, base, old.epoch, old.appended_ms) for base, data in replacements
+        ]
 
     def _index(self, offset: int) -> int:
         return bisect_right([batch.last for batch in self.batches], offset - 1)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mirror.lane.ledger import Ledger, LeftOut, OffsetClass, Uncopied
+from mirror.lane.ledger import Ledger, LeftOut, OffsetClass, Uncopied, UncopiedTally
 from mirror.lane.offset_map import OffsetMap
 from monitor import audit
 from monitor.audit import BUCKETS, AuditResult, Sums, portions_of
@@ -33,13 +33,13 @@ class InMemory:
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
         self.passes += 1
-        uncopied = 0
+        tally = UncopiedTally(self._left_out) if self._left_out else None
         for offset, digest in enumerate(self._digests):
-            if self._left_out is None or self._left_out.is_copied(offset):
+            if self._left_out is None or tally is None or self._left_out.is_copied(offset):
                 take(digest)
             else:
-                uncopied += 1
-        return self._left_out.judge(uncopied) if self._left_out else Uncopied()
+                tally.note(offset)
+        return tally.judge() if tally else Uncopied()
 
 
 def audit_topic(
@@ -89,6 +89,9 @@ class Shifted(LeftOut):
 
     def is_copied(self, source: int) -> bool:
         return super().is_copied(source + self._gone)
+
+    def stretch_of(self, source: int) -> int:
+        return super().stretch_of(source + self._gone)
 
 
 def many(count: int, salt: bytes = b"") -> InMemory:

@@ -18,6 +18,7 @@ OURS = {
     errors.CorruptData,
     errors.PayloadTooLarge,
     errors.ResponseTooLarge,
+    errors.UndecodableBatch,
     errors.Unexpected,
     errors.DataLossDetected,
     errors.SourceTruncated,

@@ -72,13 +72,10 @@ def ledger_of(items: list[Item], start: int) -> Ledger:
     for item in items:
         if isinstance(item, OutBatch):
             assert item.first_offset == ledger.next
-            ledger.enter(OffsetClass.MIRRORED, item.count)
-            for passed in item.passed or ():
-                ledger.enter(passed.offset_class, passed.count)
+            ledger.enter_batch(item.runs, item.passed or ())
             assert item.next_offset == ledger.next
         else:
-            assert item.count > 0
-            ledger.enter(item.offset_class, item.count)
+            ledger.pass_over(item)
     return ledger
 
 

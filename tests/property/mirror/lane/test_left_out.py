@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import json
+
+import pytest
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mirror.lane.ledger import Ledger, LeftOut, OffsetClass, Uncopied
+from mirror.lane.ledger import (
+    Ledger,
+    LeftOut,
+    OffsetClass,
+    SkippedOffsets,
+    Unaccounted,
+    Uncopied,
+    UncopiedTally,
+    compacted,
+)
 from mirror.lane.offset_map import OffsetMap
+from mirror.protocol.batches.holes import Hole, Span
+from tests.builders import enter
 
 RECORDS = (OffsetClass.FILTERED, OffsetClass.DEAD_LETTERED)
-classes_of_offsets = st.lists(st.sampled_from(list(OffsetClass)), max_size=60)
+classes_of_offsets = st.lists(st.sampled_from(list(OffsetClass)), max_size=90)
 
 
 def lane(offset_classes: list[OffsetClass], start: int) -> tuple[Ledger, OffsetMap]:
@@ -17,8 +31,22 @@ def lane(offset_classes: list[OffsetClass], start: int) -> tuple[Ledger, OffsetM
     for offset, offset_class in enumerate(offset_classes, start):
         if offset_class is OffsetClass.MIRRORED:
             offset_map.add(offset, 7 * offset, 1)
-        ledger.enter(offset_class, 1)
+        enter(ledger, offset_class, 1)
     return ledger, offset_map
+
+
+def judged(left_out: LeftOut, served: list[int]) -> Uncopied:
+    """What an audit makes of the records that the source serves."""
+    tally = UncopiedTally(left_out)
+    for offset in served:
+        if not left_out.is_copied(offset):
+            tally.note(offset)
+    return tally.judge()
+
+
+def stored(ledger: Ledger) -> Ledger:
+    """The ledger as the next owner reads it."""
+    return Ledger.from_json(json.loads(json.dumps(ledger.to_json())), ledger.next)
 
 
 @given(classes_of_offsets, st.integers(0, 5), st.integers(0, 70))
@@ -26,18 +54,25 @@ def test_what_is_left_of_the_source_is_told_apart_whatever_has_expired(
     offset_classes: list[OffsetClass], start: int, expired: int
 ) -> None:
     ledger, offset_map = lane(offset_classes, start)
-    here = [
-        offset_class
-        for offset_class in offset_classes[expired:]
-        if offset_class in (OffsetClass.MIRRORED, *RECORDS)
-    ]
-    copied = [
-        LeftOut(ledger, offset_map).is_copied(offset)
-        for offset, offset_class in enumerate(offset_classes[expired:], start + expired)
-        if offset_class in (OffsetClass.MIRRORED, *RECORDS)
-    ]
-    assert copied == [offset_class is OffsetClass.MIRRORED for offset_class in here]
-    assert LeftOut(ledger, offset_map).judge(copied.count(False)) == Uncopied(copied.count(False), 0)
+    kept = list(enumerate(offset_classes[expired:], start + expired))
+    served = [offset for offset, one in kept if one in (OffsetClass.MIRRORED, *RECORDS)]
+    expected = Uncopied(sum(one in RECORDS for _, one in kept), 0)
+    assert judged(LeftOut(stored(ledger), offset_map), served) == expected
+
+
+@given(classes_of_offsets, st.integers(0, 90))
+def test_a_record_that_the_source_still_has_is_missing_whatever_its_class_says(
+    offset_classes: list[OffsetClass], expired: int
+) -> None:
+    """Also where as many records that were left out are not there any more."""
+    ledger, offset_map = lane(offset_classes, 0)
+    assume(len(ledger.left_out) <= 32)
+    served = list(range(len(offset_classes)))[expired:]
+    counted = [offset_classes[offset] for offset in served]
+    assert judged(LeftOut(stored(ledger), offset_map), served) == Uncopied(
+        sum(one in RECORDS for one in counted),
+        sum(one not in (OffsetClass.MIRRORED, *RECORDS) for one in counted),
+    )
 
 
 @given(classes_of_offsets, st.integers(0, 400))
@@ -45,14 +80,13 @@ def test_what_the_destination_has_lost_is_never_taken_for_left_out(
     offset_classes: list[OffsetClass], lost_from: int
 ) -> None:
     ledger, offset_map = lane(offset_classes, 0)
+    served = [n for n, one in enumerate(offset_classes) if one in (OffsetClass.MIRRORED, *RECORDS)]
     offset_map.forget_targets(lost_from)
-    uncopied = sum(
-        offset_class in (OffsetClass.MIRRORED, *RECORDS) for offset_class in offset_classes
-    ) - offset_map.count(0, len(offset_classes))
-    judged = LeftOut(ledger, offset_map).judge(uncopied)
-    assert judged == Uncopied(
-        sum(offset_class in RECORDS for offset_class in offset_classes), uncopied - judged.left_out
+    found = judged(LeftOut(ledger, offset_map), served)
+    lost = sum(one is OffsetClass.MIRRORED for one in offset_classes) - offset_map.count(
+        0, len(offset_classes)
     )
+    assert found == Uncopied(sum(one in RECORDS for one in offset_classes), lost)
 
 
 @given(classes_of_offsets, st.integers(0, 400), st.integers(0, 70))
@@ -62,15 +96,69 @@ def test_what_the_destination_has_lost_is_missing_also_where_the_source_has_expi
     ledger, offset_map = lane(offset_classes, 0)
     offset_map.forget_targets(lost_from)
     left_out = LeftOut(ledger, offset_map)
-    uncopied = [
-        offset_class
-        for offset, offset_class in enumerate(offset_classes)
-        if offset >= expired
-        if offset_class in (OffsetClass.MIRRORED, *RECORDS) and not left_out.is_copied(offset)
+    served = [
+        offset
+        for offset, one in enumerate(offset_classes)
+        if offset >= expired and one in (OffsetClass.MIRRORED, *RECORDS)
     ]
-    assert left_out.judge(len(uncopied)).missing >= uncopied.count(OffsetClass.MIRRORED)
+    lost = [
+        offset
+        for offset in served
+        if offset_classes[offset] is OffsetClass.MIRRORED and not left_out.is_copied(offset)
+    ]
+    assert judged(left_out, served).missing >= len(lost)
 
 
-def test_no_more_is_left_out_than_the_ledger_counts() -> None:
+def test_more_stretches_than_are_stored_are_joined_and_still_count_exactly() -> None:
+    ledger, offset_map = lane([OffsetClass.FILTERED, OffsetClass.MIRRORED] * 1_000, 0)
+    assert 1 < len(ledger.left_out) <= 32
+    assert sum(one.records for one in ledger.left_out) == 1_000
+    assert judged(LeftOut(stored(ledger), offset_map), list(range(2_000))) == Uncopied(1_000, 0)
+    assert judged(LeftOut(stored(ledger), OffsetMap(1)), list(range(1_000, 1_400))).missing > 150
+    far = ledger.next
+    enter(ledger, OffsetClass.COMPACTED, 5_000)
+    assert judged(LeftOut(ledger, offset_map), list(range(far + 100, far + 200))) == Uncopied(0, 100)
+
+
+def test_what_the_source_has_expired_is_forgotten() -> None:
+    ledger, _ = lane([OffsetClass.FILTERED, OffsetClass.MIRRORED] * 4, 0)
+    ledger.prune(3)
+    assert [one.first for one in ledger.left_out] == [4, 6]
+
+
+def test_a_ledger_of_a_version_that_stored_only_counts_is_judged_by_these() -> None:
     ledger, offset_map = lane([OffsetClass.FILTERED, OffsetClass.MIRRORED, OffsetClass.ABORTED], 0)
-    assert LeftOut(ledger, offset_map).judge(2) == Uncopied(1, 1)
+    document = ledger.to_json()
+    del document["left_out"]
+    assert judged(LeftOut(Ledger.from_json(document, 3), offset_map), [0, 2]) == Uncopied(1, 1)
+
+
+@pytest.mark.parametrize("count", [1, 300])
+def test_offsets_are_compacted_away_only_where_a_batch_shows_it(count: int) -> None:
+    ledger = Ledger(10)
+    with pytest.raises(Unaccounted):
+        ledger.enter(OffsetClass.COMPACTED, count)
+    with pytest.raises(Unaccounted):
+        SkippedOffsets(OffsetClass.COMPACTED, 10, 10 + count)
+    with pytest.raises(Unaccounted):
+        SkippedOffsets(OffsetClass.FILTERED, 10, 10 + count, Hole(10, 10 + count, Span(10, 10 + count)))
+    for evidence in (Span(0, 10), Span(9, 9 + count), Span(10, 9 + count)):
+        with pytest.raises(ValueError):
+            Hole(10, 10 + count, evidence)
+    assert ledger.next == 10
+    ledger.pass_over(compacted(Hole(10, 10 + count, Span(10 + count, 11 + count))))
+    ledger.pass_over(compacted(Hole(10 + count, 11 + count, Span(0, 400))))
+    assert (ledger.next, ledger.total(OffsetClass.COMPACTED)) == (11 + count, 1 + count)
+
+
+def test_a_ledger_takes_offsets_in_their_order_and_without_gaps() -> None:
+    ledger = Ledger(0)
+    skipped = SkippedOffsets(OffsetClass.FILTERED, 3, 5)
+    with pytest.raises(Unaccounted):
+        ledger.pass_over(skipped)
+    for runs in (((0, 2), (5, 1)), ((0, 4), (5, 1)), ((0, 3), (6, 1))):
+        with pytest.raises(Unaccounted):
+            Ledger(0).enter_batch(runs, [skipped])
+    ledger.enter_batch(((0, 3), (5, 1)), [skipped])
+    assert ledger.by_class()["mirrored"] == 4
+    assert (ledger.next, ledger.is_balanced) == (6, True)

@@ -9,9 +9,9 @@ import pytest
 
 from mirror.errors import BatchTooLarge, CorruptData, TransformFailed
 from mirror.lane.batch_router import BatchRouter
-from mirror.lane.ledger import OffsetClass
+from mirror.lane.ledger import OffsetClass, SkippedOffsets
 from mirror.lane.memory import ByteBudget, Slab
-from mirror.lane.out_batch import OutBatch, SkippedOffsets
+from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, RoutingRules
 from mirror.protocol.batches.batch import NO_PRODUCER, seal
 from mirror.protocol.batches.compression import Codec
@@ -107,8 +107,9 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     router = BatchRouter(rules, 0, ByteBudget(10**9))
     with pytest.raises(BatchTooLarge, match="at offset 0 is not opened") as raised:
         router.take(batch, (), Slab(bytearray(), None))
-    assert (raised.value.offset, router.position, router.items) == (0, 0, [])
-    left_out = replace(rules, unopened={0: OffsetClass.FILTERED})
+    assert (raised.value.offset, raised.value.last_offset) == (0, records - 1)
+    assert (router.position, router.items) == (0, [])
+    left_out = replace(rules, unopened={records - 1: OffsetClass.FILTERED})
     (item,) = opened(bytes(batch), left_out).items
     assert isinstance(item, SkippedOffsets)
     assert (item.offset_class, item.count) == (OffsetClass.FILTERED, records)

@@ -1,0 +1,90 @@
+"""Opening batches within limits, with errors that name the offsets of a batch that cannot be opened."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, UndecodableBatch
+from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader
+from mirror.protocol.batches.compression import decompress
+from mirror.protocol.batches.holes import Span
+from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message, verify_message
+from mirror.protocol.batches.records import SMALLEST_RECORD, Record, check_order, read_records
+
+_LARGE_ANYWAY: Final = 4
+"""A batch may open into this many times its own size, whatever the limit is."""
+
+
+class BatchOpener:
+    """Opens batches that hold at most `most_bytes` and `most_records`, unless they are large as they come.
+    `first`: offset of the first record that is wanted."""
+
+    __slots__ = ("_first", "_most_bytes", "_most_records", "work")
+
+    def __init__(self, most_bytes: int, most_records: int, first: int) -> None:
+        self._most_bytes = most_bytes
+        self._most_records = most_records
+        self._first = first
+        self.work = 0
+        """Cost so far: a record counts as one, of those that are only decompressed four, of bytes 256."""
+
+    def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
+        """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""
+        size, count, limit = len(batch), header.record_count, self._most_bytes
+        if count > self._most_records and count > size // SMALLEST_RECORD:
+            raise self._too_large(batch, header.span, f"it holds {count} records")
+        if size * _LARGE_ANYWAY > limit:
+            limit = size * _LARGE_ANYWAY
+        try:
+            payload = decompress(header.codec, batch[HEADER_SIZE:], limit)
+        except PayloadTooLarge as error:
+            raise self._too_large(batch, header.span, error.message) from error
+        except CorruptData as error:
+            raise self.undecodable(header.span, error) from error
+        self.work += count // 4 + len(payload) // 256
+        return payload
+
+    def records(self, batch: memoryview, header: BatchHeader) -> list[Record]:
+        """Decode a batch. Raises BatchTooLarge, UndecodableBatch."""
+        payload = self.payload(batch, header)
+        try:
+            records = read_records(payload, header)
+            check_order(records, header.span)
+        except CorruptData as error:
+            raise self.undecodable(header.span, error) from error
+        self.work += header.record_count
+        return records
+
+    def message_records(self, message: memoryview) -> list[Record]:
+        """Decode a message of formats 0 and 1, at least one record. Raises CorruptData for a wrong checksum,
+        BatchTooLarge, UndecodableBatch."""
+        verify_message(message)
+        limit = min(self._most_bytes, self._most_records * SMALLEST_MESSAGE)
+        last = last_offset(message)
+        span = Span(last, last + 1)  # where it begins is written inside
+        try:
+            records = read_message(message, max(limit, len(message)))
+            check_order(records, Span(records[0].offset, last + 1))
+        except PayloadTooLarge as error:
+            raise self._too_large(message, span, error.message) from error
+        except CorruptData as error:
+            raise self.undecodable(span, error) from error
+        self.work += len(records)
+        return records
+
+    def undecodable(self, span: Span, error: CorruptData) -> UndecodableBatch:
+        """Return the error for a batch whose records cannot be decoded."""
+        return UndecodableBatch(
+            f"the batch at offset {span.first} cannot be decoded: {error.message}",
+            offset=max(span.first, self._first),
+            last_offset=span.next - 1,
+            advice="let on-rejection put it aside or skip it",
+        )
+
+    def _too_large(self, batch: memoryview, span: Span, why: str) -> BatchTooLarge:
+        return BatchTooLarge(
+            f"the batch of {len(batch)} bytes at offset {span.first} is not opened: {why}",
+            offset=max(span.first, self._first),
+            last_offset=span.next - 1,
+            advice="raise opened_batch_records or opened_batch_bytes, or let on-rejection put it aside",
+        )

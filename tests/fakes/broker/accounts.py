@@ -1,0 +1,96 @@
+"""What a lane's ledger says of every offset, against what the source still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from mirror.lane.ledger import LeftOut, OffsetClass
+from mirror.model.topics import DEAD_LETTER_SUFFIX
+from mirror.replication.live_lane import LiveLane
+from tests.fakes.broker import batches
+from tests.fakes.broker.batches import StoredBatch
+from tests.fakes.broker.contents import Seen, committed
+from tests.fakes.broker.log import PartitionLog
+from tests.fakes.broker.mirrored import MirroredFakes
+
+
+class Letter(NamedTuple):
+    """A dead letter: the source offset that it names, and its value."""
+
+    offset: int
+    value: bytes | None
+
+
+def letters_of(fakes: MirroredFakes, topic: str, number: int = 0) -> list[Letter]:
+    """The dead letters of a partition, in order."""
+    name = topic + DEAD_LETTER_SUFFIX
+    if name not in fakes.target.topics:
+        return []
+    found = []
+    for one in committed(fakes.target.log(name, 0)):
+        headers = dict(one.headers)
+        if headers["headrace-partition"] == b"%d" % number:
+            found.append(Letter(int(headers["headrace-offset"] or b"-1"), one.value))
+    return found
+
+
+def check_accounts(
+    fakes: MirroredFakes,
+    topic: str,
+    number: int = 0,
+    is_excused: Callable[[Seen], bool] = lambda _record: False,
+) -> None:
+    """Every record that the source still has in front of the checkpoint is at the destination, in a dead
+    letter, or skipped by policy. `is_excused`: the destination has lost it since. Raises AssertionError."""
+    lane, log = fakes.lane(topic, number), fakes.source.log(topic, number)
+    copies = {one.offset: one for one in fakes.copied(topic, number)}
+    left_out, lettered = LeftOut(lane.ledger, lane.offset_map), _lettered(fakes, topic, number)
+    records = {one.offset: one for one in committed(log)}
+    opaque = _undecodable_offsets(log)
+    assert lane.ledger.is_balanced
+    for offset in [*records, *opaque]:
+        if not lane.ledger.start <= offset < lane.checkpoint:
+            continue
+        where = lane.offset_map.forward(offset)
+        if where.precision == "exact":
+            assert offset in opaque or copies[where.offset].content == records[offset].content
+        elif not (offset in records and is_excused(records[offset])):
+            assert left_out.are_left_out(offset, offset + 1), f"{topic}-{number} lacks {offset}"
+            is_skip = lane.spec.policy.on_rejection == "skip"
+            assert is_skip or offset in lettered, f"{topic}-{number} has no letter for {offset}"
+    _check_counts(lane, log)
+
+
+def _check_counts(lane: LiveLane, log: PartitionLog) -> None:
+    """No more offsets count as compacted away than have no record at the source."""
+    span = range(max(lane.ledger.start, log.start), lane.checkpoint)
+    held = {offset for batch in log.batches for offset in _offsets_of(batch) if offset in span}
+    holes = len(range(lane.ledger.start, lane.checkpoint)) - len(held)
+    assert lane.ledger.total(OffsetClass.COMPACTED) <= holes
+
+
+def _offsets_of(batch: StoredBatch) -> Collection[int]:
+    """Offsets at which a batch has a record; all of them, of a batch that cannot be decoded."""
+    records = batches.records_of(batch.data)
+    return range(batch.base, batch.last + 1) if records is None else [record.offset for record in records]
+
+
+def _undecodable_offsets(log: PartitionLog) -> list[int]:
+    return [
+        offset
+        for batch in log.batches
+        if batches.records_of(batch.data) is None
+        for offset in range(max(batch.base, log.start), batch.last + 1)
+    ]
+
+
+def _lettered(fakes: MirroredFakes, topic: str, number: int) -> set[int]:
+    """Source offsets that letters account for: of a record, or from a record to the end of its batch."""
+    found: set[int] = set()
+    for letter in letters_of(fakes, topic, number):
+        found.add(letter.offset)
+        if letter.value is not None and batches.whole_batches(letter.value):
+            read = batches.view(letter.value)
+            found.update(range(letter.offset, read.base_offset + read.last_offset_delta + 1))
+    return found
