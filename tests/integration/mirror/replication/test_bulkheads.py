@@ -7,24 +7,19 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 from zlib import crc32
 
 import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.lane.batch_router import BatchRouter
-from mirror.lane.lane import Lane
 from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.lanes import LaneSpec
-from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnRejection
+from mirror.model.datastreams.policy import CopyPath, CopyPolicy, OnRejection
 from mirror.model.identifiers import ClusterRef
-from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import BatchHeader
 from mirror.protocol.batches.records import read_batch
-from mirror.replication.live_lane import LiveLane
 from mirror.replication.progress_log import PARTITIONS, SETTINGS
-from tests.engines import EngineUnderTest, check_copy, look, specs, write
+from tests.engines import EngineUnderTest, look, specs, write
 from tests.kafka_data import Record, delete_topic, make_topic
 
 pytestmark = [pytest.mark.servers, pytest.mark.deep]
@@ -250,69 +245,3 @@ def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(engine: EngineUnde
     assert [event.key for event in engine.paused()] == [unknown.key]
     engine.engine.stop_lanes([unknown.key])
     engine.run_until(engine.stopped, "it stops")
-
-
-class Fault(ZeroDivisionError):
-    """What nobody foresaw."""
-
-
-STEPS = [
-    (BatchRouter, "take"),
-    (Lane, "accept"),
-    (Lane, "next_to_send"),
-    (Lane, "_send"),
-    (Lane, "acknowledge"),
-    (Lane, "_settle"),
-    (Lane, "restore"),
-    (Lane, "begin"),
-    (Lane, "identify"),
-    (Lane, "progress"),
-    (LiveLane, "note_batch"),
-    (LiveLane, "fetch_position"),
-]
-
-
-@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
-@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
-def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
-    engine: EngineUnderTest, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, guarantee: Guarantee
-) -> None:
-    """And when the step works again, the lane goes on, with every record once and all memory back."""
-    topic = f"bulk-step-{name.strip('_')}-{guarantee}"
-    make_pair(engine, topic, 3)
-    for number in range(3):
-        write(engine.source, topic, records(100, 0, number), per_batch=10)
-    step = getattr(owner, name)
-    failing = TopicPartition(topic, 1)
-    is_failing = True
-
-    def fail(self: Any, *arguments: Any, **options: Any) -> Any:
-        lane = self if isinstance(self, Lane) else None
-        concerned = lane.key.partition == failing if lane is not None else b"-1-" in bytes(arguments[0])
-        if is_failing and concerned:
-            raise Fault("on purpose")
-        return step(self, *arguments, **options)
-
-    policy = CopyPolicy(guarantee=guarantee)
-    if name == "restore":
-        first = EngineUnderTest(engine.source, engine.destination)
-        first.start(topic, 3, policy=policy)
-        first.run_to(topic, [100] * 3)
-        first.stop()
-    for number in range(3):
-        marked = [Record(number, b"k", b"-%d-" % number * 100, (), NOW + count) for count in range(20)]
-        write(engine.source, topic, marked, per_batch=10)
-    monkeypatch.setattr(owner, name, fail)
-    engine.start(topic, 3, policy=policy)
-    engine.run_until(
-        lambda: [engine.lane(topic, number).checkpoint for number in (0, 2)] == [120, 120],
-        "the others are copied",
-    )
-    engine.run_until(engine.paused, "one is set aside")
-    assert {event.key.partition for event in engine.paused()} == {failing}
-    assert "Fault: on purpose" in engine.paused()[0].reason
-    is_failing = False
-    engine.run_until(lambda: engine.lane(topic, 1).pause is None, "it copies again")
-    engine.run_to(topic, [120] * 3)
-    assert check_copy(engine, topic, 3) == 360
-    assert (engine.context.budget.used, engine.context.live_budget.used) == (0, 0)

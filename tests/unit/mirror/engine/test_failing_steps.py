@@ -1,0 +1,94 @@
+"""A step of one lane that raises an unexpected error pauses that lane only, until the step works again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mirror.lane.batch_router import BatchRouter
+from mirror.lane.lane import Lane
+from mirror.model.datastreams.lanes import LanePaused
+from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.topics import TopicPartition
+from mirror.replication.live_lane import LiveLane
+from tests.fakes.broker.batches import Content
+from tests.fakes.broker.mirrored import MirroredFakes
+
+FAILING = TopicPartition("t", 1)
+STEPS = [
+    (BatchRouter, "take"),
+    (Lane, "accept"),
+    (Lane, "next_to_send"),
+    (Lane, "_send"),
+    (Lane, "acknowledge"),
+    (Lane, "_settle"),
+    (Lane, "restore"),
+    (Lane, "begin"),
+    (Lane, "identify"),
+    (Lane, "progress"),
+    (LiveLane, "note_batch"),
+    (LiveLane, "fetch_position"),
+]
+
+
+class Fault(ZeroDivisionError):
+    """An error that no code expects."""
+
+
+class FailingStep:
+    """Replaces a method, which fails for partition 1 until it is mended."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
+        step = getattr(owner, name)
+        self.is_mended = False
+
+        def fail(lane: Any, *arguments: Any, **options: Any) -> Any:
+            is_lane = isinstance(lane, Lane)
+            concerned = lane.key.partition == FAILING if is_lane else b"-1-" in bytes(arguments[0])
+            if concerned and not self.is_mended:
+                raise Fault("on purpose")
+            return step(lane, *arguments, **options)
+
+        monkeypatch.setattr(owner, name, fail)
+
+
+def prepare(fakes: MirroredFakes, policy: CopyPolicy, *, is_begun: bool) -> None:
+    """Three partitions of 120 records each; with `is_begun` an engine has copied 100 of each and ended."""
+    fakes.make_topic("t", 3)
+    for number in range(3):
+        for first in range(0, 100, 10):
+            fakes.write("t", first, 10, number)
+    if is_begun:
+        fakes.start("t", 3, policy=policy)
+        for number in range(3):
+            fakes.run_to("t", 100, number)
+        fakes.stop()
+        fakes.events.clear()
+        fakes.new_engine()
+    for number in range(3):
+        for _ in range(2):
+            marked: Content = (fakes.clock.now_ms(), b"k", b"-%d-" % number * 100, [])
+            fakes.source.write("t", [marked] * 10, number)
+
+
+@pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
+@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
+    fakes: MirroredFakes, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, guarantee: Guarantee
+) -> None:
+    """When the step works again, the lane copies every record once and returns all memory."""
+    policy = CopyPolicy(guarantee=guarantee)
+    prepare(fakes, policy, is_begun=name == "restore")
+    step = FailingStep(monkeypatch, owner, name)
+    fakes.start("t", 3, policy=policy)
+    for number in (0, 2):
+        fakes.run_to("t", 120, number)
+    fakes.run_until_paused("t", 1)
+    assert "Fault: on purpose" in fakes.pauses(fakes.lane("t", 1).key)[0]
+    assert {one.key.partition for one in fakes.events if isinstance(one, LanePaused)} == {FAILING}
+    step.is_mended = True
+    fakes.run_until(lambda: fakes.lane("t", 1).pause is None, "it copies again")
+    fakes.run_to("t", 120, 1)
+    fakes.check("t", 3)
+    assert (fakes.context.budget.used, fakes.context.live_budget.used) == (0, 0)
