@@ -1,4 +1,4 @@
-"""Which tests run against a fault, in which order, and what they show. Pure; the caller runs them."""
+"""Order of the tests that run against a fault, and the verdict. Pure: the caller runs the tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.mutants.fault import Fault
 
 
 class Tier(StrEnum):
-    """A set of tests, by the command that runs it."""
+    """A set of tests, named by its command."""
 
     TEST = "test"
     """`make test`: without tests marked `deep`."""
@@ -19,12 +19,12 @@ class Tier(StrEnum):
 
 
 RunTests = Callable[[Sequence[str], str], str]
-"""Runs the tests in these paths that match a marker expression. Returns the first that fails, or nothing."""
+"""Runs the tests in these paths that match a marker expression; returns the first that fails, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`tier`: the smallest that finds the fault, None where no test fails. `test`: the one that fails."""
+    """`tier`: smallest tier that finds the fault, None if it survives. `test`: the failing test."""
 
     fault: Fault
     tier: Tier | None = None
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def judge(fault: Fault, tier: Tier, run: RunTests) -> Verdict:
-    """Run the expected tests, then the wider ones of the wing: those of `make test` first, then deep ones."""
+    """Run the expected tests, then those of the wing; first without, then with tests marked `deep`."""
     markers = {Tier.TEST: "not deep", Tier.ALL: "deep"}
     for smallest, marker in markers.items():
         if smallest is Tier.ALL and tier is Tier.TEST:
@@ -45,6 +45,6 @@ def judge(fault: Fault, tier: Tier, run: RunTests) -> Verdict:
 
 
 def wider_tests(fault: Fault) -> tuple[str, ...]:
-    """Folders with the tests of the fault's wing. The simulation runs the engine, which is in `mirror`."""
+    """Return the test folders of the fault's wing. The simulation covers the engine, part of `mirror`."""
     folders = f"tests/unit/{fault.wing}", f"tests/property/{fault.wing}"
     return (*folders, "tests/simulation") if fault.wing == "mirror" else folders

@@ -1,4 +1,4 @@
-"""A pytest plugin: Hypothesis reports the first example that fails, without a search for the smallest one."""
+"""A pytest plugin: Hypothesis reports the first failing example and does not shrink it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _PROFILE = "unshrunk"
 
 
 def pytest_configure() -> None:
-    """Change the profile that `tests/conftest.py` has loaded."""
+    """Derive a profile from the one that `tests/conftest.py` loads."""
     phases = (Phase.explicit, Phase.generate)
     settings.register_profile(_PROFILE, settings(), phases=phases, report_multiple_bugs=False)
     settings.load_profile(_PROFILE)

@@ -1,4 +1,4 @@
-"""The planted faults apply to the present sources, and the check plants, tests and removes them."""
+"""The planted faults apply to the present sources; the check plants, tests and removes them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_fault_that_does_not_compile_is_refused() -> None:
 def runner(
     finds: Callable[[str, str], bool],
 ) -> tuple[list[tuple[str, str]], Callable[[Sequence[str], str], str]]:
-    """The runs that were asked for, and what runs them: `finds` says which find the fault."""
+    """Return the requested runs and their runner; `finds` decides which runs find the fault."""
     asked: list[tuple[str, str]] = []
 
     def run(paths: Sequence[str], marker: str) -> str:
