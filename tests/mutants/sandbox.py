@@ -7,13 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
 
 from tests.mutants.fault import Fault
+from tests.mutants.trial import Selection
 
 _LONGEST_TEST_SECONDS: Final = 120
 """Limit for one test: many faults make something wait for ever."""
@@ -60,13 +61,13 @@ class Sandbox:
         finally:
             self._write(file, source)
 
-    def failing_test(self, paths: Sequence[str], marker: str) -> str:
-        """Run tests that match the marker expression until one fails, and return its identifier, or "".
+    def failing_test(self, selection: Selection) -> str:
+        """Run tests until one fails, and return its identifier, or "".
 
         Raises RuntimeError if pytest itself fails, TimeoutExpired if it does not end.
         """
         (self._folder / _CACHE / "v/cache/lastfailed").unlink(missing_ok=True)
-        known = [path for path in paths if (self._folder / path.partition("::")[0]).exists()]
+        paths = [one for one in selection.paths if (self._folder / one.partition("::")[0]).exists()]
         done = subprocess.run(
             [
                 *(
@@ -82,8 +83,8 @@ class Sandbox:
                 ),
                 f"--timeout={_LONGEST_TEST_SECONDS}",
                 "--timeout-method=signal",
-                "--hypothesis-seed=0",
-                *("-m", marker, *known),
+                *("--hypothesis-seed=0", f"--hypothesis-profile={selection.profile}"),
+                *("-m", selection.marker, *paths),
             ],
             cwd=self._folder,
             env={**os.environ, **_SAME_EVERY_DAY, "PYTHONPATH": str(self._folder)},
@@ -103,7 +104,7 @@ class Sandbox:
     def require_sound(self, test: str) -> None:
         """Verify that a test passes without a fault. Raises RuntimeError if it fails."""
         if test not in self._sound:
-            if failed := self.failing_test([test], ""):
+            if failed := self.failing_test(Selection((test,))):
                 raise RuntimeError(f"{failed} also fails without a fault: repair it first")
             self._sound.add(test)
 

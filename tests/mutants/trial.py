@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tests.examples import DEEP, QUICK
 from tests.mutants.fault import Fault
 
 
@@ -13,13 +14,22 @@ class Tier(StrEnum):
     """A set of tests, named by its command."""
 
     TEST = "test"
-    """`make test`: without tests marked `deep`."""
+    """`make test`: no test marked `deep`, and a tenth of the examples of properties."""
     ALL = "all"
     """`make test-all`."""
 
 
-RunTests = Callable[[Sequence[str], str], str]
-"""Runs the tests in these paths that match a marker expression; returns the first that fails, or ""."""
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tests to run. `marker`: expression that they match. `profile`: of Hypothesis, for the examples."""
+
+    paths: tuple[str, ...]
+    marker: str = ""
+    profile: str = DEEP
+
+
+RunTests = Callable[[Selection], str]
+"""Runs tests and returns the identifier of the first that fails, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +43,16 @@ class Verdict:
 
 
 def judge(fault: Fault, tier: Tier, run: RunTests) -> Verdict:
-    """Run the expected tests, then those of the wing; first without, then with tests marked `deep`."""
-    markers = {Tier.TEST: "not deep", Tier.ALL: "deep"}
-    for smallest, marker in markers.items():
-        if smallest is Tier.ALL and tier is Tier.TEST:
-            break
-        for paths, expression in ((fault.tests, marker), (wider_tests(fault), f"{marker} and not servers")):
-            if test := run(paths, expression):
-                return Verdict(fault, smallest, test)
+    """Run the expected tests, then those of the wing; as `make test` does, then as `make test-all` does."""
+    selections = (
+        (Tier.TEST, Selection(fault.tests, "not deep", QUICK)),
+        (Tier.TEST, Selection(wider_tests(fault), "not deep and not servers", QUICK)),
+        (Tier.ALL, Selection(fault.tests)),
+        (Tier.ALL, Selection(wider_tests(fault), "not servers")),
+    )
+    for smallest, selection in selections:
+        if tier in (smallest, Tier.ALL) and (test := run(selection)):
+            return Verdict(fault, smallest, test)
     return Verdict(fault)
 
 
