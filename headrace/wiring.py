@@ -179,6 +179,7 @@ def _complete(services: Services, access: Access, settings: HeadraceSettings) ->
         usable_bytes_per_second=usable_bytes_per_second(settings),
         load_history=load_history,
         latency_history=latency_history,
+        is_certificate_readable=partial(is_readable, settings.api.tls),
     )
 
 
@@ -267,7 +268,6 @@ def _services(
         sleep=asyncio.sleep,
         limits=settings.api.limits,
         metrics=settings.api.metrics,
-        is_certificate_readable=partial(is_readable, settings.api.tls),
     )
 
 

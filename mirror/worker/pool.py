@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 
 from mirror.ports import Clock
-from mirror.worker.outgoing import ChannelWriter
+from mirror.worker.message_queue import ChannelWriter
 from mirror.worker.protocol import EXIT_LEASE_OVER, Message, Shutdown, WorkerReady
 from mirror.worker.reader import Pulse, WorkerGone, WorkerSaid, read_worker
 from mirror.worker.slot import WorkerSlot

@@ -1,6 +1,6 @@
 """What the control process and its worker processes say to each other over a socket pair. Pure.
 
-A message is four bytes of length (big-endian) and a JSON list: its kind, then its fields in order (`plain`).
+A message is four bytes of length (big-endian) and a JSON list: its kind, then its fields in order (`codec`).
 Both ends are of the same version. The worker's end of file means that the control process is gone.
 """
 
@@ -18,7 +18,7 @@ from mirror.model.metrics import SHOWN_OF_LANES, SUMMED, Drops, MirrorMetric, ad
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.model.topics import TopicPartition
-from mirror.worker.plain import dumps, joined, reader_of, spec_parts, tag, to_plain
+from mirror.worker.codec import dumps, joined, reader_of, spec_parts, tag, to_plain
 
 EXIT_LEASE_OVER: Final = 75
 """The exit code of a worker whose lease was over: what it copied has nothing to do with its end."""

@@ -1,10 +1,10 @@
-"""Mutation check: plant known faults one at a time, and see whether the tests find each of them.
+"""Mutation check: plant known faults one at a time and report which of them the tests find.
 
     python -m tests.mutants                     every fault
     python -m tests.mutants --room leases       the faults of one room
     python -m tests.mutants --only ID           one fault; may be repeated
 
-Exits with 1 if a fault survives the tests of the tier. The list of faults is in `tests/mutants/faults/`.
+Exits with 1 if a fault survives the tests of the tier. `tests/mutants/faults/` lists the faults.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.mutants.trial import Tier, Verdict, judge
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the check. Returns the exit code: 2 where no fault matches."""
+    """Run the check and return the exit code: 2 if no fault matches."""
     options = _parser().parse_args(arguments)
     chosen = [
         one
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def verdicts_on(faults: Sequence[Fault], tier: Tier) -> Iterator[Verdict]:
-    """Try one fault after the other in a copy of this repository."""
+    """Try each fault in a copy of this repository."""
     with TemporaryDirectory(prefix="headrace-mutants-") as folder:
         sandbox = Sandbox(HOUSE, Path(folder))
         sandbox.fill()

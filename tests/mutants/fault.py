@@ -1,4 +1,4 @@
-"""The list of planted faults: TOML files in `faults/`, one for each room of the product."""
+"""The planted faults, listed in TOML files: one file per room of the product."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LISTS: Final = Path(__file__).with_name("faults")
 
 
 class Fault(BaseModel):
-    """A mistake that a careful engineer could make, and that the tests have to find.
+    """A mistake that a careful engineer could make and the tests must find.
 
-    `original` occurs exactly once in `file` and is replaced by `replacement`. `breaks`: the damage to a
-    user. `tests`: files expected to find it, which run first.
+    `original` occurs exactly once in `file` and becomes `replacement`. `breaks`: the damage to a user.
+    `tests`: test files expected to find it; they run first.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -35,8 +35,8 @@ class Fault(BaseModel):
         return self.file.partition("/")[0]
 
     def planted_in(self, source: str) -> str:
-        """Return the source with the fault. Raises ValueError where the original text does not occur once,
-        and SyntaxError where the result does not compile."""
+        """Return the source with the fault. Raises ValueError unless the original text occurs exactly once,
+        SyntaxError if the result does not compile."""
         if (found := source.count(self.original)) != 1:
             raise ValueError(f"{self.id}: the original text occurs {found} times in {self.file}, not once")
         changed = source.replace(self.original, self.replacement)
@@ -45,7 +45,7 @@ class Fault(BaseModel):
 
 
 def listed_faults() -> tuple[Fault, ...]:
-    """Read all lists, in the order of their names. Raises ValidationError for an entry that is malformed."""
+    """Read all lists, sorted by room. Raises ValidationError for a malformed entry."""
     return tuple(
         Fault.model_validate({**entry, "room": path.stem})
         for path in sorted(_LISTS.glob("*.toml"))

@@ -1,4 +1,4 @@
-"""Verdicts as a table and as JSON."""
+"""Format verdicts as a table and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def heading() -> str:
 
 
 def row(verdict: Verdict, tier: Tier) -> str:
-    """Return the line of one fault."""
+    """Return the table row of one fault."""
     in_test, in_all = _found(verdict, tier)
     words = {True: "found", False: "survives", None: "not run"}
     seconds = f"{verdict.seconds:.1f}"
@@ -22,14 +22,14 @@ def row(verdict: Verdict, tier: Tier) -> str:
 
 
 def summary(verdicts: Sequence[Verdict]) -> str:
-    """Count what was found."""
+    """Return the totals."""
     in_test = sum(one.tier is Tier.TEST for one in verdicts)
     found = sum(one.tier is not None for one in verdicts)
     return f"found: {found} of {len(verdicts)} ({in_test} by make test)"
 
 
 def document_of(verdicts: Sequence[Verdict], tier: Tier) -> dict[str, Any]:
-    """Return all verdicts as JSON values; null where the tests did not run."""
+    """Return all verdicts as JSON values; null for a tier that did not run."""
     faults = []
     for one in verdicts:
         in_test, in_all = _found(one, tier)
@@ -49,7 +49,7 @@ def document_of(verdicts: Sequence[Verdict], tier: Tier) -> dict[str, Any]:
 
 
 def _found(verdict: Verdict, tier: Tier) -> tuple[bool, bool | None]:
-    """`make test-all` runs what `make test` runs, so that it finds what that finds."""
+    """Return whether each tier finds it, None if unknown. `make test-all` includes `make test`."""
     is_found = verdict.tier is not None
     return verdict.tier is Tier.TEST, None if tier is Tier.TEST and not is_found else is_found
 

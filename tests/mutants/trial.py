@@ -1,30 +1,40 @@
-"""Which tests run against a fault, in which order, and what they show. Pure; the caller runs them."""
+"""Order of the tests that run against a fault, and the verdict. Pure: the caller runs the tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tests.examples import DEEP, QUICK
 from tests.mutants.fault import Fault
 
 
 class Tier(StrEnum):
-    """A set of tests, by the command that runs it."""
+    """A set of tests, named by its command."""
 
     TEST = "test"
-    """`make test`: without tests marked `deep`."""
+    """`make test`: no test marked `deep`, and a tenth of the examples of properties."""
     ALL = "all"
     """`make test-all`."""
 
 
-RunTests = Callable[[Sequence[str], str], str]
-"""Runs the tests in these paths that match a marker expression. Returns the first that fails, or nothing."""
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Tests to run. `marker`: expression that they match. `profile`: of Hypothesis, for the examples."""
+
+    paths: tuple[str, ...]
+    marker: str = ""
+    profile: str = DEEP
+
+
+RunTests = Callable[[Selection], str]
+"""Runs tests and returns the identifier of the first that fails, or ""."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`tier`: the smallest that finds the fault, None where no test fails. `test`: the one that fails."""
+    """`tier`: smallest tier that finds the fault, None if it survives. `test`: the failing test."""
 
     fault: Fault
     tier: Tier | None = None
@@ -33,18 +43,20 @@ class Verdict:
 
 
 def judge(fault: Fault, tier: Tier, run: RunTests) -> Verdict:
-    """Run the expected tests, then the wider ones of the wing: those of `make test` first, then deep ones."""
-    markers = {Tier.TEST: "not deep", Tier.ALL: "deep"}
-    for smallest, marker in markers.items():
-        if smallest is Tier.ALL and tier is Tier.TEST:
-            break
-        for paths, expression in ((fault.tests, marker), (wider_tests(fault), f"{marker} and not servers")):
-            if test := run(paths, expression):
-                return Verdict(fault, smallest, test)
+    """Run the expected tests, then those of the wing; as `make test` does, then as `make test-all` does."""
+    selections = (
+        (Tier.TEST, Selection(fault.tests, "not deep", QUICK)),
+        (Tier.TEST, Selection(wider_tests(fault), "not deep and not servers", QUICK)),
+        (Tier.ALL, Selection(fault.tests)),
+        (Tier.ALL, Selection(wider_tests(fault), "not servers")),
+    )
+    for smallest, selection in selections:
+        if tier in (smallest, Tier.ALL) and (test := run(selection)):
+            return Verdict(fault, smallest, test)
     return Verdict(fault)
 
 
 def wider_tests(fault: Fault) -> tuple[str, ...]:
-    """Folders with the tests of the fault's wing. The simulation runs the engine, which is in `mirror`."""
+    """Return the test folders of the fault's wing. The simulation covers the engine, part of `mirror`."""
     folders = f"tests/unit/{fault.wing}", f"tests/property/{fault.wing}"
     return (*folders, "tests/simulation") if fault.wing == "mirror" else folders

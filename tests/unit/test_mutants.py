@@ -1,4 +1,4 @@
-"""The planted faults apply to the present sources, and the check plants, tests and removes them."""
+"""The planted faults apply to the present sources; the check plants, tests and removes them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import json
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.examples import DEEP, QUICK
 from tests.mutants.__main__ import main
 from tests.mutants.fault import HOUSE, Fault, listed_faults
 from tests.mutants.report import document_of, row, summary
 from tests.mutants.sandbox import Sandbox
-from tests.mutants.trial import Tier, Verdict, judge
+from tests.mutants.trial import RunTests, Selection, Tier, Verdict, judge
 
 FAULTS: Final = listed_faults()
 ROOMS: Final = {
@@ -72,42 +73,40 @@ def test_a_fault_that_does_not_compile_is_refused() -> None:
         FAULT.model_copy(update={"replacement": "one +"}).planted_in("one + other")
 
 
-def runner(
-    finds: Callable[[str, str], bool],
-) -> tuple[list[tuple[str, str]], Callable[[Sequence[str], str], str]]:
-    """The runs that were asked for, and what runs them: `finds` says which find the fault."""
-    asked: list[tuple[str, str]] = []
+def runner(finds: Callable[[Selection], bool]) -> tuple[list[Selection], RunTests]:
+    """Return the requested runs and their runner; `finds` decides which runs find the fault."""
+    asked: list[Selection] = []
 
-    def run(paths: Sequence[str], marker: str) -> str:
-        asked.append((paths[0], marker))
-        return TEST if finds(paths[0], marker) else ""
+    def run(selection: Selection) -> str:
+        asked.append(selection)
+        return TEST if finds(selection) else ""
 
     return asked, run
 
 
 def test_expected_tests_run_first_and_deep_ones_last() -> None:
-    asked, run = runner(lambda path, marker: False)
+    asked, run = runner(lambda selection: False)
     assert judge(FAULT, Tier.ALL, run) == Verdict(FAULT)
-    assert asked == [
-        (FIRST, "not deep"),
-        (WIDER, "not deep and not servers"),
-        (FIRST, "deep"),
-        (WIDER, "deep and not servers"),
+    assert [(one.paths[0], one.marker, one.profile) for one in asked] == [
+        (FIRST, "not deep", QUICK),
+        (WIDER, "not deep and not servers", QUICK),
+        (FIRST, "", DEEP),
+        (WIDER, "not servers", DEEP),
     ]
 
 
 def test_the_first_test_that_fails_decides() -> None:
-    asked, run = runner(lambda path, marker: path == FIRST)
+    asked, run = runner(lambda selection: selection.paths[0] == FIRST)
     assert judge(FAULT, Tier.ALL, run) == Verdict(FAULT, Tier.TEST, TEST)
     assert len(asked) == 1
 
 
 def test_what_only_a_deep_test_finds_survives_make_test() -> None:
-    _, run = runner(lambda path, marker: marker.startswith("deep"))
+    _, run = runner(lambda selection: selection.profile == DEEP)
     assert judge(FAULT, Tier.ALL, run) == Verdict(FAULT, Tier.ALL, TEST)
-    asked, run = runner(lambda path, marker: marker.startswith("deep"))
+    asked, run = runner(lambda selection: selection.profile == DEEP)
     assert judge(FAULT, Tier.TEST, run) == Verdict(FAULT)
-    assert all(marker.startswith("not deep") for _, marker in asked)
+    assert {one.profile for one in asked} == {QUICK}
 
 
 def test_the_table_and_the_document_tell_the_tiers_apart() -> None:
@@ -139,14 +138,16 @@ def repository(tmp_path: Path) -> Path:
         FAULT.file: "def sum_of(one: int, other: int) -> int:\n    return one + other\n",
         "mirror/__init__.py": "",
         FIRST: "from mirror.sums import sum_of\n\n\ndef test_a_sum() -> None:\n    assert sum_of(1, 2) == 3",
-        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\nmarkers = ["deep: late"]\n',
+        "pyproject.toml": '[tool.pytest.ini_options]\npythonpath = ["."]\n',
+        "tests/conftest.py": "from tests.examples import register_profiles\n\nregister_profiles()\n",
         ".gitignore": "left_out.py\n",
         "left_out.py": "",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "tests/mutants").mkdir()
-    shutil.copy(HOUSE / "tests/mutants/unshrunk.py", folder / "tests/mutants")
+    for name in ("tests/examples.py", "tests/mutants/unshrunk.py"):
+        shutil.copy(HOUSE / name, folder / name)
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
     return folder
 

@@ -54,15 +54,6 @@ def test_tasks_follow_capacity_and_carry_every_partition_once() -> None:
     assert plan.loads_bytes_per_second == {"orders-0": 100.0, "orders-1": 100.0}
 
 
-def test_in_a_calm_no_task_is_given_up_and_the_reason_is_said() -> None:
-    asked = request([20, 20, 20], current={0: "orders-0", 1: "orders-1", 2: "orders-2"})
-    asked = replace(asked, recent=(asked.loads,) * 3)
-    assert len(LoadPlanner().plan(asked).tasks) == 1
-    calm = LoadPlanner().plan(replace(asked, calm="records catch up"))
-    assert len(calm.tasks) == 3
-    assert any("records catch up" in reason for reason in calm.reasons)
-
-
 def test_max_tasks_binds_and_the_requirement_is_still_reported() -> None:
     plan = LoadPlanner().plan(request([90, 90, 90], limits=TaskLimits(max_tasks=2)))
     assert len(plan.tasks) == 2

@@ -1,4 +1,4 @@
-"""When progress is stored and what it says, while the destination takes records and not always progress."""
+"""Checkpoints while the destination accepts records but delays or refuses progress."""
 
 from __future__ import annotations
 

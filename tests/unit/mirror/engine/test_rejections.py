@@ -1,4 +1,4 @@
-"""What becomes of a record that the destination refuses, and of its neighbours."""
+"""Records that the destination refuses, and the records around them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLICY = CopyPolicy(on_rejection=OnRejection.DEAD_LETTER)
 
 
 def topic_with(fakes: MirroredFakes, setting: str, value: str) -> None:
-    """Create the topic, with a setting of its own at the destination."""
+    """Create the topic; override one setting at the destination."""
     fakes.make_topic("t")
     fakes.target.topics["t"].own[setting] = value
 

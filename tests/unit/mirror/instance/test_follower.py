@@ -85,6 +85,18 @@ def test_it_publishes_what_it_obeys_before_it_starts_anything(service: Service) 
     assert seen == [held(1), held(2)]
 
 
+def test_the_holdings_of_others_are_read_behind_a_sync_that_follows_the_own_one(service: Service) -> None:
+    one, two = FollowerRig(service.server, "one"), FollowerRig(service.server, "two")
+    service.publish(MINE)
+    one.turn()
+    service.publish(MINE, THEIRS)
+    two.turn()
+    names = {f"/holdings/i-{0:010}": "of another", f"/holdings/i-{1:010}": "of its own"}
+    steps = [names.get(each.path, each.name) for each in two.session.log]
+    behind = steps[len(steps) - steps[::-1].index("of its own") :]
+    assert behind.index("sync") < behind.index("of another")
+
+
 def test_only_what_moves_stops_and_it_is_listed_until_it_has_drained(service: Service) -> None:
     service.publish(MINE)
     rig = FollowerRig(service.server)

@@ -1,4 +1,4 @@
-"""A lane keeps its checkpoint in front of what the destination does not have."""
+"""Checkpoint of a lane with several batches in flight."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.builders import a_spec
 
 
 def lane_with(batches: int) -> Lane:
-    """A lane with batches of one record each in hand, the first of them acknowledged."""
+    """Return a lane with queued batches of one record each; the first is acknowledged."""
     data = bytearray()
     for number in range(batches):
         batch = write_batch([Record(0, 1, None, b"value")])

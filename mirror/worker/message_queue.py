@@ -2,7 +2,7 @@
 
 They go in order, except that the newest lease goes before everything that waits and replaces older ones: a
 worker that is sent many lanes keeps its lease meanwhile. A thread writes them as fast as the worker takes
-them, so whoever hands them over never waits.
+them, so handing them over never waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.worker.protocol import ExtendLease, Message, Shutdown, encode_parts
 _log = structlog.get_logger(__name__)
 
 
-class Outgoing:
+class MessageQueue:
     """Encoded messages that wait, in the order in which they go. Pure."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class ChannelWriter:
     def __init__(self, channel: socket.socket, number: int) -> None:
         self._channel = channel
         self._number = number
-        self._outgoing = Outgoing()
+        self._outgoing = MessageQueue()
         self._changed = threading.Condition()
         self._is_closed = self._is_writing = False
         self._taken = 0
@@ -112,7 +112,7 @@ class ChannelWriter:
         except OSError:
             with self._changed:
                 is_known, self._is_closed, self._is_writing = self._is_closed, True, False
-                self._outgoing = Outgoing()
+                self._outgoing = MessageQueue()
             if not is_known:
                 _log.warning("worker does not listen any more", worker=self._number)
 

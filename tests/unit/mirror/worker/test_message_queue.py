@@ -12,8 +12,8 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import Epoch, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.worker.outgoing import Outgoing
-from mirror.worker.plain import LARGEST_SPEC
+from mirror.worker.codec import LARGEST_SPEC
+from mirror.worker.message_queue import MessageQueue
 from mirror.worker.protocol import (
     PART_BYTES,
     ExpectLanes,
@@ -28,10 +28,10 @@ from tests.builders import a_key, a_spec
 LONG = CopyPolicy(transforms=tuple(f"drop-header:{number}{'x' * 970}" for number in range(10)))
 
 
-def taken(outgoing: Outgoing) -> list[bytes]:
+def taken(queue: MessageQueue) -> list[bytes]:
     found = []
-    while outgoing:
-        found.append(outgoing.take())
+    while queue:
+        found.append(queue.take())
     return found
 
 
@@ -41,23 +41,23 @@ def heard(frames: list[bytes]) -> list[Message]:
 
 
 def test_the_newest_lease_goes_first_and_older_ones_do_not_go() -> None:
-    outgoing = Outgoing()
-    outgoing.put([b"one", b"two"])
-    outgoing.put_lease(b"old")
-    outgoing.put([b"three"])
-    outgoing.put_lease(b"new")
-    assert outgoing.take() == b"new"
-    assert outgoing.take() == b"one"
-    outgoing.put_lease(b"newer")
-    assert taken(outgoing) == [b"newer", b"two", b"three"]
+    queue = MessageQueue()
+    queue.put([b"one", b"two"])
+    queue.put_lease(b"old")
+    queue.put([b"three"])
+    queue.put_lease(b"new")
+    assert queue.take() == b"new"
+    assert queue.take() == b"one"
+    queue.put_lease(b"newer")
+    assert taken(queue) == [b"newer", b"two", b"three"]
 
 
 def test_the_last_message_replaces_what_waits() -> None:
-    outgoing = Outgoing()
-    outgoing.put([b"one", b"two"])
-    outgoing.put_lease(b"lease")
-    outgoing.put_last(b"end")
-    assert taken(outgoing) == [b"end"]
+    queue = MessageQueue()
+    queue.put([b"one", b"two"])
+    queue.put_lease(b"lease")
+    queue.put_last(b"end")
+    assert taken(queue) == [b"end"]
 
 
 @pytest.mark.parametrize("kind", ["start", "expect"])
