@@ -31,7 +31,10 @@ def seeds_of(part: int) -> list[int]:
     return list(range(first, first + _IN_EACH))
 
 
-@pytest.mark.parametrize("part", range(_PARTS))
+_SHARES: Final = [0, 1, *(pytest.param(part, marks=pytest.mark.deep) for part in range(2, _PARTS))]
+
+
+@pytest.mark.parametrize("part", _SHARES)
 def test_every_record_arrives_whatever_happens(part: int) -> None:
     for seed in seeds_of(part):
         Simulation(plan(seed)).carry_out()
