@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from stack.process.freezing import freeze, thaw
+from stack.process.suspension import freeze, thaw
 
 
 @contextmanager

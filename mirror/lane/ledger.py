@@ -25,7 +25,7 @@ from mirror.protocol.batches.holes import Hole
 from mirror.protocol.batches.reframe import Run
 
 _MOST_STRETCHES: Final = 32
-"""Stretches of left-out offsets that a ledger tells apart; neighbours are joined where there are more."""
+"""Most stretches of left-out offsets in a ledger; beyond this number neighbours are joined."""
 
 
 class OffsetClass(IntEnum):
@@ -219,7 +219,7 @@ class Uncopied(NamedTuple):
 
 
 class LeftOut:
-    """Tells records that were left out on purpose from those that are missing.
+    """Distinguishes records that were left out on purpose from missing ones.
 
     `forgotten`: mirrored records that the map no longer has, because the destination has lost them; where
     stretches of left-out offsets were joined they cannot be told from what was left out, so that many at most

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from stack.errors import ServerDied
-from stack.process.freezing import freeze
+from stack.process.suspension import freeze
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 _PYTHON_OPTIONS: Final = ("-I", "-S")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import psutil
 import pytest
 
-from stack.process.freezing import freeze
+from stack.process.suspension import freeze
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic, produce, read_all
 from tests.mirrored import by_partition, create_datastream, some_records, wait_for_copy

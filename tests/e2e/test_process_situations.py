@@ -11,7 +11,7 @@ from typing import Final
 import psutil
 import pytest
 
-from stack.process.freezing import freeze
+from stack.process.suspension import freeze
 from stack.zookeeper import ZooKeeperServer
 from tests.delaying import SlowPort
 from tests.e2e.conftest import NewInstance, NewSlowPort

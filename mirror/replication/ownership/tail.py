@@ -43,7 +43,7 @@ _AT_ONCE: Final = 50_000
 
 
 class _ClosedBatch(NamedTuple):
-    """A batch of so many `records`, from `offset` on, that cannot be opened."""
+    """A batch that cannot be opened: its base offset and its number of records."""
 
     offset: int
     records: int

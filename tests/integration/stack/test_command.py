@@ -18,8 +18,8 @@ import pytest
 from kazoo.client import KazooClient
 
 from stack.ports import StackPorts, is_free
-from stack.process.freezing import freeze
 from stack.process.records import ProcessRecord, identity_of, read_record, write_record
+from stack.process.suspension import freeze
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import QUICK_JAVA, free_offset
 

@@ -15,8 +15,8 @@ from stack import readiness
 from stack.errors import NotInTime, PortTaken, ServerDied
 from stack.kafka import KafkaCluster
 from stack.ports import free_ports
-from stack.process.freezing import freeze
 from stack.process.records import identity_of
+from stack.process.suspension import freeze
 from stack.server import Jvm
 from stack.zookeeper import ZooKeeperEnsemble, ZooKeeperServer
 from tests.kafka_data import admin_client

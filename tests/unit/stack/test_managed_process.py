@@ -12,9 +12,9 @@ import pytest
 
 from stack.errors import ServerDied
 from stack.process import managed_process
-from stack.process.freezing import is_stopped
 from stack.process.managed_process import ManagedProcess
 from stack.process.records import identity_of
+from stack.process.suspension import is_stopped
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 _SPINNING = """

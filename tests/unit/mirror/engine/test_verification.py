@@ -105,7 +105,9 @@ def test_records_that_were_left_out_and_have_expired_excuse_no_others(
     assert (found.left_out, found.comparison.missing, found.is_equal) == (5, 10, False)
 
 
-def test_what_the_destination_has_expired_is_not_compared(fakes: MirroredFakes, bench: EngineContext) -> None:
+def test_what_the_destination_has_expired_and_the_source_still_has_is_a_problem(
+    fakes: MirroredFakes, bench: EngineContext
+) -> None:
     fakes.make_topic("t")
     for first in range(0, 30, 5):
         fakes.write("t", first, 5)
@@ -113,7 +115,8 @@ def test_what_the_destination_has_expired_is_not_compared(fakes: MirroredFakes, 
     fakes.target.log("t").delete_before(20)
     store(fakes, {"mirrored": 30}, [0, 0, 30])
     found = verdict(bench)
-    assert (found.is_equal, found.comparison.records, found.source_range) == (True, 10, (20, 30))
+    assert found.problem
+    assert (found.is_equal, found.source_range) == (False, (20, 30))
 
 
 @pytest.mark.parametrize("policy", [OnRejection.SKIP, OnRejection.DEAD_LETTER])
