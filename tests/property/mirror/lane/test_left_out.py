@@ -90,7 +90,7 @@ def test_what_the_destination_has_lost_is_never_taken_for_left_out(
 
 
 @given(classes_of_offsets, st.integers(0, 400), st.integers(0, 70))
-@example([OffsetClass.FILTERED] * 5 + [OffsetClass.MIRRORED] * 3, 0, 3)
+@example([OffsetClass.FILTERED, OffsetClass.MIRRORED] * 100, 0, 5)
 def test_what_the_destination_has_lost_is_missing_also_where_the_source_has_expired_records(
     offset_classes: list[OffsetClass], lost_from: int, expired: int
 ) -> None:
