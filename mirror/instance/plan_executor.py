@@ -226,7 +226,7 @@ class PlanExecutor:
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
             self._describe(lane_specs(plan.plan, me.name, datastreams))
             known = {one.group for one in datastreams} | {key.group for key in self._desired}
-            self._supervisor.quarantine.forget_all_but(known)
+            self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
         self._plan, self._datastreams = plan, datastreams

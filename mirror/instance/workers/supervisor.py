@@ -8,7 +8,7 @@ threads only put what workers say into the inbox.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
@@ -76,6 +76,7 @@ class Supervisor:
         self._unsendable: set[LaneKey] = set()
         self._task_worker: dict[TaskName, int] = {}
         self._sums: Mapping[TaskName, TaskSums] = {}
+        self._groups: frozenset[GroupName] | None = None
         self._throttled: Mapping[ClusterRef, float] = {}
         self._clocks: Mapping[ClusterRef, tuple[float, ClockSkew]] = {}
         self.costs = CostBook()
@@ -84,8 +85,14 @@ class Supervisor:
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """What each task did here since the start. Safe to read from any thread."""
+        """What each task of groups that exist did here since the start. Safe to read from any thread."""
         return self._sums
+
+    def forget_all_but(self, groups: Collection[GroupName]) -> None:
+        """Drop the counts and suspicions of groups that no longer exist; they are not counted again."""
+        self._groups = frozenset(groups)
+        self._quarantine.forget_all_but(self._groups)
+        self._sums = {task: one for task, one in self._sums.items() if one.group in self._groups}
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
@@ -299,6 +306,8 @@ class Supervisor:
     def _add(self, sums: Iterable[TaskSums]) -> None:
         known = dict(self._sums)
         for one in sums:
+            if self._groups is not None and one.group not in self._groups:
+                continue  # the last sums of a worker arrive after the datastream is deleted
             before = known.get(one.task)
             known[one.task] = before.plus(one) if before else one
         self._sums = known

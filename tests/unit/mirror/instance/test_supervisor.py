@@ -19,8 +19,8 @@ import tests.fakes.tiny_worker as tiny_worker
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.lanes import LaneEvent, LaneHeldBack, LanePaused, LaneResumed, LaneSpec
-from mirror.model.identifiers import Epoch, GroupName
-from mirror.model.metrics import Drops
+from mirror.model.identifiers import Epoch, GroupName, TaskName
+from mirror.model.metrics import SUMMED, Drops
 from mirror.model.movement.clock_skew import ClockSkew
 from mirror.model.movement.history import LanePosition
 from mirror.worker.pool import PoolLimits, cpu_seconds
@@ -30,6 +30,7 @@ from mirror.worker.protocol import (
     LaneRate,
     LaneRates,
     RecordsDropped,
+    TaskSums,
     ThrottledTime,
 )
 from mirror.worker.reader import WorkerGone, WorkerSaid
@@ -350,6 +351,23 @@ def test_seconds_in_which_brokers_throttle_add_up_over_workers(new_crew: NewCrew
     for worker, seconds in ((0, 1.5), (1, 2.0), (0, 0.5)):
         crew.supervisor.handle(WorkerSaid(worker, 1, LaneRates((), (), (ThrottledTime(SOURCE, seconds),))))
     assert crew.supervisor.throttled_seconds == {SOURCE: 4.0}
+
+
+def test_counts_end_with_their_datastream(new_crew: NewCrew) -> None:
+    crew = new_crew(1)
+    crew.until(lambda: crew.supervisor.is_ready)
+
+    def count() -> None:
+        groups = (GroupName("orders"), GroupName("gone"))
+        sums = tuple(TaskSums(one, TaskName(f"{one}-0"), (1.0,) * len(SUMMED), ()) for one in groups)
+        crew.supervisor.handle(WorkerSaid(0, 1, LaneRates((), sums)))
+
+    count()
+    assert crew.supervisor.task_sums.keys() == {"orders-0", "gone-0"}
+    crew.supervisor.forget_all_but({GroupName("orders")})
+    count()
+    assert crew.supervisor.task_sums.keys() == {"orders-0"}
+    assert set(crew.supervisor.task_sums[TaskName("orders-0")].by_name().values()) == {2.0}
 
 
 def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCrew) -> None:
