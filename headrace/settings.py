@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,8 @@ from pydantic import BaseModel, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
+    EnvSettingsSource,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     SettingsError,
@@ -48,8 +50,50 @@ DEFAULT_CLUSTERS: Final = {
 OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
 """A number that is added to every port of the defaults, as `headrace stack up --port-offset` adds it."""
 _NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", SWITCH, TOKEN_VARIABLE})
+_BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
+"""Sections with a part for each cluster."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
 """Keys whose defaults are on this machine, beside the clusters."""
+
+
+class _Variables(EnvSettingsSource):
+    """The environment, whose names of clusters are matched with aliases: `US_EAST_1` is `us-east-1`."""
+
+    def __init__(self, settings_cls: type[BaseSettings], document: Mapping[str, Any]) -> None:
+        super().__init__(settings_cls)
+        self._document = document
+
+    def __call__(self) -> dict[str, Any]:
+        """Raises ConfigError for a name that several aliases match."""
+        found = super().__call__()
+        for path in _BY_ALIAS:
+            *parents, last = path
+            level: Any = found
+            known: Any = self._document
+            for key in parents:
+                level = level.get(key, {}) if isinstance(level, dict) else {}
+                known = known.get(key, {}) if isinstance(known, Mapping) else {}
+            named = level.get(last) if isinstance(level, dict) else None
+            aliases = known.get(last) if isinstance(known, Mapping) else None
+            if isinstance(named, dict) and isinstance(aliases, Mapping):
+                level[last] = {_alias_of(name, aliases, path): one for name, one in named.items()}
+        return found
+
+
+def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
+    """Return the alias that a variable names, or the name itself for a cluster of the environment only."""
+    matching = [alias for alias in aliases if _as_variable(alias) == _as_variable(name)]
+    if len(matching) > 1:
+        raise ConfigError(
+            f"environment: {_as_variable(name).upper()} may be {' or '.join(map(repr, sorted(matching)))} of"
+            f" {'.'.join(path)}",
+            advice="rename one of them, or use password_file",
+        )
+    return matching[0] if matching else name
+
+
+def _as_variable(alias: str) -> str:
+    return alias.lower().replace("-", "_").replace(".", "_")
 
 
 class HeadraceSettings(BaseSettings):
@@ -131,7 +175,8 @@ class HeadraceSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment wins over the file, which arrives as constructor arguments."""
-        return env_settings, init_settings
+        document = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
+        return _Variables(settings_cls, document), init_settings
 
 
 def load_settings(path: Path | None = None) -> HeadraceSettings:

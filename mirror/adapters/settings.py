@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from pydantic import Field, SecretStr, model_validator
 
@@ -28,10 +29,30 @@ class KafkaSecurity(Settings):
     """For PLAIN and SCRAM."""
     password: SecretStr = SecretStr("")
     """For PLAIN and SCRAM."""
+    password_file: str = ""
+    """File with `password`, instead of it; read at the start, without the line end."""
     token_file: str = ""
     """For OAUTHBEARER: a file with a bearer token, read again for every authentication."""
     kerberos_service: str = "kafka"
     """For GSSAPI: the brokers' service name."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_password(cls, given: Any) -> Any:
+        """Replace `password_file` by the password in it."""
+        path = given.get("password_file") if isinstance(given, dict) else None
+        if not path or not isinstance(path, str):
+            return given
+        if given.get("password"):
+            raise ValueError("password and password_file exclude each other")
+        try:
+            password = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise ValueError(f"password_file {path} cannot be read: {reason}") from error
+        if not password:
+            raise ValueError(f"password_file {path} is empty")
+        return {**given, "password": password, "password_file": ""}
 
     @model_validator(mode="after")
     def _consistent(self) -> KafkaSecurity:

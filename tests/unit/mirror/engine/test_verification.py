@@ -105,7 +105,7 @@ def test_records_that_were_left_out_and_have_expired_excuse_no_others(
     assert (found.left_out, found.comparison.missing, found.is_equal) == (5, 10, False)
 
 
-def test_what_the_destination_has_expired_and_the_source_still_has_is_a_problem(
+def test_records_that_only_the_destination_has_expired_are_a_problem(
     fakes: MirroredFakes, bench: EngineContext
 ) -> None:
     fakes.make_topic("t")

@@ -370,7 +370,7 @@ def test_counts_end_with_their_datastream(new_crew: NewCrew) -> None:
     crew.supervisor.forget_all_but({GroupName("orders")})
     count()
     assert crew.supervisor.task_sums.keys() == {"orders-0"}
-    assert set(crew.supervisor.task_sums["orders-0"].by_name().values()) == {2.0}
+    assert set(crew.supervisor.task_sums[TaskName("orders-0")].by_name().values()) == {2.0}
 
 
 def test_what_time_it_is_at_a_cluster_is_what_a_worker_said_last(new_crew: NewCrew) -> None:
