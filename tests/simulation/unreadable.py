@@ -25,8 +25,8 @@ class UnreadableBatches:
         self._fakes, self._topic, self._number = fakes, topic, number
         self._judge = judge
         self._pauses = pauses
-        self._good: dict[bytes, list[Content]] = {}
-        """What the batches hold, by their bytes."""
+        self._good: dict[bytes, dict[int, Content]] = {}
+        """What the batches hold, by their places in it; by the bytes of the batch."""
 
     def add_undecodable(self, records: Sequence[Content], codec: int, seconds: float) -> None:
         """Append a batch whose records are garbage under a right checksum."""
@@ -44,7 +44,7 @@ class UnreadableBatches:
     def _add(self, data: bytes, records: Sequence[Content], seconds: float) -> None:
         self._fakes.source.append(self._topic, data, self._number)
         stored = self._log.batches[-1]
-        self._good[stored.data[8:]] = list(records)
+        self._good[stored.data[8:]] = dict(enumerate(records))
         if self._pauses:
             self._fakes.source.later(seconds, self.mend)
 
@@ -57,7 +57,7 @@ class UnreadableBatches:
         for stored in list(self._log.batches):
             records = self._good.get(stored.data[8:])
             if records is not None:
-                made = [(stored.base + n, batches.build([one])) for n, one in enumerate(records)]
+                made = [(stored.base + place, batches.build([one])) for place, one in records.items()]
                 self._log.replace(stored, made)
 
     def compact(self, random: Random) -> None:
@@ -70,10 +70,15 @@ class UnreadableBatches:
         read = batches.view(old.data)
         places = [place for place in range(read.records_count) if random.random() < 0.5]
         self._judge.source_loses()
-        if places or random.random() < 0.5:
-            log.replace(old, [(old.base, batches.emptied(old.data, places))])
-        else:
+        if not places and random.random() < 0.5:
             log.replace(old, [])
+            return
+        rest = batches.emptied(old.data, places)
+        log.replace(old, [(old.base, rest)])
+        records = self._good.get(old.data[8:])
+        if records is not None and places:
+            (stored,) = [batch for batch in log.batches if batch.base == old.base]
+            self._good[stored.data[8:]] = {place: records[place] for place in places}
 
 
 def _can_be_compacted(batch: StoredBatch) -> bool:

@@ -134,6 +134,16 @@ def test_a_ledger_of_a_version_that_stored_only_counts_is_judged_by_these() -> N
     assert judged(LeftOut(Ledger.from_json(document, 3), offset_map), [0, 2]) == Uncopied(1, 1)
 
 
+def test_where_stretches_are_joined_what_the_destination_has_lost_is_missing_first() -> None:
+    ledger, offset_map = lane([OffsetClass.FILTERED, *[OffsetClass.MIRRORED] * 4, OffsetClass.FILTERED], 0)
+    document = ledger.to_json()
+    del document["left_out"]
+    offset_map.forget_targets(14)
+    left_out = LeftOut(Ledger.from_json(document, 6), offset_map)
+    assert judged(left_out, list(range(6))) == Uncopied(2, 3)
+    assert judged(left_out, [1, 2, 3, 4]) == Uncopied(0, 3)
+
+
 @pytest.mark.parametrize("count", [1, 300])
 def test_offsets_are_compacted_away_only_where_a_batch_shows_it(count: int) -> None:
     ledger = Ledger(10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirror.lane.ledger import Ledger, OffsetClass
-from mirror.replication.limits import RuleBook, TopicLimits
+from mirror.replication.limits import RuleBook, TopicLimits, open_refused
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
 from tests.builders import a_spec
@@ -27,3 +27,14 @@ def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_b
         found = book.rules(lane, limits)
         assert (set(found.omitted), set(found.unopened)) == (omitted, unopened)
     assert book.rules(lane, limits) is book.rules(lane, limits)
+
+
+def test_what_was_refused_is_opened_with_what_was_refused_before_and_not_copied_yet() -> None:
+    lane = LiveLane(a_spec(), 1_000, ())
+    open_refused(lane, 10, 20, singly=False)
+    assert (lane.rules.opened_from, lane.rules.opened_below) == (10, 20)
+    open_refused(lane, 30, 40, singly=True)
+    assert (lane.rules.opened_from, lane.rules.opened_below, lane.rules.opens_singly) == (10, 40, True)
+    lane.ledger = Ledger(45)
+    open_refused(lane, 50, 60, singly=False)
+    assert (lane.rules.opened_from, lane.rules.opened_below, lane.rules.opens_singly) == (50, 60, False)

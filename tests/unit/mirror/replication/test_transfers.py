@@ -15,6 +15,7 @@ from mirror.errors import TopicMissing
 from mirror.jobs.transfer_job import Transfer, TransferJob, TransferLane
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import OnLoss
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
@@ -231,6 +232,36 @@ def test_records_that_are_gone_halt_it_or_are_said(rig: Rig) -> None:
     (lane,) = rig.run(rig.land(on_loss=OnLoss.CONTINUE))
     assert lane.gaps == ["offsets 12 to 13 of t-0 are gone from the source"]
     assert rig.landed() == [*VALUES, b"value 14"]
+
+
+def replayed_classes(rig: Rig) -> dict[str, int]:
+    """What the stored ledger of the replay says, without zeros."""
+    key, bench = LaneKey(GroupName("replay"), TopicPartition("copy.t", 0)), rig.new_bench()
+    progress = bench.run(bench.progress(CLUSTER).load([key]))[key]
+    bench.close()
+    assert progress is not None
+    return {name: count for name, count in progress.ledger.by_class().items() if count}
+
+
+def test_the_ledger_of_a_replay_tells_holes_from_what_was_filtered_or_lost(rig: Rig) -> None:
+    def dropped(record: Record) -> Record | None:
+        return None if record.offset in (1, 2, 5) else record
+
+    rules = RoutingRules(transforms=(dropped,), transform_names=("dropped",))
+    rig.cluster.write_in_transaction("t", [rig.content(100)], commit=False)  # offsets 12 and 13 are holes
+    rig.write(14, 3)
+    rig.run(rig.land())
+    rig.run(rig.replay(rules=rules))
+    assert replayed_classes(rig) == {"mirrored": 12, "filtered": 3, "compacted": 2}
+    rig.write(17, 3)
+    rig.run(rig.land())
+    rig.write(20, 3)
+    rig.run(rig.land())
+    for file in files_in(folder_of(rig.root, TopicPartition("t", 0)), "avro")[:-1]:
+        file.path.unlink()
+    (lane,) = rig.run(rig.replay(rules=rules, on_loss=OnLoss.CONTINUE))
+    assert (lane.committed, len(lane.gaps)) == (23, 1)
+    assert replayed_classes(rig) == {"mirrored": 15, "filtered": 3, "compacted": 2, "lost": 3}
 
 
 def test_another_topic_of_the_name_is_not_mixed_in(rig: Rig) -> None:
