@@ -48,8 +48,8 @@ FAULT: Final = Fault(
 FIRST, WIDER, TEST = FAULT.tests[0], "tests/unit/mirror", "tests/unit/test_sums.py::test_a_sum"
 
 
-def test_there_are_sixty_faults_with_names_of_their_own_in_every_room() -> None:
-    assert len(FAULTS) == len({one.id for one in FAULTS}) == 60
+def test_there_are_at_least_sixty_distinct_faults_in_every_room() -> None:
+    assert len(FAULTS) == len({one.id for one in FAULTS}) >= 60
     rooms = Counter(one.room for one in FAULTS)
     assert set(rooms) == ROOMS
     assert {room: count for room, count in rooms.items() if not 4 <= count <= 6} == {}
