@@ -301,6 +301,7 @@ def _look_at_the_instance(asked: Asked, world: World) -> None:
     health = asked.ask("GET", "/v1/health").json()
     assert health["instance"] == "one"
     assert health["is_well"] is True
+    assert asked.ask("GET", "/v1/ready").json()["is_ready"] is True
     assert health["is_leading"] == (names[0] == "one")
     assert health["data_plane"] == ("compiled" if compiled_rooms() else "interpreted")
     mine = {lane["partition"] for lane in asked.ask("GET", "/v1/lanes?instance=one").json()["lanes"]}
