@@ -45,6 +45,7 @@ def check_accounts(
     letter, or skipped by policy. `is_excused`: the destination has lost it since. Raises AssertionError."""
     lane, log = fakes.lane(topic, number), fakes.source.log(topic, number)
     copies = {one.offset: one for one in fakes.copied(topic, number)}
+    contents = {one.content for one in copies.values()}
     left_out, lettered = LeftOut(lane.ledger, lane.offset_map), _lettered(fakes, topic, number)
     records = {one.offset: one for one in committed(log)}
     opaque = _undecodable_offsets(log)
@@ -55,6 +56,8 @@ def check_accounts(
         where = lane.offset_map.forward(offset)
         if where.precision == "exact":
             assert offset in opaque or copies[where.offset].content == records[offset].content
+        elif lane.gaps and offset in records and records[offset].content in contents:
+            continue  # the lane knew of another destination topic too late, and has forgotten where it lies
         elif not (offset in records and is_excused(records[offset])):
             assert left_out.are_left_out(offset, offset + 1), f"{topic}-{number} lacks {offset}"
             is_skip = lane.spec.policy.on_rejection == "skip"
