@@ -86,8 +86,8 @@ class _Socket:
 
     def __init__(self, servers: SharedServers) -> None:
         self._servers = servers
-        self._listener = Listener(str(servers.folder / "requests"), "AF_UNIX", backlog=64)
         self.address = str(servers.folder / "requests")
+        self._listener = Listener(self.address, "AF_UNIX", backlog=64)
         threading.Thread(target=self._accept, name="shared-servers", daemon=True).start()
 
     def _accept(self) -> None:

@@ -280,10 +280,8 @@ async def _copied(
     start, end = await _range(source, place, committed=job.isolation is Isolation.READ_COMMITTED)
     if stored is None:
         return CopiedRange(place, (start, start), (0, 0), end - start)
-    unjudged, left_out = (
-        max(end - max(stored.next_offset, start), 0),
-        LeftOut(stored.ledger, stored.offset_map),
-    )
+    unjudged = max(end - max(stored.next_offset, start), 0)
+    left_out = LeftOut(stored.ledger, stored.offset_map)
     if target.topics[job.naming.destination(place.topic)].error == Code.UNKNOWN_TOPIC_OR_PARTITION:
         start = max(start, stored.ledger.start)
         return CopiedRange(place, (start, min(end, stored.next_offset)), (0, 0), unjudged, left_out)

@@ -254,5 +254,5 @@ class TopicDescription:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def in_force(self, key: str) -> str | None:
-        """Return the value of a setting, as far as it is known."""
+        """Return the value of a setting, or None where it is unknown."""
         return self.settings.get(key, self.defaults.get(key))

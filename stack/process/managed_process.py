@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from stack.errors import ServerDied
-from stack.process.suspension import freeze
+from stack.process.suspension import freeze, thaw
 
 _REAPER: Final = Path(__file__).with_name("reaper.py")
 _PYTHON_OPTIONS: Final = ("-I", "-S")
@@ -47,6 +47,7 @@ class ManagedProcess:
         self._reaper: subprocess.Popen[bytes] | None = None
         self._pid: int | None = None
         self._lock = threading.Lock()
+        self._frozen: tuple[int, ...] = ()
 
     @property
     def pid(self) -> int:
@@ -114,7 +115,7 @@ class ManagedProcess:
         if self._reaper is None:
             return None
         self.signal(signal.SIGTERM)
-        self.signal(signal.SIGCONT)
+        self.resume()
         grace = self.grace_seconds if grace_seconds is None else grace_seconds
         code = self.wait(grace)
         return self.kill() if code is None else code
@@ -134,11 +135,13 @@ class ManagedProcess:
         """Freeze the command and its descendants; they stand still when this returns."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self.is_alive():
-                freeze(self.pid)
+                self._frozen = freeze(self.pid)
 
     def resume(self) -> None:
-        """Resume a frozen command (SIGCONT)."""
+        """Resume a frozen command and its descendants."""
         self.signal(signal.SIGCONT)
+        thaw(self._frozen)
+        self._frozen = ()
 
     def release(self) -> int:
         """Release a command started as releasable, so that it outlives this process. Returns its process id.

@@ -141,6 +141,15 @@ def test_a_busy_command_stands_still_when_it_is_frozen(tmp_path: Path) -> None:
             held.resume()
 
 
+def test_what_is_frozen_with_a_command_continues_with_it(tmp_path: Path) -> None:
+    with _held(tmp_path, _python(_PARENT.format(then="time.sleep(600)"))) as held:
+        family = wait_until(lambda: _numbers_in(held.log_file))
+        held.suspend()
+        assert all(map(is_stopped, family))
+        held.resume()
+        wait_until(lambda: not any(map(is_stopped, family)))
+
+
 def test_what_the_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
     held = _held(tmp_path, _python(_PARENT.format(then=""))).start()
     assert held.wait(PATIENCE_SECONDS) == 0
