@@ -35,7 +35,7 @@ LOG = os.path.join(CACHE, "setup.log")
 PIP = [VENV_PYTHON, "-m", "pip", "--disable-pip-version-check", "--no-input"]
 BEGUN = "begun"
 BUILT_HERE = "pyspark"  # the one package that the registry has as sources only
-NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace/process/compilation.py
+NOT_COMPILED, NO_COMPILER = 1, 3  # exit codes of headrace/process/compilation
 
 
 def fail(message):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from headrace.process import compilation
+from headrace.process.compilation import builds
 from headrace.process.machine_code import HOME
 from stack.jars.download import JarFolder
 from stack.process.managed_process import ManagedProcess
@@ -33,9 +33,7 @@ class Preparation:
     def begin(self) -> None:
         """Start what is needed. What pip installs from a wheel is not compiled."""
         self._began = time.monotonic()
-        if (self._checkout / "pyproject.toml").exists() and compilation.check(
-            self._checkout
-        ) == compilation.FAILED:
+        if (self._checkout / "pyproject.toml").exists() and builds.check(self._checkout) == builds.FAILED:
             self._report("compiling the data plane beside this, once; workers wait for it")
             command = [sys.executable, "-m", "headrace.process.compilation", "build"]
             self._compiler = self._start("the compiler", command, self._log_file)
@@ -50,7 +48,7 @@ class Preparation:
         while (status := self._compiler.wait(_SAY_SECONDS)) is None:
             self._report(f"waiting for the data plane to be compiled, {self._seconds():.0f} s")
         self._compiler = None
-        if status == compilation.DONE:
+        if status == builds.DONE:
             self._report("the data plane is compiled")
         else:
             self._report(f"the data plane could not be compiled and runs interpreted; see {self._log_file}")

@@ -1,4 +1,4 @@
-"""The rooms that every batch passes through, as machine code: where it lies, and processes that run it.
+"""The modules that every batch passes through, as machine code: where it lies, and processes that run it.
 
     python -m headrace.process.machine_code MODULE [...]     run a module with it, as worker processes do
 
@@ -29,31 +29,44 @@ HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
 _BUILDS: Final = Path(".cache") / "compiled"
 _INSTALLED: Final = _PACKAGE / "compiled"
 """What a wheel brings."""
-WHOLE_ROOMS: Final = ("mirror/protocol", "mirror/protocol/batches", "mirror/lane")
-MODULES: Final = (
-    "mirror/adapters/system_clock",
-    "mirror/client/cluster",
-    "mirror/client/connection",
-    "mirror/replication/engine",
-    "mirror/replication/handlers/open_transactions",
-    "mirror/replication/live_lane",
-    "mirror/client/event_loop",
-    "mirror/replication/handlers/fetch_handler",
-    "mirror/replication/channels/sender",
-    "mirror/replication/channels/fetcher",
-    "mirror/replication/lane_runner",
-    "mirror/replication/quotas/read_pacer",
-    "mirror/model/movement/position_watch",
-    "mirror/model/movement/loss",
-    "mirror/replication/reports/copy_costs",
-    "mirror/replication/reports/measurements",
-    "mirror/replication/reports/positions",
-    "mirror/client/transport",
-    "mirror/replication/context",
-    "mirror/replication/handlers/ack_handler",
+PER_RECORD: Final = (
+    "mirror/lane/batch_router",
+    "mirror/protocol/batches/batch",
+    "mirror/protocol/batches/checksum",
+    "mirror/protocol/batches/compression",
+    "mirror/protocol/batches/holes",
+    "mirror/protocol/batches/lz4_header",
+    "mirror/protocol/batches/opener",
+    "mirror/protocol/batches/records",
+    "mirror/protocol/batches/reframe",
+    "mirror/protocol/varint",
 )
-"""Of other rooms: what runs once a batch or more often, and what that calls."""
-_MAKER: Final = Path(__file__).with_name("compilation.py")
+"""Modules whose loops run once a record where batches are merged or opened."""
+PER_BATCH: Final = (
+    "mirror/adapters/system_clock",
+    "mirror/client/connection",
+    "mirror/client/event_loop",
+    "mirror/lane/counters",
+    "mirror/lane/flow",
+    "mirror/lane/lane",
+    "mirror/lane/ledger",
+    "mirror/lane/memory",
+    "mirror/lane/offset_map",
+    "mirror/lane/out_batch",
+    "mirror/lane/progress",
+    "mirror/lane/rules",
+    "mirror/protocol/fetch",
+    "mirror/protocol/fetch_session",
+    "mirror/protocol/frame",
+    "mirror/protocol/produce",
+    "mirror/replication/channels/fetcher",
+    "mirror/replication/channels/sender",
+    "mirror/replication/handlers/ack_handler",
+    "mirror/replication/handlers/fetch_handler",
+    "mirror/replication/live_lane",
+)
+"""Modules that run once a batch or more often."""
+_MAKER: Final = Path(__file__).with_name("compilation")
 """How it is compiled is part of what it was made of."""
 
 COMPILED: Final = "compiled"
@@ -74,7 +87,7 @@ def build_folder(home: Path = HOME) -> Path:
 def _digest(home: Path) -> str:
     """Of the sources, and of how they are compiled; the same wherever they lie."""
     digest = hashlib.sha256(_SUFFIX.encode())
-    for file in (Path(__file__), _MAKER):
+    for file in (Path(__file__), *sorted(_MAKER.glob("*.py"))):
         digest.update(file.name.encode())
         digest.update(file.read_bytes())
     for file in sorted((home / "mirror").rglob("*.py")):
@@ -98,23 +111,21 @@ def found(home: Path = HOME) -> Path | None:
 
 
 def take(home: Path = HOME) -> bool:
-    """Import compiled rooms instead of their sources from now on, in this process, if there are any. To be
-    called before anything of them is imported."""
+    """Import compiled modules instead of their sources from now on, in this process, if there are any. To be
+    called before any of them is imported."""
     folder = found(home)
     if folder is None:
         return False
     sys.path.append(str(folder))  # for the library that the modules share
-    for room in {*WHOLE_ROOMS, *(module.rpartition("/")[0] for module in MODULES)}:
+    for room in {module.rpartition("/")[0] for module in (*PER_RECORD, *PER_BATCH)}:
         importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
     return True
 
 
 def data_plane() -> str:
-    """What the rooms that every batch passes through are in this process: compiled or interpreted."""
-    rooms = [
-        importlib.import_module(one.replace("/", ".")) for one in ("mirror/protocol/batches/batch", *MODULES)
-    ]
-    return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in rooms) else INTERPRETED
+    """Return what those modules are in this process: compiled or interpreted."""
+    modules = [importlib.import_module(one.replace("/", ".")) for one in (*PER_RECORD, *PER_BATCH)]
+    return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in modules) else INTERPRETED
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from headrace.process.compilation import DONE, build
+from headrace.process.compilation.builds import DONE, build
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import make_topic, produce
 from tests.mirrored import create_datastream, some_records, wait_for_copy

@@ -114,7 +114,7 @@ connection is opened before it is known who reads what it answers, and a channel
 
 PRINTERS: Final = {
     "headrace/console/terminal.py",
-    "headrace/process/compilation.py",
+    "headrace/process/compilation/__main__.py",
     "headrace/process/machine_code.py",
 }
 """What writes to a terminal; the second of these prints nothing but its own docstring."""
@@ -131,6 +131,7 @@ ANALYTICS: Final = (
 
 NOT_OURS_TO_BRING: Final = {
     "gssapi": "the system's Kerberos; docs/kafka-security.md says what to install",
+    "mypyc": "the group dev of pyproject.toml; what is installed is compiled already, or never",
 }
 
 MAY_BE_LACKING: Final = {"jwt": "pyjwt"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process.compilation import DONE, NO_COMPILER, build
+from headrace.process.compilation.builds import DONE, NO_COMPILER, build
 from headrace.process.machine_code import worker_command
 from tests.patience import PATIENCE_SECONDS
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.process import compilation, machine_code
-from headrace.process.compilation import DONE, FAILED, NO_COMPILER, build, check
+from headrace.process import machine_code
+from headrace.process.compilation import __main__ as compilation_commands
+from headrace.process.compilation.builds import DONE, FAILED, NO_COMPILER, build, check
 from headrace.process.machine_code import SWITCH, build_folder, data_plane, is_built, take, worker_command
 from tests.patience import PATIENCE_SECONDS, wait_until
 
@@ -124,7 +125,7 @@ def test_a_worker_process_runs_its_module_with_its_arguments() -> None:
 
 
 def test_anything_else_is_told_how_it_is_used(capsys: pytest.CaptureFixture[str]) -> None:
-    assert compilation.main(["walk"]) == 2
+    assert compilation_commands.main(["walk"]) == 2
     assert "python -m headrace.process.compilation build" in capsys.readouterr().err
     assert machine_code.main([]) == 2
     assert "python -m headrace.process.machine_code MODULE" in capsys.readouterr().err

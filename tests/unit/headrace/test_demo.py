@@ -22,8 +22,8 @@ from headrace.demo.processes import DemoProcesses
 from headrace.demo.scenario import INSTANCES, usual_rates
 from headrace.demo.story import Story
 from headrace.demo.words import PARTS, pages, what_next
-from headrace.process import compilation
-from headrace.process.compilation import DONE
+from headrace.process.compilation import builds
+from headrace.process.compilation.builds import DONE
 from headrace.process.machine_code import build_folder
 from mirror.errors import Unreachable
 from stack.ports import free_ports
@@ -154,7 +154,7 @@ def test_what_is_compiled_already_is_not_compiled_again(tmp_path: Path) -> None:
     preparation.begin()
     preparation.finish_compiling()
     preparation.stop()
-    assert compilation.check(tmp_path) == DONE
+    assert builds.check(tmp_path) == DONE
     assert not told
 
 

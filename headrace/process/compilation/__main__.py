@@ -1,0 +1,27 @@
+"""Compile the data plane.
+
+python -m headrace.process.compilation check              whether that is done
+python -m headrace.process.compilation build              compile it into .cache/compiled
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from headrace.process.compilation.builds import build, check
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command that `arguments` name; return its exit code."""
+    match arguments:
+        case ["check"]:
+            return check()
+        case ["build"]:
+            return build()
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

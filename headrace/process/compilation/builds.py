@@ -1,0 +1,79 @@
+"""Builds of the data plane: one for each state of the sources.
+
+Of several processes that build, one does; the others wait.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from headrace.process.machine_code import HOME, build_folder, is_built
+
+DONE: Final = 0
+FAILED: Final = 1
+NO_COMPILER: Final = 3
+"""Exit codes of `check`, where FAILED means that it is still to be done, and of `build`."""
+
+
+def check(home: Path = HOME) -> int:
+    """Return DONE when there is nothing to do, NO_COMPILER when nothing can be done, else FAILED."""
+    if is_built(home):
+        return DONE
+    compiler = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
+    headers = Path(sysconfig.get_paths()["include"]) / "Python.h"
+    return FAILED if shutil.which(compiler.split()[0]) and headers.exists() else NO_COMPILER
+
+
+def build(home: Path = HOME) -> int:
+    """Compile, unless that is done already. Return an exit code; what went wrong is on stderr."""
+    if check(home) != FAILED:
+        return check(home)
+    with _one_at_a_time(build_folder(home).parent):
+        return _build(home)
+
+
+@contextmanager
+def _one_at_a_time(builds: Path) -> Iterator[None]:
+    """Hold the lock that other builds of these sources wait for."""
+    builds.mkdir(parents=True, exist_ok=True)
+    with (builds / "compiling.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _build(home: Path) -> int:
+    status = check(home)
+    if status != FAILED:
+        return status
+    folder = build_folder(home)
+    with TemporaryDirectory() as name:
+        work = Path(name)
+        shutil.copytree(home / "mirror", work / "mirror", ignore=shutil.ignore_patterns("__pycache__"))
+        command = [sys.executable, "-m", f"{__package__}.extensions", str(home / "pyproject.toml"), "made"]
+        if subprocess.run(command, cwd=work, check=False).returncode != 0:
+            return FAILED
+        _keep(work / "made", folder)
+    return DONE
+
+
+def _keep(made: Path, folder: Path) -> None:
+    """Put it in its place, whole or not at all, and remove what was compiled of older sources."""
+    arriving = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.copytree(made, arriving)
+    if folder.exists():
+        shutil.rmtree(arriving)
+    else:
+        arriving.rename(folder)
+    for older in folder.parent.iterdir():
+        if older != folder and not older.suffix:
+            shutil.rmtree(older)

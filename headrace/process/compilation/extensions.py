@@ -1,0 +1,111 @@
+"""Make extension modules of the sources in the working folder: C by `mypyc`, objects by the C compiler.
+
+The C files of a few modules are compiled as one unit, because half of the time of a unit is spent on headers
+that all of them include, and the units on all cores at once. `mypyc`'s own build of the same modules, one
+unit at -O3, takes a single core five times as long and makes code that is no faster where it matters: what
+runs once a record is optimized, the rest is mostly calls of Python's own functions.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import shlex
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, Protocol
+
+from mypyc.build import mypycify
+
+from headrace.process.machine_code import PER_BATCH, PER_RECORD
+
+_UNITS: Final = 3
+"""Of the modules that run once a batch. Those that run once a record are one more, entry points another."""
+_PER_RECORD: Final = "-O1"
+_PER_BATCH: Final = "-Og"
+_FLAGS: Final = ("-w", "-fPIC", "-fwrapv", "-DNDEBUG")
+_SUFFIX: Final = str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+class Extension(Protocol):
+    """What is used of an extension of setuptools, which has no types."""
+
+    name: str
+    sources: list[str]
+    include_dirs: list[str]
+
+
+def make_extensions(settings: Path, made: Path) -> None:
+    """Write the extension modules of PER_RECORD and PER_BATCH, and the library that they share, into `made`.
+
+    Raises:
+        subprocess.CalledProcessError: the C compiler refused a unit; its reason is on stderr.
+        SystemExit: `mypyc` refused a source.
+    """
+    gc.disable()  # a quarter of mypyc's time, for a process that ends soon
+    modules = [f"{module}.py" for module in (*PER_RECORD, *PER_BATCH)]
+    arguments = ["--config-file", str(settings), "--cache-dir", "types"]
+    library, *entries = mypycify([*arguments, *modules], multi_file=True)
+    includes = [sysconfig.get_paths()["include"], *library.include_dirs]
+    units = list(_units(library, entries))
+    with ThreadPoolExecutor(os.cpu_count()) as cores:
+        objects = list(cores.map(lambda unit: _compile(unit[0], unit[1], includes), units))
+        # Every module's file holds the entry points of all: what a file is named decides which one is called.
+        links = [(library, objects[:-1]), *((entry, objects[-1:]) for entry in entries)]
+        list(cores.map(lambda link: _link(made, *link), links))
+
+
+def _units(library: Extension, entries: Sequence[Extension]) -> Iterator[tuple[Path, str]]:
+    """Write each unit; yield its file and how far it is optimized. The largest comes first, entries last."""
+    names = {_c_file(module) for module in PER_RECORD}
+    generated = sorted(library.sources, key=os.path.getsize, reverse=True)
+    per_batch = [source for source in generated if "__native_" in source and Path(source).name not in names]
+    yield _unit("per_record", [source for source in generated if source not in per_batch]), _PER_RECORD
+    for index in range(_UNITS):
+        yield _unit(f"per_batch_{index}", per_batch[index::_UNITS]), _PER_BATCH
+    yield _unit("entries", [source for entry in entries for source in entry.sources]), _PER_BATCH
+
+
+def _c_file(module: str) -> str:
+    """Return the name that `mypyc` gives the C file of a module."""
+    return f"__native_{module.replace('/', '___')}.c"
+
+
+def _unit(name: str, sources: Iterable[str]) -> Path:
+    """Write a C file that includes `sources`. Each of mypyc's entry points also defines one for a package."""
+    unit = Path(f"{name}.c")
+    lines = [
+        f'#define PyInit___init__ package_{index}\n#include "{source}"\n#undef PyInit___init__\n'
+        for index, source in enumerate(sources)
+    ]
+    unit.write_text("".join(lines))
+    return unit
+
+
+def _compile(unit: Path, level: str, includes: Sequence[str]) -> Path:
+    """Compile a unit to an object file."""
+    made = unit.with_suffix(".o")
+    folders = [f"-I{folder}" for folder in includes]
+    _run("CC", [*_FLAGS, level, *folders, "-c", str(unit), "-o", str(made)])
+    return made
+
+
+def _link(made: Path, extension: Extension, objects: Sequence[Path]) -> None:
+    """Link object files to the file that Python imports under the extension's name."""
+    file = made / (extension.name.replace(".", "/") + _SUFFIX)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _run("LDSHARED", [*map(str, objects), "-o", str(file)])
+
+
+def _run(tool: str, arguments: Sequence[str]) -> None:
+    """Run the tool that Python itself was built with, or the one that the environment names."""
+    command = os.environ.get(tool) or str(sysconfig.get_config_var(tool))
+    subprocess.run([*shlex.split(command), *arguments], check=True)
+
+
+if __name__ == "__main__":
+    make_extensions(Path(sys.argv[1]), Path(sys.argv[2]))
