@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import cache
 from http import HTTPMethod, HTTPStatus
 from importlib.metadata import version
 
@@ -13,7 +14,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CollectorRegistry, ProcessCollector
 from starlette.exceptions import HTTPException
-from starlette.routing import Match
+from starlette.routing import BaseRoute, Match
 
 from api.access import own_rights
 from api.access.gate import CLOSED, Gate, endpoint_is_for_caller
@@ -82,20 +83,14 @@ def create_app(services: Services) -> FastAPI:
 
 
 def described_app() -> DocumentedApi:
-    """What the OpenAPI document is made of; it cannot be asked without services."""
-    app = DocumentedApi(
-        title="Headrace",
-        summary="Load-aware Kafka mirroring",
-        description=DESCRIPTION,
-        version=version("headrace"),
-        openapi_tags=TAGS,
-        servers=SERVERS,
-        openapi_url=None,  # `api.endpoints.documents` has them
-        generate_unique_id_function=operation_id,
-        default_response_class=LegibleJson,
-        dependencies=[Depends(endpoint_is_for_caller)],
-        lifespan=_closing,
-    )
+    """Return what the OpenAPI document is made of; it cannot be asked without services."""
+    return _with_routes(_routes())
+
+
+@cache
+def _routes() -> tuple[BaseRoute, ...]:
+    """Return the routes, which know no services: what they validate is worked out once for a process."""
+    app = _with_routes(())
     for router in (
         datastreams.router,
         groups.router,
@@ -115,7 +110,24 @@ def described_app() -> DocumentedApi:
         app.include_router(router, responses=EVERYWHERE)
     for router in (brooklin.router, diagnostics.router, fleet.router, documents.router, pages.router):
         app.include_router(router, include_in_schema=False)
-    return app
+    return tuple(app.routes)
+
+
+def _with_routes(routes: Sequence[BaseRoute]) -> DocumentedApi:
+    return DocumentedApi(
+        title="Headrace",
+        summary="Load-aware Kafka mirroring",
+        description=DESCRIPTION,
+        version=version("headrace"),
+        openapi_tags=TAGS,
+        servers=SERVERS,
+        openapi_url=None,  # `api.endpoints.documents` has them
+        generate_unique_id_function=operation_id,
+        default_response_class=LegibleJson,
+        dependencies=[Depends(endpoint_is_for_caller)],
+        lifespan=_closing,
+        routes=list(routes),
+    )
 
 
 def end_streams(app: FastAPI) -> None:
