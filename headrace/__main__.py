@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any
 
 import typer
 
@@ -97,10 +98,16 @@ def options_of_all(
     """Take the options that stand before the command."""
 
 
+@cache
+def _command() -> Any:
+    """Return the tree of commands: what typer works out of 60 functions, once for a process."""
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Run a command; a foreseen failure is one line on stderr and a non-zero exit code."""
     try:
-        app(prog_name="headrace")
+        _command()(prog_name="headrace")
     except Exception as error:
         message = explain(error)
         if message is None:

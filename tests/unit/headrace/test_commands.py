@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from headrace.__main__ import app
 from tests.patience import PATIENCE_SECONDS
+from tests.unit.headrace.conftest import Headrace
 
 ROOT = typer.main.get_command(app)
 
@@ -48,16 +48,16 @@ def test_there_are_the_commands_that_the_documents_name() -> None:
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 @pytest.mark.parametrize("option", ["--help", "-h"])
-def test_every_command_explains_itself(path: tuple[str, ...], option: str) -> None:
-    done = CliRunner().invoke(app, [*path, option])
-    assert done.exit_code == 0, done.output
-    assert "Usage:" in done.output
-    assert len(done.output.splitlines()) > 5
+def test_every_command_explains_itself(headrace: Headrace, path: tuple[str, ...], option: str) -> None:
+    shown = headrace(*path, option)
+    assert shown.code == 0, shown.err
+    assert "Usage:" in shown.out
+    assert len(shown.out.splitlines()) > 5
 
 
-def test_an_unknown_command_is_wrong_use() -> None:
-    assert CliRunner().invoke(app, ["explode"]).exit_code == 2
-    assert CliRunner().invoke(app, ["datastream", "create"]).exit_code == 2
+def test_an_unknown_command_is_wrong_use(headrace: Headrace) -> None:
+    assert headrace("explode").code == 2
+    assert headrace("datastream", "create").code == 2
 
 
 def test_the_entry_point_is_installed() -> None:
