@@ -24,6 +24,7 @@ from tests.chaos.service.verdict import Verdict
 _PATIENCE_SECONDS = 120.0
 _MEAN_PAUSE_SECONDS = 8.0
 _RATE = 20.0
+_ATTACK_SECONDS = 20.0
 
 
 def main() -> None:
@@ -34,7 +35,8 @@ def main() -> None:
     print(f"{minutes:g} minutes of faults with SEED={seed}; everything lies in {folder}", flush=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
-    verdict = _carry_out(Order(seed, minutes * 60, _MEAN_PAUSE_SECONDS, _RATE, _PATIENCE_SECONDS), folder)
+    order = Order(seed, minutes * 60, _MEAN_PAUSE_SECONDS, _RATE, _PATIENCE_SECONDS, _ATTACK_SECONDS)
+    verdict = _carry_out(order, folder)
     print(verdict, flush=True)
     if verdict.violations:
         print(f"  again: make chaos SEED={seed} MINUTES={minutes:g}; logs and data: {folder}")

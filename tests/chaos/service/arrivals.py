@@ -1,4 +1,4 @@
-"""What arrives at the destination while a run lasts, and for how long nothing does."""
+"""What arrives at the destination while a run lasts, how late, and for how long nothing does."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Arrivals:
         self._topics: frozenset[str] = frozenset()
         self._stop = threading.Event()
         self._times: dict[Place, array[float]] = {}
+        self._ages: dict[Place, array[float]] = {}
+        """Of the oldest of the records that each of the times stands for, in seconds."""
         self._contents: dict[Place, set[Hashable]] = {}
         self._thread = threading.Thread(target=self._read, name="arrivals")
         self.failure: BaseException | None = None
@@ -42,7 +44,7 @@ class Arrivals:
         """Read these, and forget what was seen of others."""
         self._topics = topics
         for place in [place for place in self._contents if place[0] not in topics]:
-            del self._contents[place], self._times[place]
+            del self._contents[place], self._times[place], self._ages[place]
 
     def stop(self) -> None:
         """End reading."""
@@ -69,6 +71,14 @@ class Arrivals:
         )
         return max(found, default=(0.0, ""))
 
+    def oldest(self, since: float, until: float) -> tuple[float, str]:
+        """Return the greatest age of a record that arrived in the span, in seconds, and its partition."""
+        found = (
+            (max(ages[slice(*_within(times, since, until))], default=0.0), f"{place[0]}-{place[1]}")
+            for (place, times), ages in zip(list(self._times.items()), list(self._ages.values()), strict=True)
+        )
+        return max(found, default=(0.0, ""))
+
     def _read(self) -> None:
         try:
             self._follow()
@@ -90,14 +100,16 @@ class Arrivals:
                 topic, number = message.topic(), message.partition()
                 if message.error() is None and topic in self._topics:
                     assert number is not None
-                    self._note((topic, number), content(message))
+                    self._note((topic, number), content(message), message.timestamp()[1] / 1_000)
         consumer.close()
 
-    def _note(self, place: Place, record: Hashable) -> None:
-        now = time.monotonic()
-        times = self._times.setdefault(place, array("d"))
+    def _note(self, place: Place, record: Hashable, written: float) -> None:
+        now, age = time.monotonic(), time.time() - written
+        times, ages = (of.setdefault(place, array("d")) for of in (self._times, self._ages))
         if not times or now - times[-1] > _GRAIN_SECONDS:
+            ages.append(age)
             times.append(now)
+        ages[-1] = max(ages[-1], age)
         self._contents.setdefault(place, set()).add(record)
 
     def _existing(self, consumer: Consumer) -> set[Place] | None:
@@ -119,7 +131,11 @@ def _assign(consumer: Consumer, before: set[Place], wanted: set[Place]) -> None:
         consumer.incremental_assign(places)
 
 
+def _within(times: array[float], since: float, until: float) -> tuple[int, int]:
+    return bisect.bisect_left(times, since), bisect.bisect_right(times, until)
+
+
 def _silence(times: array[float], since: float, until: float) -> float:
-    first = max(0, bisect.bisect_left(times, since) - 1)
-    last = min(len(times), bisect.bisect_right(times, until) + 1)
-    return max((later - sooner for sooner, later in itertools.pairwise(times[first:last])), default=0.0)
+    first, last = _within(times, since, until)
+    around = times[max(0, first - 1) : last + 1]
+    return max((later - sooner for sooner, later in itertools.pairwise(around)), default=0.0)

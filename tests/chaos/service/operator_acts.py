@@ -60,13 +60,17 @@ class Operator:
         }
 
     def create(self, tenant: Tenant) -> None:
+        """Create the datastream of a tenant."""
+        self.post(tenant.definition())
+
+    def post(self, definition: dict[str, Any]) -> None:
         """Create a datastream, also where the answer to an earlier try was lost."""
 
         def act(rest: RestClient) -> object:
             try:
-                return rest.post("/v1/datastreams", tenant.definition())
+                return rest.post("/v1/datastreams", definition)
             except AlreadyExists:
-                return rest.get(f"/v1/datastreams/{tenant.name}")
+                return rest.get(f"/v1/datastreams/{definition['name']}")
 
         self.site.ask(act)
 

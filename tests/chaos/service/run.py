@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from tests.chaos.service.acts import Act, Outcome, acts_on
 from tests.chaos.service.arrivals import Arrivals, Place
+from tests.chaos.service.attacks import ATTACKS, OBJECTIVE_SECONDS, Attacker
 from tests.chaos.service.comparison import Findings, compare, repeated
 from tests.chaos.service.operator_acts import Operator
 from tests.chaos.service.reader import Contents, read_topic
@@ -28,13 +29,15 @@ _SHOWN: Final = 5
 @dataclass(frozen=True)
 class Order:
     """What is to be run. `length` in seconds; `rate`: records a second and partition; `patience`: seconds
-    that it may take until all flows after the last fault, and again until everything has arrived."""
+    that it may take until all flows after the last fault, and again until everything has arrived;
+    `attack`: seconds of each attack that is carried out before the schedule, while nothing is broken."""
 
     seed: int
     length: float
     mean_pause: float
     rate: float
     patience: float
+    attack: float
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ class Run:
             for tenant in self._cast.tenants
         }
         self._operator = Operator(site, self._cast, self._writers)
-        self._acts: Mapping[Kind, Act] = {**acts_on(site), **self._operator.acts()}
+        attacker = Attacker(site, self._operator, f"seed{order.seed}")
+        self._acts: Mapping[Kind, Act] = {**acts_on(site), **self._operator.acts(), **attacker.acts()}
         self._done: list[_Done] = []
         self._violations: list[str] = []
 
@@ -76,6 +80,8 @@ class Run:
 
     def _carry_out(self) -> Verdict:
         self._begin()
+        for kind in ATTACKS:
+            self._attack(kind)
         self._break_things()
         flowing = self._wait(self._not_flowing_since(time.monotonic()), "no new record arrives")
         ended = [writer.finish(self._order.patience) for writer in self._writers.values()]
@@ -101,6 +107,16 @@ class Run:
         for tenant in self._cast.tenants:
             self._operator.create(tenant)
         self._wait(self._not_flowing_since(0.0), "no record arrives before the first fault")
+
+    def _attack(self, kind: Kind) -> None:
+        """Carry out an attack; the records of all other tenants keep their latency objective."""
+        began = time.monotonic()
+        self._do(Fault(0.0, self._order.attack, kind, 0.0, at_leader=False), threading.Lock())
+        self._wait(self._not_flowing_since(time.monotonic()), f"no new record arrives after: {kind}")
+        age, place = self._arrivals.oldest(began, time.monotonic())
+        self._report(f"          the oldest record of another tenant was {age:.1f} s old, of {place}")
+        if age > OBJECTIVE_SECONDS:
+            self._violations.append(f"{kind}: a record of {place} arrived {age:.1f} s after it was written")
 
     def _break_things(self) -> None:
         """The schedule, by the monotonic clock; each fault in a thread of its own, one server's in turn,

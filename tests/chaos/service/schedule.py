@@ -38,6 +38,7 @@ class Resource(StrEnum):
     STRANGER = "stranger"
     SIZE = "size"
     LIFE = "life"
+    ATTACKER = "attacker"
 
 
 class Kind(StrEnum):
@@ -67,6 +68,9 @@ class Kind(StrEnum):
     HOSTILE_WRITTEN = "hostile definition written"
     TOPIC_GROWN = "topic grown"
     TOPIC_RECREATED = "topic deleted and re-created"
+    BULK_CREATED = "datastream of megabytes created"
+    GREEDY_SOURCE = "sources announce 1 GiB"
+    BROKEN_CREATED = "datastream that cannot run created"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,9 @@ RULES: Final[Mapping[Kind, Rule]] = {
     Kind.HOSTILE_WRITTEN: Rule(1, 1, 20, Resource.STRANGER),
     Kind.TOPIC_GROWN: Rule(0.5, 0, 0, Resource.SIZE),
     Kind.TOPIC_RECREATED: Rule(1, 0, 3, Resource.LIFE),
+    Kind.BULK_CREATED: Rule(0.5, 3, 30, Resource.ATTACKER),
+    Kind.GREEDY_SOURCE: Rule(0.5, 3, 30, Resource.ATTACKER),
+    Kind.BROKEN_CREATED: Rule(0.5, 3, 20, Resource.ATTACKER),
 }
 """A frozen ZooKeeper stays so beyond the session timeout of the runs."""
 OPERATOR: Final = frozenset(
@@ -114,6 +121,7 @@ OPERATOR: Final = frozenset(
         Resource.STRANGER,
         Resource.SIZE,
         Resource.LIFE,
+        Resource.ATTACKER,
     }
 )
 """Of what an operator or a tenant does: nothing is broken by it."""

@@ -36,7 +36,7 @@ def arrivals(site: Site) -> Iterator[Arrivals]:
 
 @pytest.mark.parametrize("seed", range(1, 3))
 def test_nothing_is_lost_doubled_or_out_of_order(site: Site, arrivals: Arrivals, seed: int) -> None:
-    order = Order(seed, SECONDS, mean_pause=1.5, rate=15.0, patience=PATIENCE_SECONDS)
+    order = Order(seed, SECONDS, mean_pause=1.5, rate=15.0, patience=PATIENCE_SECONDS, attack=4.0)
     verdict = Run(site, arrivals, order, print).carry_out()
     print(verdict)
     assert not verdict.violations, f"{verdict}\n  logs: {site.folder}"
