@@ -71,6 +71,7 @@ class Site:
             "HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": f"{SESSION_SECONDS}",
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": self.source.address,
             "HEADRACE_CLUSTERS__DESTINATION__BOOTSTRAP_SERVERS": self.destination.address,
+            "HEADRACE_MIRROR__DEFINITIONS__ADDRESSES": '["127.0.0.1:*"]',
             "HEADRACE_MIRROR__WORKER__PROCESSES": "2",
             "HEADRACE_MIRROR__LEADER__DISCOVERY_INTERVAL_SECONDS": "1",
             **(_pinot_environment(self.pinot) if self.pinot else {}),
