@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,11 +74,21 @@ def prepare(fakes: MirroredFakes, policy: CopyPolicy, *, is_begun: bool) -> None
 
 
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
-@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+@pytest.mark.parametrize(
+    ("guarantee", "level"),
+    [(Guarantee.EFFECTIVELY_ONCE, 2), (Guarantee.EXACTLY_ONCE, 0), (Guarantee.EXACTLY_ONCE, 2)],
+)
 def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
-    fakes: MirroredFakes, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, guarantee: Guarantee
+    new_fakes: Callable[..., MirroredFakes],
+    monkeypatch: pytest.MonkeyPatch,
+    owner: type,
+    name: str,
+    guarantee: Guarantee,
+    level: int,
 ) -> None:
-    """When the step works again, the lane copies every record once and returns all memory."""
+    """The step is the only reason of every pause, also of later tries. When it works again, the lane copies
+    every record once and returns all memory."""
+    fakes = new_fakes(transaction_level=level)
     policy = CopyPolicy(guarantee=guarantee)
     prepare(fakes, policy, is_begun=name == "restore")
     step = FailingStep(monkeypatch, owner, name)
@@ -85,7 +96,8 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     for number in (0, 2):
         fakes.run_to("t", 120, number)
     fakes.run_until_paused("t", 1)
-    assert "Fault: on purpose" in fakes.pauses(fakes.lane("t", 1).key)[0]
+    fakes.run(2)
+    assert all("Fault: on purpose" in reason for reason in fakes.pauses(fakes.lane("t", 1).key))
     assert {one.key.partition for one in fakes.events if isinstance(one, LanePaused)} == {FAILING}
     step.is_mended = True
     fakes.run_until(lambda: fakes.lane("t", 1).pause is None, "it copies again")
