@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,10 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.replication.live_lane import LiveLane
+from tests.engines import specs
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -104,3 +107,22 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     fakes.run_to("t", 120, 1)
     fakes.check("t", 3)
     assert (fakes.context.budget.used, fakes.context.live_budget.used) == (0, 0)
+
+
+@pytest.mark.parametrize("side", ["source", "destination"])
+def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(fakes: MirroredFakes, side: str) -> None:
+    """Its lane stops when it is asked to, and the others are copied and store their progress."""
+    for topic in ("t", "u"):
+        fakes.make_topic(topic)
+        fakes.write(topic, 0, 10)
+    (spec,) = specs("u")
+    unknown = ClusterRef("unknown")
+    away = replace(spec, source=unknown) if side == "source" else replace(spec, destination=unknown)
+    fakes.engine.start_lanes([away, *specs("t")])
+    fakes.run_to("t", 10)
+    fakes.run_until_paused("u")
+    fakes.engine.stop_lanes([away.key])
+    fakes.run_until(lambda: away.key not in fakes.engine.runner.lanes, "it stops")
+    fakes.write("t", 10, 10)
+    fakes.run_to("t", 20)
+    assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {away.key}
