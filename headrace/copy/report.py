@@ -64,8 +64,8 @@ def tell_plan(plan: CopyPlan) -> None:
         note(f"new topics have these defaults of the source's brokers: {', '.join(kept)}", soft_wrap=True)
     for sentence in plan.changes.adjusted[:10]:
         note(f"warning: {sentence}", soft_wrap=True)
-    for topic, reason in plan.failures.items():
-        note(f"error: {topic} is not copied: {reason}", soft_wrap=True)
+    for name, reason in plan.failures.items():
+        note(f"error: {name} is not copied: {reason}", soft_wrap=True)
     for remark in plan.remarks:
         note(f"warning: {remark}", soft_wrap=True)
 
@@ -106,9 +106,10 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "supplied_settings": plan.changes.supplied,
         "adjusted_settings": plan.changes.adjusted,
         "remarks": list(plan.remarks),
+        "left_out": plan.failures,
         "restarts": outcome.restarts,
         "failures": [
-            *(f"{topic} is not copied: {reason}" for topic, reason in plan.failures.items()),
+            *(f"{name} is not copied: {reason}" for name, reason in plan.failures.items()),
             *outcome.failures,
         ],
         "partitions": lanes,
@@ -137,6 +138,10 @@ def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
             "state": lane["reason"] or lane["state"],
         }
         for lane in document["partitions"]
+    ]
+    rows += [
+        {"partition": name, "offsets": "-", "state": f"not copied: {reason}"}
+        for name, reason in document["left_out"].items()
     ]
     interesting = [
         row for row in rows if row["state"] not in ("stopped", "draining", "checkpointing")

@@ -14,13 +14,15 @@ from typing import Any, NoReturn
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from headrace.copy.run import CopyRun, CopySetup, _Share
-from mirror.errors import ConfigError
-from mirror.jobs.copy_job import CopyJob
+from headrace.copy.report import document_of, tell_outcome
+from headrace.copy.run import CopyOutcome, CopyRun, CopySetup, _Share
+from mirror.errors import ConfigError, Refused, Unreachable
+from mirror.jobs.copy_job import CopyJob, CopyPlan
+from mirror.jobs.destination_topics import TopicChanges
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef
-from mirror.model.topics import TopicSelection
+from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.replication.context import EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.worker.pool import PooledWorker, PoolLimits
@@ -100,3 +102,18 @@ def test_whatever_ends_a_copy_ends_its_workers(monkeypatch: pytest.MonkeyPatch, 
             assert list(steps)
             assert run.outcome.failures == ["worker 0 died"]
     assert [process.poll() for process in started] == [-signal.SIGKILL]
+
+
+def test_the_report_names_what_was_left_out_and_is_not_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    run = copy_run()
+    away = Unreachable("broker 2 of a:1 (h:9092) returned no end of t-1")
+    plan = CopyPlan(
+        (), TopicChanges(failures={"u": Refused("no such names")}), (), {TopicPartition("t", 1): away}
+    )
+    document = document_of(run._job, plan, CopyOutcome(), 1.0)
+    assert document["left_out"] == {"u": str(plan.changes.failures["u"]), "t-1": str(away)}
+    assert (document["complete"], len(document["failures"])) == (False, 2)
+    tell_outcome(document, as_json=False)
+    shown = capsys.readouterr().out
+    assert "t-1" in shown
+    assert "h:9092" in shown
