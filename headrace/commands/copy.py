@@ -119,7 +119,7 @@ def copy(
     plan = run.plan()
     tell_plan(plan)
     _follow(run, plan.specs, ends=until_end)
-    document = document_of(job, plan, run.outcome, time.monotonic() - started)
+    document = document_of(job, plan, run.outcome, run.progress.throttled, time.monotonic() - started)
     if document["complete"] and not state:
         run.forget(plan.specs)
     try:

@@ -30,6 +30,7 @@ from mirror.worker.protocol import (
     LaneReports,
     Message,
     StartLanes,
+    ThrottledTime,
     WorkerDone,
     WorkerSetup,
 )
@@ -55,7 +56,8 @@ _FENCED: Final = str(
 class CopyProgress:
     """Sums over the workers. `lag` in records; `paused` by partition, with the reason; `reasons`: all that
     there were, each with the partition that paused for it first. `stuck`: partitions that have paused since
-    a record was copied last, with the reason, also when they try again just now."""
+    a record was copied last, with the reason, also when they try again just now. `throttled`: seconds for
+    which a quota of the brokers has slowed a worker, the one that had to wait longest, by cluster."""
 
     records: int = 0
     bytes: int = 0
@@ -64,6 +66,7 @@ class CopyProgress:
     paused: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     stuck: dict[str, str] = field(default_factory=dict)
+    throttled: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -91,7 +94,8 @@ class _Share:
 
     def note_death(self) -> None:
         """What it has told so far stays counted."""
-        self.before = CopySums(self.records, self.bytes, 0, 0)
+        throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
+        self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)
 
     @property
@@ -103,6 +107,14 @@ class _Share:
     def bytes(self) -> int:
         """Copied by all of its processes, as fetched."""
         return self.before.bytes + self.latest.bytes
+
+    @property
+    def throttled(self) -> dict[ClusterRef, float]:
+        """Seconds for which brokers have throttled its processes, by cluster."""
+        found: dict[ClusterRef, float] = {}
+        for cluster, seconds in (*self.before.throttled, *self.latest.throttled):
+            found[cluster] = found.get(cluster, 0.0) + seconds
+        return found
 
 
 @dataclass(frozen=True)
@@ -295,6 +307,9 @@ class CopyRun:
         progress.bytes = sum(share.bytes for share in shares)
         progress.lag = sum(share.latest.lag for share in shares)
         progress.remaining = sum(len(share.left) for share in shares)
+        for share in shares:
+            for cluster, seconds in share.throttled.items():
+                progress.throttled[cluster] = max(seconds, progress.throttled.get(cluster, 0.0))
         if progress.records > before:
             progress.stuck = dict(progress.paused)
 

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from headrace.copy.report import document_of, tell_outcome
+from headrace.copy.report import ProgressLine, document_of, tell_outcome
 from headrace.copy.run import CopyOutcome, CopyRun, CopySetup, _Share
 from mirror.errors import ConfigError, Refused, Unreachable
 from mirror.jobs.copy_job import CopyJob, CopyPlan
@@ -26,7 +26,7 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.replication.context import EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.worker.pool import PooledWorker, PoolLimits
-from mirror.worker.protocol import CopySums, LaneNews, LaneReports, Message
+from mirror.worker.protocol import CopySums, LaneNews, LaneReports, Message, ThrottledTime
 from mirror.worker.slot import WorkerSlot
 from tests.builders import a_key, a_spec
 
@@ -110,10 +110,29 @@ def test_the_report_names_what_was_left_out_and_is_not_complete(capsys: pytest.C
     plan = CopyPlan(
         (), TopicChanges(failures={"u": Refused("no such names")}), (), {TopicPartition("t", 1): away}
     )
-    document = document_of(run._job, plan, CopyOutcome(), 1.0)
+    document = document_of(run._job, plan, CopyOutcome(), {}, 1.0)
     assert document["left_out"] == {"u": str(plan.changes.failures["u"]), "t-1": str(away)}
     assert (document["complete"], len(document["failures"])) == (False, 2)
     tell_outcome(document, as_json=False)
     shown = capsys.readouterr().out
     assert "t-1" in shown
     assert "h:9092" in shown
+
+
+def test_the_quota_of_a_cluster_that_slows_a_copy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the progress while it does, and in the end; also of a worker that died."""
+    run, worker = copy_run(), PooledWorker(WorkerSlot(0, 1.0, 20.0))
+    run._shares = [share] = [_Share([a_spec("t-0", end_offset=10)])]
+    line = ProgressLine()
+    run._take(worker, CopySums(5, 50, 5, 0, (ThrottledTime(ClusterRef("a:1"), 4.0),)))
+    share.note_death()
+    run._take(worker, CopySums(5, 50, 5, 0, (ThrottledTime(ClusterRef("a:1"), 2.5),)))
+    assert run.progress.throttled == {"a:1": 6.5}
+    line.show(run.progress, 1_000.0)
+    assert "quota of a:1" in capsys.readouterr().err
+    line.show(run.progress, 2_000.0)
+    assert "quota" not in capsys.readouterr().err, "it slows it no longer"
+    document = document_of(run._job, CopyPlan((), TopicChanges()), run.outcome, run.progress.throttled, 9.0)
+    assert document["throttled_seconds"] == {"a:1": 6.5}
+    tell_outcome(document, as_json=False)
+    assert "quota of a:1" in " ".join(capsys.readouterr().out.split())
