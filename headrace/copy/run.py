@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import socket
 import subprocess
@@ -14,8 +15,8 @@ from headrace.process.stop_signals import held_back
 from mirror.adapters.kafka.access import plain
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
-from mirror.errors import Fenced
-from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
+from mirror.errors import Fenced, HeadraceError
+from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, plan_left_out, shares
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
 from mirror.model.topics import TopicPartition
@@ -38,6 +39,7 @@ from mirror.worker.reader import WorkerGone, WorkerSaid
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 20.0
 _REPORT_SECONDS: Final = 10.0
@@ -150,13 +152,26 @@ class CopyRun:
         load_transforms(self._job.policy.transforms)
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
+    def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
+        """Plan once more what a plan leaves out; None where nothing can be copied of that, or the copy was
+        stopped."""
+        if self._is_stopping or not plan.failures:
+            return None
+        try:
+            later = self._with_bench(lambda bench: plan_left_out(bench, self._job, plan))
+        except HeadraceError as error:
+            _log.info("what was left out cannot be copied now either: %s", error)
+            return None
+        return later if later.specs else None
+
     def forget(self, specs: Sequence[LaneSpec]) -> None:
         """Remove the stored progress of a copy that is complete."""
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
         """Start the workers; yields a few times a second until all have ended. They are killed when it is
-        closed before."""
+        closed before. The outcome adds up over calls."""
+        self._inbox = queue.SimpleQueue()  # without what workers of a former call have said last
         self._shares = [_Share(share) for share in shares(specs, self._workers)]
         self._pool = self._pool_of(len(self._shares))
         self.progress.remaining = len(specs)

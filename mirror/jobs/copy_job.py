@@ -61,6 +61,19 @@ class CopyPlan:
     remarks: tuple[str, ...] = ()
     unknown_ends: Mapping[TopicPartition, HeadraceError] = field(default_factory=dict)
 
+    def followed_by(self, later: CopyPlan) -> CopyPlan:
+        """Return both plans as one, where the later one is of what this one leaves out."""
+        before, after = self.changes, later.changes
+        changes = replace(
+            after,
+            created=[*before.created, *after.created],
+            grown=[*before.grown, *after.grown],
+            drift=[*before.drift, *(one for one in after.drift if one not in before.drift)],
+            adjusted=[*before.adjusted, *after.adjusted],
+            supplied={**before.supplied, **after.supplied},
+        )
+        return CopyPlan((*self.specs, *later.specs), changes, self.remarks, later.unknown_ends)
+
     @property
     def failures(self) -> dict[str, str]:
         """Topics and partitions that are not copied, and why."""
@@ -120,6 +133,18 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
         _remarks(job, usable),
         unknown,
     )
+
+
+async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
+    """Plan once more what a plan leaves out. Raises what `plan_copy` raises, also where all of it has to be
+    left out again."""
+    topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
+    selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))
+    found = await plan_copy(bench, replace(job, selection=selection))
+    known = {spec.key.partition for spec in plan.specs}
+    specs = tuple(spec for spec in found.specs if spec.key.partition not in known)
+    unknown = {place: error for place, error in found.unknown_ends.items() if place not in known}
+    return replace(found, specs=specs, unknown_ends=unknown)
 
 
 def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:

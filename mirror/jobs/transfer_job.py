@@ -159,10 +159,12 @@ class Transfer:
         """Prepare the topics, one by one where the sink refuses some. Raises what it refuses all with."""
         try:
             await self._sink.prepare(topics)
-            return
         except HeadraceError as error:
             if error.retriable:
                 raise
+            await self._make_room_for_some(topics)
+
+    async def _make_room_for_some(self, topics: Mapping[str, int]) -> None:
         refusals: list[HeadraceError] = []
         for topic, partitions in topics.items():
             try:
