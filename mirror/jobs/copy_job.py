@@ -114,24 +114,21 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     places = [place for place in places if place not in unknown]
     if job.needs_checkpoint:
         await _require_checkpoints(bench, job, places)
-    return CopyPlan(
-        tuple(
-            LaneSpec(
-                key=LaneKey(GroupName(job.state), place),
-                task=TaskName(f"{job.state}-0"),
-                source=job.source,
-                destination=job.destination,
-                destination_topic=job.naming.destination(place.topic),
-                start=job.start,
-                policy=job.policy,
-                start_ms=job.start_ms,
-                end_offset=ends.get(place),
-            )
-            for place in places
-        ),
-        changes,
-        _remarks(job, usable),
-        unknown,
+    specs = tuple(_spec(job, place, ends.get(place)) for place in places)
+    return CopyPlan(specs, changes, _remarks(job, usable), unknown)
+
+
+def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
+    return LaneSpec(
+        key=LaneKey(GroupName(job.state), place),
+        task=TaskName(f"{job.state}-0"),
+        source=job.source,
+        destination=job.destination,
+        destination_topic=job.naming.destination(place.topic),
+        start=job.start,
+        policy=job.policy,
+        start_ms=job.start_ms,
+        end_offset=end,
     )
 
 
