@@ -119,7 +119,11 @@ def copy(
     plan = run.plan()
     tell_plan(plan)
     _follow(run, plan.specs, ends=until_end)
-    document = document_of(job, plan, run.outcome, time.monotonic() - started)
+    if (later := run.plan_left_out(plan)) is not None:
+        tell_plan(later)
+        _follow(run, later.specs, ends=until_end)
+        plan = plan.followed_by(later)
+    document = document_of(job, plan, run.outcome, run.progress.throttled, time.monotonic() - started)
     if document["complete"] and not state:
         run.forget(plan.specs)
     try:

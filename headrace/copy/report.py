@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from headrace.console.terminal import StatusLine, note, print_json, print_table
@@ -19,6 +20,7 @@ class ProgressLine:
     def __init__(self) -> None:
         self._line = StatusLine()
         self._before: tuple[float, int, int] | None = None
+        self._throttled: dict[str, float] = {}
         self._told = 0
 
     def show(self, progress: CopyProgress, now: float) -> None:
@@ -40,12 +42,22 @@ class ProgressLine:
             parts.append(f"{len(progress.paused)} paused")
         if rate > 0 and progress.lag:
             parts.append(f"{progress.lag / rate:.0f} s to go")
+        parts += self._slowed(progress.throttled)
         parts.append(f"{speed:,.1f} MB/s ({rate:,.0f} records/s)")
         parts += [
             f"{counted(progress.remaining, 'partition')} left",
             f"{progress.bytes / 1e6:,.1f} MB in all",
         ]
         self._line.show(parts)
+
+    def _slowed(self, throttled: Mapping[str, float]) -> list[str]:
+        """Name the clusters whose quota has slowed the copy since the last line."""
+        before, self._throttled = self._throttled, dict(throttled)
+        return [
+            f"slowed by the brokers' quota of {name}"
+            for name, seconds in throttled.items()
+            if seconds > before.get(name, 0.0)
+        ]
 
     def end(self) -> None:
         """Leave the line."""
@@ -64,8 +76,8 @@ def tell_plan(plan: CopyPlan) -> None:
         note(f"new topics have these defaults of the source's brokers: {', '.join(kept)}", soft_wrap=True)
     for sentence in plan.changes.adjusted[:10]:
         note(f"warning: {sentence}", soft_wrap=True)
-    for topic, reason in plan.failures.items():
-        note(f"error: {topic} is not copied: {reason}", soft_wrap=True)
+    for name, reason in plan.failures.items():
+        note(f"error: {name} is not copied: {reason}", soft_wrap=True)
     for remark in plan.remarks:
         note(f"warning: {remark}", soft_wrap=True)
 
@@ -74,7 +86,9 @@ def _some(names: list[str]) -> str:
     return ", ".join(names[:5]) + (" …" if len(names) > 5 else "")
 
 
-def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: float) -> dict[str, Any]:
+def document_of(
+    job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, throttled: Mapping[str, float], seconds: float
+) -> dict[str, Any]:
     """The report. `complete`: every partition came to its end, with nothing in flight. A partition's
     `cpu_seconds` is its share of all, by what it has done."""
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
@@ -106,9 +120,11 @@ def document_of(job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, seconds: flo
         "supplied_settings": plan.changes.supplied,
         "adjusted_settings": plan.changes.adjusted,
         "remarks": list(plan.remarks),
+        "left_out": plan.failures,
+        "throttled_seconds": {name: round(one, 3) for name, one in sorted(throttled.items())},
         "restarts": outcome.restarts,
         "failures": [
-            *(f"{topic} is not copied: {reason}" for topic, reason in plan.failures.items()),
+            *(f"{name} is not copied: {reason}" for name, reason in plan.failures.items()),
             *outcome.failures,
         ],
         "partitions": lanes,
@@ -138,6 +154,10 @@ def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
         }
         for lane in document["partitions"]
     ]
+    rows += [
+        {"partition": name, "offsets": "-", "state": f"not copied: {reason}"}
+        for name, reason in document["left_out"].items()
+    ]
     interesting = [
         row for row in rows if row["state"] not in ("stopped", "draining", "checkpointing")
     ] or rows
@@ -156,5 +176,14 @@ def _title(document: dict[str, Any]) -> str:
         f"{counted(document['records'], 'record', form=',')}, {document['bytes'] / 1e6:,.1f} "
         f"MB in {document['seconds']:.1f} s"
         f" ({rate:,.1f} MB/s), {document['cpu_seconds']:.1f} CPU seconds"
+        f"{slowed(document)}"
         f"{'' if document['complete'] else ', not complete'}"
+    )
+
+
+def slowed(document: Mapping[str, Any]) -> str:
+    """Name the clusters whose quota has slowed a copy, for its title; empty where none has."""
+    return "".join(
+        f", slowed by the brokers' quota of {name} for {seconds:.1f} s"
+        for name, seconds in document["throttled_seconds"].items()
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import socket
 import subprocess
@@ -14,8 +15,8 @@ from headrace.process.stop_signals import held_back
 from mirror.adapters.kafka.access import plain
 from mirror.adapters.system_clock import SystemClock
 from mirror.client.access import access_from
-from mirror.errors import Fenced
-from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, shares
+from mirror.errors import Fenced, HeadraceError
+from mirror.jobs.copy_job import CopyJob, CopyPlan, forget_progress, plan_copy, plan_left_out, shares
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed, LaneSpec
 from mirror.model.identifiers import NO_EPOCH, ClusterRef
 from mirror.model.topics import TopicPartition
@@ -30,6 +31,7 @@ from mirror.worker.protocol import (
     LaneReports,
     Message,
     StartLanes,
+    ThrottledTime,
     WorkerDone,
     WorkerSetup,
 )
@@ -37,6 +39,7 @@ from mirror.worker.reader import WorkerGone, WorkerSaid
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 20.0
 _REPORT_SECONDS: Final = 10.0
@@ -55,7 +58,8 @@ _FENCED: Final = str(
 class CopyProgress:
     """Sums over the workers. `lag` in records; `paused` by partition, with the reason; `reasons`: all that
     there were, each with the partition that paused for it first. `stuck`: partitions that have paused since
-    a record was copied last, with the reason, also when they try again just now."""
+    a record was copied last, with the reason, also when they try again just now. `throttled`: seconds for
+    which a quota of the brokers has slowed a worker, the one that had to wait longest, by cluster."""
 
     records: int = 0
     bytes: int = 0
@@ -64,6 +68,7 @@ class CopyProgress:
     paused: dict[str, str] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     stuck: dict[str, str] = field(default_factory=dict)
+    throttled: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass
@@ -91,7 +96,8 @@ class _Share:
 
     def note_death(self) -> None:
         """What it has told so far stays counted."""
-        self.before = CopySums(self.records, self.bytes, 0, 0)
+        throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
+        self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)
 
     @property
@@ -103,6 +109,14 @@ class _Share:
     def bytes(self) -> int:
         """Copied by all of its processes, as fetched."""
         return self.before.bytes + self.latest.bytes
+
+    @property
+    def throttled(self) -> dict[ClusterRef, float]:
+        """Seconds for which brokers have throttled its processes, by cluster."""
+        found: dict[ClusterRef, float] = {}
+        for cluster, seconds in (*self.before.throttled, *self.latest.throttled):
+            found[cluster] = found.get(cluster, 0.0) + seconds
+        return found
 
 
 @dataclass(frozen=True)
@@ -138,13 +152,26 @@ class CopyRun:
         load_transforms(self._job.policy.transforms)
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
+    def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
+        """Plan once more what a plan leaves out; None where nothing can be copied of that, or the copy was
+        stopped."""
+        if self._is_stopping or not plan.failures:
+            return None
+        try:
+            later = self._with_bench(lambda bench: plan_left_out(bench, self._job, plan))
+        except HeadraceError as error:
+            _log.info("what was left out cannot be copied now either: %s", error)
+            return None
+        return later if later.specs else None
+
     def forget(self, specs: Sequence[LaneSpec]) -> None:
         """Remove the stored progress of a copy that is complete."""
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
         """Start the workers; yields a few times a second until all have ended. They are killed when it is
-        closed before."""
+        closed before. The outcome adds up over calls."""
+        self._inbox = queue.SimpleQueue()  # without what workers of a former call have said last
         self._shares = [_Share(share) for share in shares(specs, self._workers)]
         self._pool = self._pool_of(len(self._shares))
         self.progress.remaining = len(specs)
@@ -295,6 +322,9 @@ class CopyRun:
         progress.bytes = sum(share.bytes for share in shares)
         progress.lag = sum(share.latest.lag for share in shares)
         progress.remaining = sum(len(share.left) for share in shares)
+        for share in shares:
+            for cluster, seconds in share.throttled.items():
+                progress.throttled[cluster] = max(seconds, progress.throttled.get(cluster, 0.0))
         if progress.records > before:
             progress.stuck = dict(progress.paused)
 

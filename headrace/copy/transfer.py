@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headrace.console.terminal import print_json, print_table
+from headrace.copy.report import slowed
 from headrace.copy.run import CopyProgress, CopySetup
 from mirror.adapters.kafka.access import plain
 from mirror.adapters.system_clock import SystemClock
@@ -36,6 +37,7 @@ class TransferRun:
     def __init__(self, setup: CopySetup, job: CopyJob, *, workers: int, keeps_state: bool) -> None:
         self._job = job
         self._keeps_state = keeps_state
+        self._throttled: dict[str, float] = {}
         _refuse_what_takes_lanes(job, workers)
         clusters = {name: plain(cluster) for name, cluster in setup.clusters.items()}
         self._bench = EngineContext(
@@ -77,7 +79,7 @@ class TransferRun:
         try:
             self._bench.run(self._transfer.prepare())
             self._follow(show)
-            document = _document(self._job, self._transfer.lanes, time.monotonic() - started)
+            document = _document(self._job, self._transfer.lanes, self._throttled, time.monotonic() - started)
             if document["complete"] and not self._keeps_state and isinstance(self._sink, KafkaSink):
                 self._bench.run(self._sink.forget([lane.target for lane in self._transfer.lanes]))
             return document
@@ -96,7 +98,9 @@ class TransferRun:
         stuck_since: float | None = None
         while not running.is_done:
             self._bench.loop.run_once(_TICK_SECONDS)
-            now, progress = time.monotonic(), _progress(self._transfer.lanes)
+            for name, seconds in self._bench.take_throttled().items():
+                self._throttled[name] = self._throttled.get(name, 0.0) + seconds
+            now, progress = time.monotonic(), _progress(self._transfer.lanes, self._throttled)
             show(progress, now)
             is_stuck = self._job.until_end and 0 < progress.remaining <= len(progress.paused)
             stuck_since = (stuck_since or now) if is_stuck else None
@@ -135,7 +139,7 @@ def _transfer_job(job: CopyJob) -> TransferJob:
     )
 
 
-def _progress(lanes: list[TransferLane]) -> CopyProgress:
+def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> CopyProgress:
     paused = {str(lane.place): lane.reason for lane in lanes if lane.reason and not lane.is_over}
     reasons: dict[str, str] = {}
     for lane in lanes:
@@ -148,10 +152,13 @@ def _progress(lanes: list[TransferLane]) -> CopyProgress:
         sum(not lane.is_over for lane in lanes),
         paused,
         reasons,
+        throttled=dict(throttled),
     )
 
 
-def _document(job: CopyJob, lanes: list[TransferLane], seconds: float) -> dict[str, Any]:
+def _document(
+    job: CopyJob, lanes: list[TransferLane], throttled: Mapping[str, float], seconds: float
+) -> dict[str, Any]:
     """The report, with the names of that of a copy between clusters."""
     return {
         "state": job.state,
@@ -163,6 +170,7 @@ def _document(job: CopyJob, lanes: list[TransferLane], seconds: float) -> dict[s
         "seconds": round(seconds, 3),
         "records": sum(lane.settled.records for lane in lanes),
         "bytes": sum(lane.settled.bytes for lane in lanes),
+        "throttled_seconds": {name: round(one, 3) for name, one in sorted(throttled.items())},
         "failures": [f"{lane.place}: {lane.reason}" for lane in lanes if lane.is_over and lane.reason],
         "partitions": [
             {
@@ -198,6 +206,7 @@ def tell_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
     title = (
         f"{counted(document['records'], 'record', form=',')}, {document['bytes'] / 1e6:,.1f} "
         f"MB in {document['seconds']:.1f} s"
+        f"{slowed(document)}"
         f"{'' if document['complete'] else ', not complete'}"
     )
     shown = [row for row in rows if row["state"] != "committed"] or rows

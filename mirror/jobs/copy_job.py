@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from mirror.client.cluster import Cluster
 from mirror.coordination.matching import excludes_nothing
-from mirror.errors import InvalidRequest, TopicMissing, Unreachable
+from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.destination_topics import CreationRules, TopicChanges, prepare_destination
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import StartPosition
@@ -15,6 +16,7 @@ from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolation
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
+from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.context import EngineContext
 
@@ -51,16 +53,32 @@ class CopyJob:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The lanes, and what was done at the destination for them. `remarks`: likely mistakes in the job."""
+    """The lanes, and what was done at the destination for them. `remarks`: likely mistakes in the job;
+    `unknown_ends`: partitions that have no end to stop at, and why."""
 
     specs: tuple[LaneSpec, ...]
     changes: TopicChanges
     remarks: tuple[str, ...] = ()
+    unknown_ends: Mapping[TopicPartition, HeadraceError] = field(default_factory=dict)
+
+    def followed_by(self, later: CopyPlan) -> CopyPlan:
+        """Return both plans as one, where the later one is of what this one leaves out."""
+        before, after = self.changes, later.changes
+        changes = replace(
+            after,
+            created=[*before.created, *after.created],
+            grown=[*before.grown, *after.grown],
+            drift=[*before.drift, *(one for one in after.drift if one not in before.drift)],
+            adjusted=[*before.adjusted, *after.adjusted],
+            supplied={**before.supplied, **after.supplied},
+        )
+        return CopyPlan((*self.specs, *later.specs), changes, self.remarks, later.unknown_ends)
 
     @property
     def failures(self) -> dict[str, str]:
-        """Topics that are not copied, and why."""
-        return {topic: str(error) for topic, error in sorted(self.changes.failures.items())}
+        """Topics and partitions that are not copied, and why."""
+        topics = {topic: str(error) for topic, error in sorted(self.changes.failures.items())}
+        return topics | {str(place): str(error) for place, error in sorted(self.unknown_ends.items())}
 
 
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
@@ -92,27 +110,38 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
         if topic not in changes.failures
         for number in range(len(source.topics[topic].leaders))
     ]
-    ends = await _ends(bench, job, places) if job.until_end else {}
+    ends, unknown = await _ends(bench, job, places) if job.until_end else ({}, {})
+    places = [place for place in places if place not in unknown]
     if job.needs_checkpoint:
         await _require_checkpoints(bench, job, places)
-    return CopyPlan(
-        tuple(
-            LaneSpec(
-                key=LaneKey(GroupName(job.state), place),
-                task=TaskName(f"{job.state}-0"),
-                source=job.source,
-                destination=job.destination,
-                destination_topic=job.naming.destination(place.topic),
-                start=job.start,
-                policy=job.policy,
-                start_ms=job.start_ms,
-                end_offset=ends.get(place),
-            )
-            for place in places
-        ),
-        changes,
-        _remarks(job, usable),
+    specs = tuple(_spec(job, place, ends.get(place)) for place in places)
+    return CopyPlan(specs, changes, _remarks(job, usable), unknown)
+
+
+def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
+    return LaneSpec(
+        key=LaneKey(GroupName(job.state), place),
+        task=TaskName(f"{job.state}-0"),
+        source=job.source,
+        destination=job.destination,
+        destination_topic=job.naming.destination(place.topic),
+        start=job.start,
+        policy=job.policy,
+        start_ms=job.start_ms,
+        end_offset=end,
     )
+
+
+async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
+    """Plan once more what a plan leaves out. Raises what `plan_copy` raises, also where all of it has to be
+    left out again."""
+    topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
+    selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))
+    found = await plan_copy(bench, replace(job, selection=selection))
+    known = {spec.key.partition for spec in plan.specs}
+    specs = tuple(spec for spec in found.specs if spec.key.partition not in known)
+    unknown = {place: error for place, error in found.unknown_ends.items() if place not in known}
+    return replace(found, specs=specs, unknown_ends=unknown)
 
 
 def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
@@ -153,14 +182,28 @@ def _onto_themselves() -> InvalidRequest:
 
 async def _ends(
     bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]
-) -> dict[TopicPartition, int]:
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, HeadraceError]]:
+    """Return the ends of the partitions, and why others have none. Raises Unreachable where all have none."""
     committed = job.policy.isolation is Isolation.READ_COMMITTED
     source = bench.cluster(job.source)
-    answers = await source.offsets(dict.fromkeys(places, LATEST), committed=committed)
-    for place, answer in answers.items():
+    ends: dict[TopicPartition, int] = {}
+    unknown: dict[TopicPartition, HeadraceError] = {}
+    for place, answer in (await source.offsets(dict.fromkeys(places, LATEST), committed=committed)).items():
         if answer.error:
-            raise Unreachable(f"the end of {place} on {source.name} is not known now")
-    return {place: answer.offset for place, answer in answers.items()}
+            unknown[place] = _unknown_end(source, place, answer.error)
+        else:
+            ends[place] = answer.offset
+    return ends, unknown
+
+
+def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceError:
+    if code not in TRANSIENT:
+        return error_of(code, f"asking {source.name} for the end of {place}")
+    leader = source.leader(place)
+    if leader is None:
+        return Unreachable(f"no leader of {place} on {source.name} is available")
+    host, port = source.brokers[leader[0]]
+    return Unreachable(f"broker {leader[0]} of {source.name} ({host}:{port}) returned no end of {place}")
 
 
 async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]) -> None:

@@ -117,11 +117,16 @@ class Transfer:
         self._keeper = sink if isinstance(sink, LedgerKeeper) else None
         self._slots = Slots(_AT_ONCE)
         self._is_stopping = False
+        self._refused: dict[str, int] = {}
+        """Topics that the sink has refused, with their numbers of partitions."""
         self.lanes: list[TransferLane] = []
 
     async def prepare(self) -> None:
-        """Choose the partitions, make room for them, and say where each ends. Raises TopicMissing when none
-        matches, Unreachable, Refused."""
+        """Choose the partitions, make room for them, and say where each ends. A topic that the sink refuses
+        is tried again when its partitions are taken, and an end that is unknown is the first that is known.
+
+        Raises TopicMissing when none matches, Unreachable, and what the sink refuses all topics with.
+        """
         job, topics = self._job, await self._source.topics()
         chosen = [
             topic
@@ -139,7 +144,7 @@ class Transfer:
                     f"topic {topic} would be copied into a topic that Headrace writes for itself",
                     advice="choose another --rename",
                 )
-        await self._sink.prepare({job.naming.destination(topic): topics[topic] for topic in chosen})
+        await self._make_room({job.naming.destination(topic): topics[topic] for topic in chosen})
         self.lanes = [
             TransferLane(TopicPartition(topic, number), TopicPartition(job.naming.destination(topic), number))
             for topic in chosen
@@ -148,9 +153,29 @@ class Transfer:
         if job.until_end:
             bounds = await self._source.bounds([lane.place for lane in self.lanes])
             for lane in self.lanes:
-                if lane.place not in bounds:
-                    raise Unreachable(f"the end of {lane.place} is not known now")
-                lane.end = bounds[lane.place].end
+                lane.end = bounds[lane.place].end if lane.place in bounds else None
+
+    async def _make_room(self, topics: Mapping[str, int]) -> None:
+        """Prepare the topics, one by one where the sink refuses some. Raises what it refuses all with."""
+        try:
+            await self._sink.prepare(topics)
+        except HeadraceError as error:
+            if error.retriable:
+                raise
+            await self._make_room_for_some(topics)
+
+    async def _make_room_for_some(self, topics: Mapping[str, int]) -> None:
+        refusals: list[HeadraceError] = []
+        for topic, partitions in topics.items():
+            try:
+                await self._sink.prepare({topic: partitions})
+            except HeadraceError as error:
+                if error.retriable:
+                    raise
+                refusals.append(error)
+                self._refused[topic] = partitions
+        if len(refusals) == len(topics):
+            raise refusals[0]
 
     def stop(self) -> None:
         """Commit what was written, and end. Idempotent."""
@@ -210,6 +235,8 @@ class Transfer:
         if bounds is None:
             raise Unreachable(f"the offsets of {lane.place} are not known now")
         lane.seen_end = bounds.end
+        if self._job.until_end and lane.end is None:
+            lane.end = bounds.end
         if not lane.is_taken:
             await self._take(lane, bounds)
         self._check(lane, bounds)
@@ -223,6 +250,10 @@ class Transfer:
         lane.is_over = is_at_end
 
     async def _take(self, lane: TransferLane, bounds: Bounds) -> None:
+        refused = self._refused.get(lane.target.topic)
+        if refused is not None:
+            await self._sink.prepare({lane.target.topic: refused})
+            self._refused.pop(lane.target.topic, None)
         held = await self._sink.take(lane.target)
         lane.is_taken = True
         lane.origin = (held.origin if held else "") or bounds.origin

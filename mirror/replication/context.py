@@ -13,7 +13,7 @@ from mirror.client.access import ClusterAccess
 from mirror.client.cluster import Cluster, ConnectionConfigs
 from mirror.client.event_loop import Loop
 from mirror.client.handshake import ConnectionConfig
-from mirror.errors import TimedOut
+from mirror.errors import TimedOut, UnsafeProgressTopic
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import BufferStock, ByteBudget, SlabPool
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -106,6 +106,11 @@ class EngineContext:
             )
             self._progress[reference] = known
         return known
+
+    def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
+        """Return why progress stored there will expire; None where nothing was read or written yet."""
+        known = self._progress.get(reference)
+        return known.problem if known is not None else None
 
     def release_progress(self, reference: ClusterRef, key: LaneKey) -> None:
         """Keep nothing in memory of what is stored of the lane."""

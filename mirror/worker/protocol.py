@@ -181,7 +181,7 @@ class TaskSums:
 
 
 class ThrottledTime(NamedTuple):
-    """The seconds of an interval in which a broker of the cluster has throttled one worker."""
+    """The seconds in which a broker of the cluster has throttled one worker."""
 
     cluster: ClusterRef
     seconds: float
@@ -226,12 +226,13 @@ class RecordsDropped:
 @dataclass(frozen=True, slots=True)
 class CopySums:
     """From a worker of a copy: what its lanes have done since it started, and their lag in records. `fenced`:
-    lanes that another owner has taken for good."""
+    lanes that another owner has taken for good; `throttled`: since it started, by cluster."""
 
     records: int
     bytes: int
     lag: int
     fenced: int
+    throttled: tuple[ThrottledTime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

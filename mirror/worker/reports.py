@@ -6,6 +6,7 @@ import resource
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import Drops, MirrorMetric
 from mirror.ports import Clock, CopyEngine, MetricSink
 from mirror.replication.engine import BatchEngine
@@ -110,6 +111,7 @@ class CopyReports:
         self._engine = engine
         self._clock = clock
         self._records = self._bytes = 0
+        self._throttled: dict[ClusterRef, float] = {}
         self._next = 0.0
 
     def due(self, now: float) -> Sequence[Message]:
@@ -122,7 +124,7 @@ class CopyReports:
         spent = self._clock.monotonic() - began
         self._next = now + max(_SUMS_SECONDS, spent / _SUMS_SHARE)
         records, size = self._records + sums.records, self._bytes + sums.bytes
-        return (*final, CopySums(records, size, sums.lag, sums.fenced))
+        return (*final, CopySums(records, size, sums.lag, sums.fenced, self._take_throttled()))
 
     def closing(self) -> Sequence[Message]:
         """Nothing: closing ends lanes, and they are reported then."""
@@ -133,6 +135,11 @@ class CopyReports:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         done = WorkerDone(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
         return (*self._final(), *_documents(self._engine.reports()), done)
+
+    def _take_throttled(self) -> tuple[ThrottledTime, ...]:
+        for cluster, seconds in self._engine.take_throttled().items():
+            self._throttled[cluster] = self._throttled.get(cluster, 0.0) + seconds
+        return tuple(ThrottledTime(*pair) for pair in self._throttled.items())
 
     def _final(self) -> Sequence[Message]:
         reports = self._engine.take_final_reports()

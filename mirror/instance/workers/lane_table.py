@@ -96,13 +96,18 @@ class LaneStatus:
         it is not known.
 
         That nothing waits is known only while the lane copies and hears of its source: what it measured
-        before is no news.
+        before is no news. A record that an open transaction hides waits, too.
         """
         rate = self.rate
         if rate is None:
             return None, None
         is_news = self.phase is LanePhase.COPYING and rate.lag_ms is not None
-        return (rate.lag_records, rate.lag_ms) if rate.lag_records or is_news else (None, None)
+        if not rate.lag_records and not is_news:
+            return None, None
+        hidden_ms = self.history.hidden_age_ms
+        if hidden_ms is None or rate.lag_ms is None:
+            return rate.lag_records, rate.lag_ms
+        return rate.lag_records, max(rate.lag_ms, hidden_ms)
 
 
 @dataclass(eq=False)

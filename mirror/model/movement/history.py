@@ -152,6 +152,16 @@ class LaneHistory(NamedTuple):
         )
 
     @property
+    def hidden_age_ms(self) -> int | None:
+        """Age of the first record that an open transaction hides, as of the last report; until that record
+        has been read, the time since the lane waits for the transaction. None where none is hidden."""
+        newest = self.newest
+        if newest is None or self.held_since is None:
+            return None
+        held_ms = int((newest.at - self.held_since) * 1000)
+        return held_ms if newest.hidden_ms is None else newest.hidden_ms
+
+    @property
     def age_ms(self) -> int | None:
         """How long the oldest record has waited, as of the last report; None where that is not known.
 

@@ -51,6 +51,8 @@ _BATCH_BYTES: Final = 512 * 1024
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
+_OFFSETS_SECONDS: Final = 5.0
+"""Partitions without a leader must not hold up the others for longer."""
 
 
 def size_of(records: Sequence[Record]) -> int:
@@ -79,12 +81,13 @@ class KafkaSource:
         """From the log's start to the last stable offset, or to the high watermark."""
         cluster = self._cluster
         await cluster.patiently(lambda: cluster.refresh({place.topic for place in places}))
-        starts = await cluster.offsets(dict.fromkeys(places, EARLIEST))
-        ends = await cluster.offsets(dict.fromkeys(places, LATEST), committed=self._committed)
+        starts = await cluster.offsets(dict.fromkeys(places, EARLIEST), seconds=_OFFSETS_SECONDS)
+        led = {place: LATEST for place in places if not starts[place].error}
+        ends = await cluster.offsets(led, committed=self._committed, seconds=_OFFSETS_SECONDS)
         return {
             place: Bounds(starts[place].offset, ends[place].offset, self._origin(place.topic))
-            for place in places
-            if not (starts[place].error or ends[place].error)
+            for place in led
+            if not ends[place].error
         }
 
     def _origin(self, topic: str) -> str:

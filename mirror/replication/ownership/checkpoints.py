@@ -107,23 +107,21 @@ class Checkpoints:
         try:
             checked = await self._check_topics(lanes)
             await self._save_to(name, [lane for lane in checked if self._has_news(lane, dirty)])
-        except HeadraceError as error:
+            self._note_unsafe_topic(name, lanes)
+        except Exception as error:  # noqa: BLE001 - the other destinations and the lanes continue
+            if not isinstance(error, HeadraceError):
+                _log.exception("storing progress in %s", name)
             self._put_off(name, destination, dirty, error)
             stopping = [lane for lane in stopping if not self._has_news(lane, dirty)]
-        except Exception as error:  # noqa: BLE001 - the other destinations and the lanes continue
-            _log.exception("storing progress in %s", name)
-            self._put_off(name, destination, dirty, error)
-            stopping = []
         else:
             destination.told, destination.retry = "", _RETRY_SECONDS
-            self._note_unsafe_topic(name, lanes)
         for lane in stopping:
             self._runner.handle(lane, LifecycleEvent(EventKind.STORED))
         destination.is_saving = False
 
     def _note_unsafe_topic(self, name: ClusterRef, lanes: Sequence[LiveLane]) -> None:
         """Report lanes whose stored progress will expire."""
-        problem = self._bench.progress(name).problem
+        problem = self._bench.progress_problem(name)
         for lane in lanes if problem is not None else ():
             self._runner.note_failure(lane, PauseCause.OTHER, str(problem), self._interval * 2)
 
@@ -219,8 +217,10 @@ class Checkpoints:
 
     async def _check_source(self, source: ClusterRef, lanes: list[LiveLane]) -> list[LiveLane]:
         copying = {lane for lane in lanes if lane.state is LaneState.COPYING}
+        if not copying:  # then it may be a cluster that cannot be opened
+            return lanes
         cluster = self._bench.cluster(source)
-        if not copying or not 0 <= cluster.newest(fetch.API) < fetch.BY_ID_FROM:
+        if not 0 <= cluster.newest(fetch.API) < fetch.BY_ID_FROM:
             return lanes
         try:
             await cluster.refresh({lane.key.partition.topic for lane in copying})

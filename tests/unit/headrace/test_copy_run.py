@@ -14,17 +14,19 @@ from typing import Any, NoReturn
 import pytest
 
 import tests.fakes.tiny_worker as tiny_worker
-from headrace.copy.run import CopyRun, CopySetup, _Share
-from mirror.errors import ConfigError
-from mirror.jobs.copy_job import CopyJob
+from headrace.copy.report import ProgressLine, document_of, tell_outcome
+from headrace.copy.run import CopyOutcome, CopyRun, CopySetup, _Share
+from mirror.errors import ConfigError, Refused, Unreachable
+from mirror.jobs.copy_job import CopyJob, CopyPlan
+from mirror.jobs.destination_topics import TopicChanges
 from mirror.model.datastreams.lanes import LaneEvent, LanePaused, LaneResumed
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef
-from mirror.model.topics import TopicSelection
+from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.replication.context import EngineIdentity
 from mirror.replication.options import CopyingOptions
 from mirror.worker.pool import PooledWorker, PoolLimits
-from mirror.worker.protocol import CopySums, LaneNews, LaneReports, Message
+from mirror.worker.protocol import CopySums, LaneNews, LaneReports, Message, ThrottledTime
 from mirror.worker.slot import WorkerSlot
 from tests.builders import a_key, a_spec
 
@@ -76,9 +78,10 @@ def test_a_worker_that_cannot_be_started_is_given_up(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("headrace.copy.run._spawn", no_process)
     run = copy_run()
-    steps = run.run([a_spec("t-0")])
-    assert len(list(steps)) < 20
-    assert run.outcome.failures == ["worker 0 died"]
+    for count in (1, 2):
+        steps = run.run([a_spec("t-0")])
+        assert len(list(steps)) < 20
+        assert run.outcome.failures == ["worker 0 died"] * count
 
 
 @pytest.mark.parametrize("how", ["close", "kill"])
@@ -100,3 +103,37 @@ def test_whatever_ends_a_copy_ends_its_workers(monkeypatch: pytest.MonkeyPatch, 
             assert list(steps)
             assert run.outcome.failures == ["worker 0 died"]
     assert [process.poll() for process in started] == [-signal.SIGKILL]
+
+
+def test_the_report_names_what_was_left_out_and_is_not_complete(capsys: pytest.CaptureFixture[str]) -> None:
+    run = copy_run()
+    away = Unreachable("broker 2 of a:1 (h:9092) returned no end of t-1")
+    plan = CopyPlan(
+        (), TopicChanges(failures={"u": Refused("no such names")}), (), {TopicPartition("t", 1): away}
+    )
+    document = document_of(run._job, plan, CopyOutcome(), {}, 1.0)
+    assert document["left_out"] == {"u": str(plan.changes.failures["u"]), "t-1": str(away)}
+    assert (document["complete"], len(document["failures"])) == (False, 2)
+    tell_outcome(document, as_json=False)
+    shown = capsys.readouterr().out
+    assert "t-1" in shown
+    assert "h:9092" in shown
+
+
+def test_the_quota_of_a_cluster_that_slows_a_copy_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the progress while it does, and in the end; also of a worker that died."""
+    run, worker = copy_run(), PooledWorker(WorkerSlot(0, 1.0, 20.0))
+    run._shares = [share] = [_Share([a_spec("t-0", end_offset=10)])]
+    line = ProgressLine()
+    run._take(worker, CopySums(5, 50, 5, 0, (ThrottledTime(ClusterRef("a:1"), 4.0),)))
+    share.note_death()
+    run._take(worker, CopySums(5, 50, 5, 0, (ThrottledTime(ClusterRef("a:1"), 2.5),)))
+    assert run.progress.throttled == {"a:1": 6.5}
+    line.show(run.progress, 1_000.0)
+    assert "quota of a:1" in capsys.readouterr().err
+    line.show(run.progress, 2_000.0)
+    assert "quota" not in capsys.readouterr().err, "it slows it no longer"
+    document = document_of(run._job, CopyPlan((), TopicChanges()), run.outcome, run.progress.throttled, 9.0)
+    assert document["throttled_seconds"] == {"a:1": 6.5}
+    tell_outcome(document, as_json=False)
+    assert "quota of a:1" in " ".join(capsys.readouterr().out.split())

@@ -111,7 +111,11 @@ messages: st.SearchStrategy[Message] = (
     | st.builds(ShareQuotas, st.lists(st.builds(QuotaShare, texts, numbers), max_size=3).map(tuple))
     | st.builds(WorkerAlive)
     | st.builds(WorkerSetup, documents)
-    | st.builds(CopySums, offsets, offsets, offsets, offsets)
+    | st.builds(
+        CopySums,
+        *[offsets] * 4,
+        throttled=st.lists(st.builds(ThrottledTime, texts, numbers), max_size=2).map(tuple),
+    )
     | st.builds(LaneReports, st.lists(documents, max_size=2).map(tuple))
     | st.builds(WorkerDone, numbers, offsets)
     | st.builds(ExtendLease, numbers)

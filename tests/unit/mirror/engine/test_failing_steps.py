@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,8 +12,10 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.lane import Lane
 from mirror.model.datastreams.lanes import LanePaused
 from mirror.model.datastreams.policy import CopyPolicy, Guarantee
+from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
 from mirror.replication.live_lane import LiveLane
+from tests.engines import specs
 from tests.fakes.broker.batches import Content
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -73,11 +77,21 @@ def prepare(fakes: MirroredFakes, policy: CopyPolicy, *, is_begun: bool) -> None
 
 
 @pytest.mark.parametrize(("owner", "name"), STEPS, ids=[name for _, name in STEPS])
-@pytest.mark.parametrize("guarantee", [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE])
+@pytest.mark.parametrize(
+    ("guarantee", "level"),
+    [(Guarantee.EFFECTIVELY_ONCE, 2), (Guarantee.EXACTLY_ONCE, 0), (Guarantee.EXACTLY_ONCE, 2)],
+)
 def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
-    fakes: MirroredFakes, monkeypatch: pytest.MonkeyPatch, owner: type, name: str, guarantee: Guarantee
+    new_fakes: Callable[..., MirroredFakes],
+    monkeypatch: pytest.MonkeyPatch,
+    owner: type,
+    name: str,
+    guarantee: Guarantee,
+    level: int,
 ) -> None:
-    """When the step works again, the lane copies every record once and returns all memory."""
+    """The step is the only reason of every pause, also of later tries. When it works again, the lane copies
+    every record once and returns all memory."""
+    fakes = new_fakes(transaction_level=level)
     policy = CopyPolicy(guarantee=guarantee)
     prepare(fakes, policy, is_begun=name == "restore")
     step = FailingStep(monkeypatch, owner, name)
@@ -85,10 +99,30 @@ def test_a_step_that_fails_in_any_way_sets_one_lane_aside(
     for number in (0, 2):
         fakes.run_to("t", 120, number)
     fakes.run_until_paused("t", 1)
-    assert "Fault: on purpose" in fakes.pauses(fakes.lane("t", 1).key)[0]
+    fakes.run(2)
+    assert all("Fault: on purpose" in reason for reason in fakes.pauses(fakes.lane("t", 1).key))
     assert {one.key.partition for one in fakes.events if isinstance(one, LanePaused)} == {FAILING}
     step.is_mended = True
     fakes.run_until(lambda: fakes.lane("t", 1).pause is None, "it copies again")
     fakes.run_to("t", 120, 1)
     fakes.check("t", 3)
     assert (fakes.context.budget.used, fakes.context.live_budget.used) == (0, 0)
+
+
+@pytest.mark.parametrize("side", ["source", "destination"])
+def test_a_cluster_that_cannot_be_opened_pauses_its_own_lanes(fakes: MirroredFakes, side: str) -> None:
+    """Its lane stops when it is asked to, and the others are copied and store their progress."""
+    for topic in ("t", "u"):
+        fakes.make_topic(topic)
+        fakes.write(topic, 0, 10)
+    (spec,) = specs("u")
+    unknown = ClusterRef("unknown")
+    away = replace(spec, source=unknown) if side == "source" else replace(spec, destination=unknown)
+    fakes.engine.start_lanes([away, *specs("t")])
+    fakes.run_to("t", 10)
+    fakes.run_until_paused("u")
+    fakes.engine.stop_lanes([away.key])
+    fakes.run_until(lambda: away.key not in fakes.engine.runner.lanes, "it stops")
+    fakes.write("t", 10, 10)
+    fakes.run_to("t", 20)
+    assert {one.key for one in fakes.events if isinstance(one, LanePaused)} == {away.key}

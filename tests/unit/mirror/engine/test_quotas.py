@@ -12,6 +12,8 @@ from mirror.model.datastreams.lanes import LaneHeldBack, LanePaused, QuotaOwner
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.replication.live_lane import LiveLane
+from mirror.worker.protocol import CopySums
+from mirror.worker.reports import CopyReports
 from tests.fakes.broker.faults import Asked, Delay, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 
@@ -233,3 +235,24 @@ def test_an_identity_that_a_broker_puts_off_by_its_quota_is_not_overdue(fakes: M
         now = fakes.clock.monotonic()
         longest = max(longest, *(now - lane.identity_asked_at for lane in lanes))
     assert longest > 2, "some have waited"
+
+
+def test_a_copy_adds_up_for_how_long_the_brokers_quota_of_each_cluster_has_slowed_it(
+    fakes: MirroredFakes,
+) -> None:
+    fakes.make_topic("t")
+    write(fakes, 5)
+    fakes.source.faults.plant(FETCH, Throttle(2_000), times=2)
+    reports = CopyReports(fakes.engine, fakes.clock)
+    fakes.start("t")
+    fakes.run(1.5)
+    early = _throttled(reports, fakes)
+    fakes.run(10)
+    assert 0 < early["source"] < _throttled(reports, fakes)["source"] <= 4.1
+    assert _throttled(reports, fakes).keys() == {"source"}
+
+
+def _throttled(reports: CopyReports, fakes: MirroredFakes) -> dict[str, float]:
+    fakes.run(1)
+    (sums,) = [one for one in reports.due(fakes.clock.monotonic()) if isinstance(one, CopySums)]
+    return {str(cluster): seconds for cluster, seconds in sums.throttled}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus, LaneTable
 from mirror.model.datastreams.lanes import (
     LaneHeldBack,
@@ -71,6 +73,27 @@ def test_reports_become_the_history_of_a_lane() -> None:
     clock.advance(5)
     table.measure([a_rate(LanePosition(12, 12, 12, 3, UNKNOWN_RETENTION))])
     assert state_of(table).history.retention == Retention(1, 2), "it is not asked for while nothing is late"
+
+
+def test_what_an_open_transaction_hides_is_as_old_as_its_first_record() -> None:
+    """Until that was read, as old as the time for which the lane has waited at the transaction."""
+    table, clock = a_table()
+
+    def measured(position: LanePosition, lag_ms: int | None = 0) -> tuple[int | None, int | None]:
+        records = position.end - position.checkpoint
+        table.measure([replace(a_rate(position, lag_ms), lag_records=records)])
+        return state_of(table).lag
+
+    assert measured(LanePosition(10, 10, 10)) == (0, 0)
+    clock.advance(1)
+    assert measured(LanePosition(10, 10, 1_020)) == (1_010, 0)
+    clock.advance(4)
+    assert measured(LanePosition(10, 10, 1_020)) == (1_010, 4_000)
+    clock.advance(4)
+    assert measured(LanePosition(10, 10, 1_020, hidden_ms=9_000)) == (1_010, 9_000)
+    assert measured(LanePosition(10, 12, 1_020), 11_000) == (1_010, 11_000), "the oldest can be read"
+    assert measured(LanePosition(12, 12, 1_020), None) == (1_008, None)
+    assert measured(LanePosition(1_020, 1_020, 1_020)) == (0, 0)
 
 
 def test_a_watched_lane_is_in_time_until_its_worker_says_something_else_or_nothing() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mirror.errors import InvalidRequest, Refused
-from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy
+from mirror.errors import InvalidRequest, Refused, Unreachable
+from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy, plan_left_out
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.fakes.broker.faults import Asked, Code
@@ -133,3 +133,49 @@ def test_defaults_of_the_sources_brokers_are_carried_and_reported(fakes: Mirrore
     made = fakes.target.topics["t"].own
     assert (made["retention.ms"], "retention.bytes" in made) == ("2592000000", False)
     assert plan.changes.supplied["t"]["retention.ms"] == "2592000000"
+
+
+@pytest.mark.parametrize("how", ["take_down", "freeze"])
+def test_a_copy_with_an_unreachable_broker_leaves_out_its_partitions_only(
+    fakes: MirroredFakes, how: str
+) -> None:
+    """They are named with the broker, and the copy is not complete."""
+    fakes.source.create_topic("orders", 4, 1)
+    fakes.target.create_topic("orders", 4, 1)
+    there = {number for number in range(4) if fakes.source.partition("orders", number).leader == 1}
+    getattr(fakes.source, how)(2)
+    plan = planned(fakes, a_job("orders", until_end=True))
+    assert {spec.key.partition.partition for spec in plan.specs} == there
+    assert {place.partition for place in plan.unknown_ends} == set(range(4)) - there
+    assert all(isinstance(error, Unreachable) for error in plan.unknown_ends.values())
+    assert plan.failures.keys() == {f"orders-{number}" for number in set(range(4)) - there}
+
+
+def test_a_copy_whose_source_has_no_end_of_any_partition_fails(fakes: MirroredFakes) -> None:
+    fakes.source.create_topic("orders", 1, 1)
+    fakes.target.create_topic("orders", 1, 1)
+    fakes.source.take_down(fakes.source.partition("orders").leader)
+    with pytest.raises(Unreachable):
+        planned(fakes, a_job("orders", until_end=True))
+
+
+def test_what_was_left_out_is_planned_once_more(fakes: MirroredFakes) -> None:
+    """The topic that was refused and the partition without a leader, and nothing that was copied."""
+    fakes.source.create_topic("orders", 2, 1)
+    fakes.target.create_topic("orders", 2, 1)
+    fakes.source.create_topic("bad", 1, 2)
+    fakes.target.create_policy = lambda topic, _: "no such names" if topic == "bad" else ""
+    fakes.source.take_down(2)
+    job = a_job(until_end=True)
+    first = planned(fakes, job)
+    assert len(first.specs) == 1
+    assert len(first.failures) == 2
+    fakes.source.bring_up(2)
+    second = fakes.context.run(plan_left_out(fakes.context, job, first))
+    assert topics_of(second) == {"orders"}
+    assert second.failures.keys() == {"bad"}
+    fakes.target.create_policy = None
+    third = fakes.context.run(plan_left_out(fakes.context, job, first.followed_by(second)))
+    whole = first.followed_by(second).followed_by(third)
+    assert sorted(str(spec.key.partition) for spec in whole.specs) == ["bad-0", "orders-0", "orders-1"]
+    assert (whole.failures, whole.changes.created) == ({}, ["bad"])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mirror.client.access import ClusterAccess, endpoints
-from mirror.errors import TopicMissing
+from mirror.errors import Refused, TopicMissing
 from mirror.jobs.transfer_job import Transfer, TransferJob, TransferLane
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.datastream import StartPosition
@@ -324,3 +324,49 @@ def test_it_follows_a_topic_until_it_is_stopped(rig: Rig) -> None:
     running.result()
     bench.close()
     assert rig.landed() == [b"value %d" % n for n in range(16)]
+
+
+def test_a_topic_that_the_cluster_refuses_stops_no_other(rig: Rig) -> None:
+    both = two_topics(rig)
+    rig.run(rig.land(selection=both))
+    rig.cluster.create_policy = lambda topic, _: "not this one" if topic == "copy.u" else ""
+    lanes = {lane.place.topic: lane for lane in rig.run(rig.replay(selection=both))}
+    assert lanes["t"].is_complete
+    assert rig.replayed() == VALUES
+    assert (lanes["u"].is_complete, "not this one" in lanes["u"].reason) == (False, True)
+
+
+def test_a_topic_that_the_cluster_refused_is_tried_again(rig: Rig) -> None:
+    both = two_topics(rig)
+    rig.run(rig.land(selection=both))
+    answers = itertools.chain(["not yet", "not yet"], itertools.repeat(""))
+    rig.cluster.create_policy = lambda topic, _: next(answers) if topic == "copy.u" else ""
+    assert all(lane.is_complete for lane in rig.run(rig.replay(selection=both)))
+    assert [one.value for one in committed(rig.cluster.log("copy.u"))] == VALUES[:3]
+
+
+def test_a_cluster_that_refuses_every_topic_ends_the_copy(rig: Rig) -> None:
+    rig.run(rig.land())
+    rig.cluster.create_policy = lambda *_: "none of them"
+    with pytest.raises(Refused):
+        rig.run(rig.replay())
+
+
+def test_a_partition_without_a_leader_stops_no_other(rig: Rig) -> None:
+    """It is copied to the end that it has when its leader is back."""
+    both = two_topics(rig)
+    rig.cluster.partition("u").elect(-1)
+
+    def elect() -> None:
+        assert rig.landed() == VALUES, "the other topic is copied"
+        rig.cluster.move_leader("u", 0, 1)
+
+    rig.cluster.later(90, elect)
+    assert all(lane.is_complete for lane in rig.run(rig.land(selection=both)))
+
+
+def two_topics(rig: Rig) -> TopicSelection:
+    """Topic `u` beside `t`, with three records."""
+    rig.cluster.create_topic("u", 1, 1)
+    rig.write(0, 3, "u")
+    return TopicSelection("t|u")
