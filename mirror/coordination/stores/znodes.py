@@ -4,6 +4,7 @@
     /secret                        what only the instances know: by it they know each other
     /datastreams/<name>            definition (JSON)
     /creations/<key>               the datastream that a call with this key has created
+    /guards/<number>               counter of changes of the groups and owners that share it
     /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
     /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
     /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, what it still releases,
@@ -64,6 +65,7 @@ VERSION: Final = "/version"
 SHARED_KEY: Final = "/secret"
 DATASTREAMS: Final = "/datastreams"
 CREATIONS: Final = "/creations"
+GUARDS: Final = "/guards"
 LIVE: Final = "/live"
 LEAVING: Final = "/leaving"
 HOLDINGS: Final = "/holdings"
