@@ -39,3 +39,30 @@ def test_an_identity_of_brooklins_client_belongs_to_its_principal(guarded: Guard
     document["metadata"] = {"owner": "mine", "datastreamUUID": "0-1"}
     for caller, status in ((owner, 201), (operator, 409), (owner, 201)):
         assert caller.post("/datastream", json=document, headers=headers).status_code == status
+
+
+def test_internal_topics_take_an_operator(guarded: Guarded) -> None:
+    owner, operator = guarded.as_("owner"), guarded.as_("operator")
+    wanted = creation(
+        "mine", "a", source={"cluster": "source", "topics": "__consumer_offsets", "internal": True}
+    )
+    for query in ("", "?dry_run=true"):
+        refused = owner.post(f"{PATH}{query}", json=wanted)
+        assert (refused.status_code, refused.json()["kind"]) == (403, "Forbidden")
+    change = {"source": {"internal": True}}
+    assert owner.patch(f"{PATH}/mine", json=change, headers={"If-Match": "*"}).status_code == 403
+    assert operator.post(PATH, json=wanted).status_code == 201
+    wider = {"source": {"topics": "__.*"}}
+    assert owner.patch(f"{PATH}/a", json=wider, headers={"If-Match": "*"}).status_code == 403
+    assert owner.patch(f"{PATH}/a", json={"metadata": {"note": "n"}}, headers={"If-Match": "*"}).is_success
+    less = {"source": {"topics": "other", "internal": False}}
+    assert owner.patch(f"{PATH}/a", json=less, headers={"If-Match": "*"}).is_success
+
+
+def test_brooklins_clients_do_not_widen_internal_topics(guarded: Guarded) -> None:
+    owner = guarded.as_("owner")
+    wanted = creation("mine", "a", source={"cluster": "source", "topics": "__t", "internal": True})
+    assert guarded.as_("operator").post(PATH, json=wanted).status_code == 201
+    document = owner.get("/datastream/a").json()
+    document["source"]["connectionString"] = document["source"]["connectionString"].replace("__t", "__.*")
+    assert owner.put("/datastream/a", json=document).status_code == 403
