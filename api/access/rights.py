@@ -52,6 +52,7 @@ class Action(StrEnum):
     HAND_OVER = "give to another owner"
     COMMIT_AS = "choose the consumer group of"
     COPY_INTERNAL = "select internal topics in"
+    READ_GROUPS = "read positions of every consumer group of the topics of"
 
 
 _LEAST: Final[Mapping[Action, Role]] = {
@@ -63,6 +64,7 @@ _LEAST: Final[Mapping[Action, Role]] = {
     Action.HAND_OVER: Role.OWNER,
     Action.COMMIT_AS: Role.OPERATOR,
     Action.COPY_INTERNAL: Role.OPERATOR,
+    Action.READ_GROUPS: Role.OPERATOR,
 }
 """The role that may do it at all."""
 

@@ -54,7 +54,8 @@ class Access(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
     """Who may do what at one cluster: names, with `*` for any text. `groups`: consumer groups that
-    datastreams may commit positions as by their names alone."""
+    datastreams may commit positions as by their names alone, and whose positions everybody may read who may
+    read the datastream."""
 
     readers: Sequence[str] = _EVERYBODY
     writers: Sequence[str] = _EVERYBODY
@@ -112,7 +113,7 @@ class Admission:
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
         """Why an owner or a principal may not do this at a configured cluster; None: it may."""
-        names = self.clusters.get(alias, ClusterRights()).names(access)
+        names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(who, name) for name in names):
             return None
         what = {
@@ -211,6 +212,14 @@ class Admission:
             for alias in aliases
             if (rights := self.clusters.get(alias)) and not rights.has_group(one.consumer_group)
         ]
+
+    def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
+        """Return the first of the clusters whose `groups` leave out a consumer group."""
+        aliases = (alias for cluster in clusters for alias in self._aliases(cluster, same_as))
+        return next((one for one in aliases if not self._rights(one).has_group(group)), None)
+
+    def _rights(self, alias: ClusterRef) -> ClusterRights:
+        return self.clusters.get(alias, ClusterRights())
 
     def _aliases(self, cluster: ClusterRef, same_as: SameAs) -> Collection[ClusterRef]:
         if not is_address(cluster):

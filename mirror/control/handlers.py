@@ -102,6 +102,15 @@ class Control:
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
 
+    def hides_group(self, group: str, datastream: Datastream) -> str:
+        """Return why the positions of a consumer group at the clusters of a datastream are not for everybody
+        who may read the datastream; empty where they are."""
+        clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
+        found = self._checks.admission.hidden_at(group, clusters, same_as)
+        if found is None:
+            return ""
+        return f"consumer group {shown(group)} is none of those for datastreams at cluster {found}"
+
     def check_right_to_group(self, group: GroupName) -> None:
         """As `check_right` of one of those that share these tasks. Raises Forbidden."""
         one = next((one for one in self.list().datastreams if one.group == group), None)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
-from tests.fakes.site import a_body
+import pytest
+
+from mirror.model.topics import TopicPartition
+from mirror.settings import KafkaCluster
+from tests.fakes.site import ADDRESSES, a_body
 from tests.unit.api.guarded import Guarded
 
 PATH: Final = "/v1/datastreams"
@@ -66,3 +71,47 @@ def test_brooklins_clients_do_not_widen_internal_topics(guarded: Guarded) -> Non
     document = owner.get("/datastream/a").json()
     document["source"]["connectionString"] = document["source"]["connectionString"].replace("__t", "__.*")
     assert owner.put("/datastream/a", json=document).status_code == 403
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Guarded:
+    """Clusters at which only groups that begin with `shared-` are for datastreams."""
+    groups = {"source": ["shared-*", "mine", "theirs"], "destination": ["*"]}
+    return Guarded(
+        tmp_path,
+        {
+            alias: KafkaCluster(bootstrap_servers=address, groups=groups[alias])
+            for alias, address in ADDRESSES.items()
+        },
+    )
+
+
+def positions(closed: Guarded, role: str, group: str, **more: str) -> Any:
+    path = f"{PATH}/mine/translation/groups/{group}"
+    answer = closed.as_(role).get(path, params=more)
+    found = answer.json()
+    if answer.is_success:
+        return [(one["topic"], one["offset"]) for one in (*found["positions"], *found["untranslated"])]
+    return answer.status_code, found["kind"]
+
+
+def test_positions_of_groups_are_read_of_the_topics_of_the_datastream(closed: Guarded) -> None:
+    for side in (closed.site.source, closed.site.destination):
+        side.committed |= {
+            ("shared-1", TopicPartition("t", 0)): 7,
+            ("shared-1", TopicPartition("u", 0)): 8,
+            ("shared-2", TopicPartition("u", 0)): 9,
+        }
+    for direction in ("to-destination", "to-source"):
+        for role in ("viewer", "owner", "operator"):
+            assert positions(closed, role, "shared-1", direction=direction) == [("t", 7)]
+            assert positions(closed, role, "shared-2", direction=direction) == (404, "NotFound")
+
+
+def test_groups_that_are_not_for_datastreams_are_read_by_operators(closed: Guarded) -> None:
+    closed.site.source.committed["payroll", TopicPartition("t", 0)] = 7
+    for role in ("viewer", "owner"):
+        for group in ("payroll", "nobody"):
+            assert positions(closed, role, group) == (403, "Forbidden")
+            assert positions(closed, role, group, direction="to-source") == (403, "Forbidden")
+    assert positions(closed, "operator", "payroll") == [("t", 7)]
