@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from starlette.responses import StreamingResponse
@@ -25,15 +25,24 @@ _GAP: Final = "what happened in between is not kept any more"
 
 class EventStream(StreamingResponse):
     """One listener's answer. `only`: names of the datastreams (or groups) whose events are sent; None: all.
+    `is_admitted`: whether the listener may still read them; it is asked before each message, and the stream
+    ends where it may not.
 
     An event has the id of the position behind it and its JSON as `data`. An event of the type `gap` says that
     some were missed. Ids of events that are left out are sent without an event, so that who resumes does not
     hear of a gap among them.
     """
 
-    def __init__(self, feed: EventFeed, position: EventPosition | None, only: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        feed: EventFeed,
+        position: EventPosition | None,
+        only: frozenset[str] | None,
+        is_admitted: Callable[[], bool],
+    ) -> None:
         super().__init__(self._lines(feed, position, only), media_type=MEDIA_TYPE, headers=_HEADERS)
         self._feed = feed
+        self._is_admitted = is_admitted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises Busy, before anything is sent, where too many listen."""
@@ -44,6 +53,8 @@ class EventStream(StreamingResponse):
         self, feed: EventFeed, position: EventPosition | None, only: frozenset[str] | None
     ) -> AsyncIterator[bytes]:
         async for found in feed.after(position):
+            if not self._is_admitted():
+                return
             if found is None:
                 yield _BEAT
             elif isinstance(found, EventPosition):

@@ -30,7 +30,7 @@ class Listener:
         self, feed: EventFeed, position: str | None = None, only: frozenset[str] | None = None
     ) -> None:
         where = EventPosition(*map(int, position.split("-"))) if position else None
-        self._stream = EventStream(feed, where, only)
+        self._stream = EventStream(feed, where, only, lambda: True)
         self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._messages: list[dict[str, str]] = []
         self.id = position or ""
