@@ -430,12 +430,12 @@ class LaneRunner:
 
     def _let_go(self, lane: LiveLane) -> None:
         self._detach_writer(lane)
-        is_in_transaction = lane.is_in_transaction
         if lane.is_ambiguous:
             lane.disown()
         lane.drop()
-        if is_in_transaction:
+        if lane.is_in_transaction:
             self.transactions.abandon(lane)
+            lane.is_loaded = False
         if lane.is_broken:
             lane.is_broken = lane.is_loaded = False
             lane.disown()

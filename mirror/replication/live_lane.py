@@ -307,13 +307,10 @@ class LiveLane(Lane):
 
     def lay_down(self) -> ProducerStamp | None:
         """Write nothing more under the identity that it has, and return it. That of transactions is only
-        taken again when it is known that no other owner has it; until then the lane has no transaction, and
-        what it knows of an open one is not committed."""
+        taken again when it is known that no other owner has it."""
         identity, self.identity = self.identity, None
         if identity is not None and identity.transactional and self.disputed is None:
             self.dispute(identity)
-        self.is_loaded = self.is_loaded and not self.is_in_transaction
-        self.transaction = None
         return identity
 
     def take_id(self, stamp: ProducerStamp) -> None:

@@ -73,6 +73,7 @@ class TransactionManager:
         self._open.pop(lane, None)
         is_refused = lane.disputed is not None and lane.disputed.refusal
         identity = lane.lay_down()
+        lane.transaction = None
         if identity is not None and not is_refused:
             self._runner.spawn(lane, self._runner.see_through(self._abort(lane, identity)))
 
