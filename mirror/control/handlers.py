@@ -26,7 +26,7 @@ from mirror.control.groups.members import Groups
 from mirror.control.outcomes import check_ready, outcome
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
 from mirror.coordination.operations.operation import ended_stop
-from mirror.coordination.operations.outcome_store import outcome_entries
+from mirror.coordination.operations.outcome_store import outcome_entries, superseded_by
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
@@ -320,7 +320,7 @@ class Control:
         """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition,
         InvalidRequest, StaleVersion."""
         request = self.move_request_of(command)
-        added = replace(request, identity=self._requests.add(request))
+        added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
@@ -388,7 +388,7 @@ class Control:
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
         """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition."""
         request = self.request_of(command)
-        added = replace(request, identity=self._requests.add(request))
+        added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 

@@ -12,9 +12,9 @@
     /plan                          commit marker: epoch, reason, who departed, the names of all documents
     /plan/<group>/<epoch>-<writer>-…   what one instance runs of a group as of that epoch
     /requests/r-<sequence>         what people and the monitor ask of the leader
-    /operations/o-<sequence>       what became of requests, stops and deletions, the newest of a day
-    /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest hundred
-    /events/e-<sequence>           what changed and why, the newest few hundred
+    /operations/o-<sequence>       what became of requests, stops and deletions in a day, by group
+    /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest of a group
+    /events/e-<sequence>           what changed and why, the newest of each group
     /loads/<instance>/<chunk>      rates that the instance measured itself
     /costs/<instance>              what copying has cost there, by group and hour
     /observations/<cluster>        which observations of a source cluster's loads the leader keeps

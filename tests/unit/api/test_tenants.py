@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pytest
 
+from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, RebalanceRequest
+from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.settings import KafkaCluster
 from tests.fakes.site import ADDRESSES, a_body
@@ -115,3 +117,22 @@ def test_groups_that_are_not_for_datastreams_are_read_by_operators(closed: Guard
             assert positions(closed, role, group) == (403, "Forbidden")
             assert positions(closed, role, group, direction="to-source") == (403, "Forbidden")
     assert positions(closed, "operator", "payroll") == [("t", 7)]
+
+
+def test_a_full_queue_of_requests_is_busy_for_a_while(guarded: Guarded) -> None:
+    queue = guarded.site.leader.stores.requests
+    for number in range(MOST_PENDING):
+        queue.add(RebalanceRequest(GroupName(f"g-{number}"), False, "me", "", 1))
+    answer = guarded.as_("owner").post("/v1/rebalance", json={"datastream": "mine"})
+    assert (answer.status_code, answer.json()["kind"]) == (503, "Busy")
+    assert int(answer.headers["Retry-After"]) > 0
+
+
+def test_requests_of_one_owner_leave_those_of_others_waiting(guarded: Guarded) -> None:
+    theirs = guarded.admin.post("/v1/rebalance", json={"datastream": "theirs"}).json()["request"]
+    mine = [
+        guarded.as_("owner").post("/v1/rebalance", json={"datastream": "mine"}).json()["request"]
+        for _ in range(MOST_OF_GROUP + 1)
+    ]
+    states = {one: guarded.admin.get(f"/v1/operations/{one}").json()["state"] for one in (theirs, *mine)}
+    assert states == {mine[0]: "failed"} | dict.fromkeys([theirs, *mine[1:]], "queued")
