@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from api.access.gate import admission_of
+from api.access.gate import admission_of, quota_holders_of
 from api.access.rights import Action
 from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
 from api.datastreams.answers import located
@@ -105,7 +105,8 @@ def events(
     only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:
         position = position_of(last_event_id) if last_event_id else None
-        return EventStream(feed, position, only, admission_of(request, Action.READ))
+        is_admitted = admission_of(request, Action.READ)
+        return EventStream(feed, position, only, is_admitted, quota_holders_of(request))
     if only is None:
         return [event_answer(event) for event in reads.events(limit)]
     mine = [event for event in reads.events(_ALL_EVENTS) if event.datastream in only]
