@@ -27,6 +27,7 @@ from mirror.model.documents import pointer_to
 from mirror.model.expressions import require_topic_characters
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
+from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
@@ -129,6 +130,7 @@ class Admission:
         asked who they are."""
         found = FieldProblems()
         if former is None:
+            _check_looks(new, found)
             for detail, advice in self._foreign_groups(new, same_as):
                 found.refuse("/name", detail, advice)
         if former is None or _asks_for(former, principal) != _asks_for(new, principal):
@@ -356,6 +358,14 @@ def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblem
     owner = new.metadata.get(OWNER, "")
     if former is None or former.metadata.get(OWNER) != owner:
         found.attempt("/owner", lambda: check_name(owner, "an owner"), None)
+        found.attempt("/owner", lambda: check_look(owner, "an owner"), None)
+
+
+def _check_looks(new: Datastream, found: FieldProblems) -> None:
+    found.attempt("/name", lambda: check_look(new.name, "a datastream"), None)
+    if new.group != new.name:
+        pointer = pointer_to(["metadata", TASK_PREFIX])
+        found.attempt(pointer, lambda: check_look(new.group, "a group of datastreams"), None)
 
 
 def _check_expressions(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:

@@ -7,10 +7,18 @@ from typing import Any, Final
 
 import pytest
 
+from api.access.rights import Role
+from api.access.settings import AccessSettings, CertificateSettings, TlsSettings
+from api.access.tokens import check_not_reserved
+from api.settings import ApiSettings
+from headrace.process.access import who_may_call
 from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, RebalanceRequest
+from mirror.errors import ConfigError, InvalidRequest
+from mirror.instance.health import Health
 from mirror.model.identifiers import GroupName
 from mirror.model.topics import TopicPartition
 from mirror.settings import KafkaCluster
+from tests.fakes.clock import ManualClock
 from tests.fakes.site import ADDRESSES, a_body
 from tests.unit.api.guarded import Guarded
 
@@ -136,3 +144,49 @@ def test_requests_of_one_owner_leave_those_of_others_waiting(guarded: Guarded) -
     ]
     states = {one: guarded.admin.get(f"/v1/operations/{one}").json()["state"] for one in (theirs, *mine)}
     assert states == {mine[0]: "failed"} | dict.fromkeys([theirs, *mine[1:]], "queued")
+
+
+LOOK_ALIKES: Final = ["\u043erders", "orders\uff11", "orders\u0301", "a%2Fb", "=1+1", "@orders"]
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_names_that_can_be_taken_for_others_are_refused(guarded: Guarded, name: str) -> None:
+    fields = {
+        "/name": creation("mine", "a") | {"name": name},
+        "/owner": creation(name, "a"),
+        "/metadata/system.taskPrefix": creation(
+            "mine", "a", metadata={"owner": "mine", "system.taskPrefix": name}
+        ),
+    }
+    for pointer, body in fields.items():
+        answer = guarded.admin.post(PATH, json=body)
+        assert (answer.status_code, answer.json()["kind"]) in {
+            (400, "InvalidRequest"),
+            (422, "RefusedFields"),
+            (422, "InvalidRequest"),
+        }
+        assert pointer in {one["pointer"] for one in answer.json()["errors"]}
+    for change in ({"owner": name}, {"metadata": {"owner": name}}):
+        assert guarded.admin.patch(f"{PATH}/mine", json=change, headers={"If-Match": "*"}).status_code >= 400
+
+
+@pytest.mark.parametrize("name", ["orders-1.v2", "заказы", "注文リスト", "bestellungen-für-alle"])
+def test_names_of_one_script_are_taken(guarded: Guarded, name: str) -> None:
+    assert guarded.admin.post(PATH, json=creation("mine", "a") | {"name": name}).status_code == 201
+
+
+@pytest.mark.parametrize("name", ["headrace", "Monitor", "brooklin", "oidc:ada", "h\u0435adrace"])
+def test_reserved_principals_are_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        check_not_reserved(name)
+    check_not_reserved("ci")
+
+
+def test_a_certificate_is_no_reserved_principal() -> None:
+    one = CertificateSettings(subject="CN=x", role=Role.VIEWER)
+    api = ApiSettings(
+        access=AccessSettings(certificates={"monitor": one}),
+        tls=TlsSettings(certificate_file="c", key_file="k", client_ca_file="a"),
+    )
+    with pytest.raises(ConfigError):
+        who_may_call(api, "localhost:1", ManualClock(), Health())
