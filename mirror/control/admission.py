@@ -363,7 +363,7 @@ def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblem
 
 def _check_looks(new: Datastream, found: FieldProblems) -> None:
     found.attempt("/name", lambda: check_look(new.name, "a datastream"), None)
-    if new.group != new.name:
+    if str(new.group) != str(new.name):
         pointer = pointer_to(["metadata", TASK_PREFIX])
         found.attempt(pointer, lambda: check_look(new.group, "a group of datastreams"), None)
 
