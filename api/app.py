@@ -67,7 +67,7 @@ def create_app(services: Services) -> FastAPI:
     app.state.slow_calls = SlowCalls(services.limits.slow_calls_at_once)
     app.state.credentials = Credentials(services.secret, services.clock)
     app.state.fleet = Fleet(app.state.credentials, services.transport, services.fleet_deadline_seconds)
-    app.state.event_feed = EventFeed(services.events.publications)
+    app.state.event_feed = EventFeed(services.events.publications, most_each=services.limits.streams_at_once)
     app.state.registry = CollectorRegistry()
     app.state.registry.register(InstanceCollector(services.status, services.clock, services.metrics))
     ProcessCollector(registry=app.state.registry)

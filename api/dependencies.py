@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request, Response
 
-from api.access.gate import caller_of
+from api.access.gate import caller_of, quota_holders_of
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
 from api.fleet.credentials import Credentials
@@ -38,10 +38,9 @@ async def _services(request: Request) -> Services:
 
 
 async def _slow_calls(request: Request) -> SlowCalls:
-    """Those of a principal count apart; other instances ask for all theirs."""
+    """Those of a principal, and of an owner, count apart; other instances ask for all theirs."""
     found: SlowCalls = request.app.state.slow_calls
-    caller = caller_of(request)
-    return found.of(caller.name if caller.role else "")
+    return found.of(quota_holders_of(request))
 
 
 ServicesDep = Annotated[Services, Depends(_services)]

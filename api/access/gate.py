@@ -198,6 +198,31 @@ def principal_of(request: Request) -> Principal:
     return found
 
 
+def quota_holders_of(request: Request) -> frozenset[str]:
+    """Return the names whose limits a call counts against: its principal and the owners that this acts for.
+    None where callers are not known, and for other instances."""
+    found: Principal | None = request.scope["state"].get(_AS_PRINCIPAL)
+    if found is None or found is _EVERYBODY:
+        return frozenset()
+    return frozenset({f"principal {found.name}"} | {f"owner {one}" for one in found.owners})
+
+
+def admission_of(request: Request, action: Action) -> Callable[[], bool]:
+    """Return a check whether the credentials of a call are still valid for an action: for answers that last.
+    Credentials that cannot be checked now are not valid: the caller connects again, and is told why."""
+    access: Access = request.app.state.services.access
+    headers, state = request.headers, request.scope["state"]
+
+    def is_admitted() -> bool:
+        try:
+            principal = access.principal_of(headers, state)
+        except HeadraceError:
+            return False
+        return principal is not None and not reason_against(principal, action)
+
+    return is_admitted
+
+
 def caller_of(request: Request) -> Caller:
     """Who makes the call."""
     found: Caller = request.scope["state"].get(_AS_CALLER, CLOSED)

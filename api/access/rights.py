@@ -4,7 +4,7 @@
 |---|---|
 | viewer | read everything |
 | owner | that, and change the datastreams of its owners |
-| operator | that, and act on every datastream: create, change, pause, move, rebalance, delete |
+| operator | that, and act on every datastream: create, change, pause, move, delete; select internal topics |
 | admin | that, and change who owns a datastream |
 """
 
@@ -51,6 +51,8 @@ class Action(StrEnum):
     CHANGE = "change"
     HAND_OVER = "give to another owner"
     COMMIT_AS = "choose the consumer group of"
+    COPY_INTERNAL = "select internal topics in"
+    READ_GROUPS = "read positions of every consumer group of the topics of"
 
 
 _LEAST: Final[Mapping[Action, Role]] = {
@@ -61,6 +63,8 @@ _LEAST: Final[Mapping[Action, Role]] = {
     Action.CHANGE: Role.OWNER,
     Action.HAND_OVER: Role.OWNER,
     Action.COMMIT_AS: Role.OPERATOR,
+    Action.COPY_INTERNAL: Role.OPERATOR,
+    Action.READ_GROUPS: Role.OPERATOR,
 }
 """The role that may do it at all."""
 
@@ -116,6 +120,8 @@ def asked_for(change: AskedChange) -> list[tuple[Action, frozenset[str]]]:
             needed.append((Action.CHANGE, frozenset(map(_owner, change.mates))))
     if change.after is not None and _commits_elsewhere(change.before, change.after):
         needed.append((Action.COMMIT_AS, owners))
+    if change.after is not None and _selects_internal(change.before, change.after):
+        needed.append((Action.COPY_INTERNAL, owners))
     return needed
 
 
@@ -125,6 +131,13 @@ def _commits_elsewhere(before: Datastream | None, after: Datastream) -> bool:
     if not said or said == after.name:
         return False
     return before is None or before.metadata.get(GROUP_ID) != said
+
+
+def _selects_internal(before: Datastream | None, after: Datastream) -> bool:
+    """Return whether a change selects topics of Kafka and its tools that were not selected so before."""
+    if not after.selection.internal:
+        return False
+    return before is None or before.selection != after.selection
 
 
 def _owner(datastream: Datastream) -> str:

@@ -143,7 +143,11 @@ class LimitSettings(Settings):
     burst: int = Field(default=1_000, ge=1)
     """Calls of one principal at once, after a while without any."""
     slow_calls_at_once: int = Field(default=4, ge=1)
-    """Calls of one principal that ask other servers, at the same time; of all there are 8."""
+    """Calls of one principal, or of all principals of one owner, that ask other servers, at the same time; of
+    all there are 8."""
+    streams_at_once: int = Field(default=20, ge=1)
+    """Streams of events of one principal, or of all principals of one owner, at the same time; of all there
+    are 200."""
     head_seconds: float = Field(default=10.0, gt=0)
     """How long the head of a call may take, from the first byte or the beginning of the connection, and the
     TLS handshake before it."""

@@ -21,7 +21,9 @@ from typing import Any, Final
 from api.access.rights import Principal, Role
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest, NotAuthenticated, Unreachable
 from mirror.model import bounds
+from mirror.model.bounds import shown
 from mirror.model.documents import parsed
+from mirror.model.names.look_alikes import check_look
 from mirror.ports import Clock
 
 PREFIX: Final = "hr_"
@@ -62,6 +64,10 @@ class TokenEntry:
         )
 
 
+RESERVED: Final = frozenset({"headrace", "monitor", "brooklin", "nobody", "everybody", "not asked"})
+"""Names of principals that the service itself gives."""
+
+
 def new_token(principal: Principal, now_ms: int, expires_ms: int | None = None) -> tuple[str, TokenEntry]:
     """The token, which is kept nowhere, and what is kept of it."""
     identity, secret = secrets.token_hex(4), secrets.token_hex(32)
@@ -76,6 +82,15 @@ def principal_named(name: object, role: object, owners: object) -> Principal:
     if bool(whose) != (what is Role.OWNER):
         raise InvalidRequest(f"{found}: owners are given with the role {Role.OWNER}, and only there")
     return Principal(found, what, whose)
+
+
+def check_not_reserved(name: str, prefix: str = "oidc:") -> None:
+    """Raises InvalidRequest for a new principal that is called as the service calls itself, or as those of an
+    OpenID Connect provider, or that can be taken for another one. `prefix`: of the provider's."""
+    check_look(name, "a principal")
+    folded = name.casefold()
+    if folded in RESERVED or folded.startswith(prefix.casefold()):
+        raise InvalidRequest(f"{shown(name)} is reserved", advice="choose another name")
 
 
 def read_entries(path: Path) -> dict[str, TokenEntry]:

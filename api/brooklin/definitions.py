@@ -46,7 +46,7 @@ def definition_of(document: Mapping[str, Any], services: Services) -> Datastream
         datastream,
         metadata=metadata,
         pauses=paused({}, pauses, Halt(_REASON, services.clock.now_ms(), REST)),
-        creation=_creation(document, datastream),
+        creation=_creation(document, datastream, services.control.caller.name),
     )
 
 
@@ -58,8 +58,10 @@ def without_stamps(datastream: Datastream) -> dict[str, str]:
     return {key: value for key, value in datastream.metadata.items() if said.get(key) != value}
 
 
-def _creation(document: Mapping[str, Any], datastream: Datastream) -> Creation | None:
+def _creation(document: Mapping[str, Any], datastream: Datastream, principal: str) -> Creation | None:
     """Brooklin's client gives each creation an identity of its own, and sends it again where no answer comes.
     A definition that was read and is created under another name has the identity of the first one."""
     identity = datastream.metadata.get(UUID, "")
-    return creation_of(UUID, f"{identity} {datastream.name}", document) if identity else None
+    if not identity:
+        return None
+    return creation_of(UUID, f"{identity} {datastream.name}", document, principal)

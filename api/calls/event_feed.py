@@ -11,9 +11,11 @@ import anyio.to_thread
 import structlog
 from anyio import CapacityLimiter
 
+from api.calls.shares import Shares
 from mirror.control.event_positions import EventPosition, Following, Publications, end_of, following
-from mirror.errors import Busy, Unreachable, reason_of
+from mirror.errors import Busy, TooOften, Unreachable, reason_of
 from mirror.ports import Watch
+from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 MOST_LISTENERS: Final = 200
@@ -22,6 +24,8 @@ BEAT_SECONDS: Final = 15.0
 would notice."""
 _AGAIN_SECONDS: Final = 2.0
 """Until the next look after one that failed."""
+
+_PLACE_SECONDS: Final = 15
 
 ReadLog = Callable[[Publications, Watch], Publications]
 """What the log holds now, given what it held; the watch fires when that has changed."""
@@ -32,12 +36,17 @@ class EventFeed:
     nothing. Who is slow holds up nobody: each listener has a position, and no queue."""
 
     def __init__(
-        self, read: ReadLog, beat_seconds: float = BEAT_SECONDS, most_listeners: int = MOST_LISTENERS
+        self,
+        read: ReadLog,
+        beat_seconds: float = BEAT_SECONDS,
+        most_listeners: int = MOST_LISTENERS,
+        most_each: int = MOST_LISTENERS,
     ) -> None:
         self._read = read
         self._beat_seconds = beat_seconds
         self._most = most_listeners
-        self._listeners = 0
+        self._most_each = most_each
+        self._listeners = Shares(most_listeners, most_each)
         self._kept: Publications | None = None
         self._reading: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -46,21 +55,27 @@ class EventFeed:
         self._is_closed = False
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[None]:
-        """A place for one listener. Raises Busy where there is none, Unreachable after `close`."""
+    def listening(self, who: frozenset[str] = frozenset()) -> Iterator[None]:
+        """A place for one listener. `who`: the names whose limits it counts against. Raises Busy where there
+        is none, TooOften where one of the names has too many, Unreachable after `close`."""
         if self._is_closed:
             raise Unreachable("this instance stops", advice="listen at another one")
-        if self._listeners >= self._most:
+        if full := self._listeners.full_for(who):
+            raise TooOften(
+                f"{full} has {counted(self._most_each, 'stream')} of events at this instance",
+                after_seconds=_PLACE_SECONDS,
+                advice="end one of them; the operator decides, in [api.limits] of the settings",
+            )
+        if self._listeners.is_full:
             raise Busy(f"{self._most} others listen at this instance", advice="listen at another one")
-        self._listeners += 1
         self._loop = asyncio.get_running_loop()
         if self._reading is None:
             self._reading = self._loop.create_task(self._keep_up())
         try:
-            yield
+            with self._listeners.taken(who):
+                yield
         finally:
-            self._listeners -= 1
-            if not self._listeners:
+            if not self._listeners.count:
                 self._reading.cancel()
                 self._reading, self._kept = None, None
 

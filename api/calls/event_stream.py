@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from starlette.responses import StreamingResponse
@@ -25,25 +25,38 @@ _GAP: Final = "what happened in between is not kept any more"
 
 class EventStream(StreamingResponse):
     """One listener's answer. `only`: names of the datastreams (or groups) whose events are sent; None: all.
+    `is_admitted`: whether the listener may still read them; it is asked before each message, and the stream
+    ends where it may not. `who`: the names whose limits it counts against.
 
     An event has the id of the position behind it and its JSON as `data`. An event of the type `gap` says that
     some were missed. Ids of events that are left out are sent without an event, so that who resumes does not
     hear of a gap among them.
     """
 
-    def __init__(self, feed: EventFeed, position: EventPosition | None, only: frozenset[str] | None) -> None:
+    def __init__(
+        self,
+        feed: EventFeed,
+        position: EventPosition | None,
+        only: frozenset[str] | None,
+        is_admitted: Callable[[], bool],
+        who: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(self._lines(feed, position, only), media_type=MEDIA_TYPE, headers=_HEADERS)
         self._feed = feed
+        self._is_admitted = is_admitted
+        self._who = who
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises Busy, before anything is sent, where too many listen."""
-        with self._feed.listening():
+        """Raises Busy or TooOften, before anything is sent, where too many listen."""
+        with self._feed.listening(self._who):
             await super().__call__(scope, receive, send)
 
     async def _lines(
         self, feed: EventFeed, position: EventPosition | None, only: frozenset[str] | None
     ) -> AsyncIterator[bytes]:
         async for found in feed.after(position):
+            if not self._is_admitted():
+                return
             if found is None:
                 yield _BEAT
             elif isinstance(found, EventPosition):

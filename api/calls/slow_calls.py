@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections import Counter
 from collections.abc import Callable
 from typing import Final, TypeVar
 
 import anyio.to_thread
 from anyio import CapacityLimiter
 
+from api.calls.shares import Shares
 from mirror.errors import Busy, TooOften
 
 _T = TypeVar("_T")
@@ -18,15 +18,15 @@ _AGAIN_SECONDS: Final = 5
 
 
 class SlowCalls:
-    """Used by the event loop's thread. `most_each`: of one caller who is known."""
+    """Used by the event loop's thread. `most_each`: of one principal, or of all principals of one owner."""
 
     def __init__(self, most_each: int = MOST_AT_ONCE) -> None:
         self._most_each = most_each
-        self._running = Counter[str]()
-        self._who = ""
+        self._shares = Shares(MOST_AT_ONCE, most_each)
+        self._who: frozenset[str] = frozenset()
 
-    def of(self, who: str) -> SlowCalls:
-        """The same, for one caller; empty: nobody is asked who they are."""
+    def of(self, who: frozenset[str]) -> SlowCalls:
+        """The same, for one caller: the names whose limits its calls count against."""
         mine = copy.copy(self)
         mine._who = who  # noqa: SLF001 - its own copy
         return mine
@@ -34,22 +34,17 @@ class SlowCalls:
     async def run(self, call: Callable[[], _T]) -> _T:
         """What the call returns or raises. Raises Busy when `MOST_AT_ONCE` are under way, TooOften when too
         many of them are this caller's."""
-        who = self._who
-        if who and self._running[who] >= self._most_each:
+        full = self._shares.full_for(self._who)
+        if full:
             raise TooOften(
-                f"{self._most_each} calls of {who} that ask other servers are under way",
+                f"{self._most_each} calls of {full} that ask other servers are under way",
                 after_seconds=_AGAIN_SECONDS,
                 advice="make them one after the other",
             )
-        if self._running.total() >= MOST_AT_ONCE:
+        if self._shares.is_full:
             raise Busy(
                 f"{MOST_AT_ONCE} calls that ask other servers are under way",
                 advice="ask again in a few seconds",
             )
-        self._running[who] += 1
-        try:
+        with self._shares.taken(self._who):
             return await anyio.to_thread.run_sync(call, limiter=CapacityLimiter(1))
-        finally:
-            self._running[who] -= 1
-            if not self._running[who]:
-                del self._running[who]

@@ -28,7 +28,8 @@ async def _key_given(
         Header(
             alias=_HEADER,
             description="a text of the caller's own, for example a UUID, that no other creation has: sent"
-            " again with the same body, it is the same creation, and is answered with what is stored",
+            " again with the same body by the same principal, it is the same creation, and is answered with"
+            " what is stored",
         ),
     ] = None,
 ) -> str | None:
@@ -52,9 +53,9 @@ def _key_of(given: list[str]) -> str:
     return key
 
 
-def creation_named(key: str | None, body: DatastreamBody) -> Creation | None:
-    """What is stored with a datastream that was created with this key. Fields that have their defaults count
-    as left out."""
+def creation_named(key: str | None, body: DatastreamBody, principal: str) -> Creation | None:
+    """What is stored with a datastream that this principal created with this key. Fields that have their
+    defaults count as left out."""
     if key is None:
         return None
-    return creation_of(_HEADER, key, body.model_dump(mode="json", exclude_defaults=True))
+    return creation_of(_HEADER, key, body.model_dump(mode="json", exclude_defaults=True), principal)

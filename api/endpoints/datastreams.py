@@ -106,7 +106,8 @@ async def create(
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
-        datastream = dataclasses.replace(datastream, creation=creation_named(terms.key, body))
+        creation = creation_named(terms.key, body, services.control.caller.name)
+        datastream = dataclasses.replace(datastream, creation=creation)
         reason, who = cause_of(terms.why)
         return CreateDatastream(datastream, reason=reason, requested_by=who)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from api.access.gate import admission_of, quota_holders_of
+from api.access.rights import Action
 from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
 from api.datastreams.answers import located
 from api.dependencies import EventFeedDep, ReadsDep, ServicesDep, SlowCallsDep
@@ -82,6 +84,7 @@ async def rebalance(
     "/events", response_model=list[dict[str, Any]], responses={200: {"content": {MEDIA_TYPE: EXAMPLE}}}
 )
 def events(
+    request: Request,
     reads: ReadsDep,
     feed: EventFeedDep,
     limit: Annotated[int, Query(ge=1, le=10_000, description="the newest of them")] = 100,
@@ -98,10 +101,12 @@ def events(
 ) -> list[dict[str, Any]] | EventStream:
     """What changed and why, newest publication first. With `Accept: text/event-stream` it is a stream of
     Server-Sent Events, the oldest first, of what happens from now on or after `Last-Event-ID`; an event `gap`
-    says that some were missed."""
+    says that some were missed. It ends when the credentials of the call are no longer valid."""
     only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:
-        return EventStream(feed, position_of(last_event_id) if last_event_id else None, only)
+        position = position_of(last_event_id) if last_event_id else None
+        is_admitted = admission_of(request, Action.READ)
+        return EventStream(feed, position, only, is_admitted, quota_holders_of(request))
     if only is None:
         return [event_answer(event) for event in reads.events(limit)]
     mine = [event for event in reads.events(_ALL_EVENTS) if event.datastream in only]

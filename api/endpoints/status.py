@@ -41,8 +41,9 @@ async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
 
 @router.get("/v1/instances")
 async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> list[InstanceAnswer]:
-    """Everybody here, the leader first, with what each says of its health when it is asked now."""
-    live = await run_in_threadpool(reads.live)
+    """Everybody here, the leader first, with what each says of its health when it is asked now. Waits for no
+    thread that other calls have."""
+    live = await to_thread.run_sync(reads.live, limiter=CapacityLimiter(1))
     replies = await AllInstances(services, fleet, live).health()
     return [
         InstanceAnswer.from_live(one, state_answer(replies[one.name]), replies[one.name].value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 
 from api.fleet.answers import GROUP, HEALTH, LANES, health_read, lanes_read, own_health, own_lanes
 from api.fleet.questions import AnswerState, Fleet, Reply
@@ -66,7 +66,9 @@ class AllInstances:
             for one in await self._fleet.ask(self._others, subject, read, parameters, deadline_seconds)
         }
         if me in self._names:
-            replies[me] = Reply(me, AnswerState.ANSWERED, await to_thread.run_sync(own))
+            replies[me] = Reply(
+                me, AnswerState.ANSWERED, await to_thread.run_sync(own, limiter=CapacityLimiter(1))
+            )
         return {name: replies[name] for name in self._names}
 
 

@@ -14,7 +14,7 @@ from api.access.rates import Rate
 from api.access.rights import Action, Principal
 from api.access.settings import LimitSettings
 from api.access.throttle import Throttle
-from api.access.tokens import TokenFile, principal_named
+from api.access.tokens import TokenFile, check_not_reserved, principal_named
 from api.settings import ApiSettings
 from mirror.errors import ConfigError, InvalidRequest
 from mirror.instance.health import Health
@@ -75,6 +75,7 @@ def _certificates(api: ApiSettings) -> dict[str, Principal]:
         key = f"api.access.certificates.{name}"
         try:
             principal = principal_named(name, one.role, one.owners)
+            check_not_reserved(name, api.access.oidc.name_prefix)
         except InvalidRequest as error:
             raise ConfigError(f"{key}: {error}") from error
         if one.subject in found:

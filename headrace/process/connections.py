@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import h11
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.access.settings import LimitSettings
 from api.errors import LegibleJson
 from api.schemas.problems import PROBLEM_TYPE
 
+_TOO_MANY: Final = "there are too many connections"
 _FRAMINGS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _CLOSE: Final = (b"connection", b"close")
+RESERVE: Final = 50
+"""Connections beyond the limits, for `RESERVED` alone."""
+RESERVED: Final = frozenset({"/health", "/v1/health", "/v1/ready", "/metrics", "/v1/instances"})
 _GRACE_SECONDS: Final = 2.0
 """Longer than the application waits for a body, which it refuses in its own words."""
 
 
 class BoundedProtocol(H11Protocol):
     """Answers 503 where there are too many connections, and 408 where a head does not come; closes where a
-    body does not, also that of a call which has been answered, and where an answer is not read."""
+    body does not, also that of a call which has been answered, and where an answer is not read. Where there
+    are too many, the one that has been silent for longest gives way to a new one; where none is silent, calls
+    of `RESERVED` are answered over a reserve of connections."""
 
     limits: ClassVar[LimitSettings] = LimitSettings()
     by_address: ClassVar[Counter[str]] = Counter()
     unread: ClassVar[dict[BoundedProtocol, None]] = {}
     """Those whose caller does not read what is sent, the one that waits longest first."""
+    silent: ClassVar[dict[BoundedProtocol, None]] = {}
+    """Those of which no head is here, the one that waits longest first."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -42,21 +52,58 @@ class BoundedProtocol(H11Protocol):
         transport.set_write_buffer_limits(high=1, low=0)  # the system's own buffer takes what is usual
         self._counted = self.client[0] if self.client else "nobody known"
         self.by_address[self._counted] += 1
-        if len(self.connections) > self.limits.connections:
-            self._end(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections")
-        elif self.by_address[self._counted] > self.limits.connections_of_one_address:
-            self._end(HTTPStatus.SERVICE_UNAVAILABLE, "there are too many connections from this address")
+        excess = self._make_room()
+        if excess > RESERVE:
+            self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)
+            return
+        if excess > 0:
+            self.app = _only_reserved(self.app)
+        self.silent[self] = None
+        self._wait_for("head", self.limits.head_seconds)
+
+    def _make_room(self) -> int:
+        """End a silent connection where there are too many, and return how many there are too many then."""
+        of_all = self.by_address.total() - self.limits.connections
+        of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
+        if of_address > 0:
+            ended = self._end_silent(lambda one: one._counted == self._counted)  # noqa: SLF001 - its own
+            of_address, of_all = of_address - ended, of_all - ended
+        if of_all > 0:
+            of_all -= self._end_silent(lambda _: True)
+        return max(of_all, of_address)
+
+    def _end_silent(self, is_meant: Callable[[BoundedProtocol], bool]) -> int:
+        """End the connection that has been silent for longest; returns how many have ended."""
+        found = next((one for one in self.silent if is_meant(one)), None)
+        if found is None:
+            return 0
+        found._give_way()  # noqa: SLF001 - its own
+        return 1
+
+    def _give_way(self) -> None:
+        """End, without an answer after a former one: a caller would take it for that to its next call."""
+        if self.cycle is None:
+            self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)
         else:
-            self._wait_for("head", self.limits.head_seconds)
+            self._wait_for("")
+            self._uncount()
+            self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._wait_for("")
         self._is_read()
-        self.by_address[self._counted] -= 1
-        if self.by_address[self._counted] <= 0:
-            del self.by_address[self._counted]
+        self._uncount()
         super().connection_lost(exc)
+
+    def _uncount(self) -> None:
+        """Give the place to another connection. Idempotent."""
+        self.silent.pop(self, None)
+        address, self._counted = self._counted, ""
+        if address:
+            self.by_address[address] -= 1
+            if self.by_address[address] <= 0:
+                del self.by_address[address]
 
     def pause_writing(self) -> None:
         """Something of an answer waits for the caller to read what is before it. Until that is read no more
@@ -109,6 +156,10 @@ class BoundedProtocol(H11Protocol):
 
     def _look(self) -> None:
         state = self.conn.their_state
+        if state is not h11.IDLE:
+            self.silent.pop(self, None)
+        elif self._counted:
+            self.silent.setdefault(self)
         if state is h11.SEND_BODY:
             self._wait_for("body", self.limits.body_seconds + _GRACE_SECONDS)
         elif state is not h11.IDLE or self._waits_for == "body":
@@ -134,6 +185,7 @@ class BoundedProtocol(H11Protocol):
 
     def _end(self, status: HTTPStatus, detail: str) -> None:
         self._wait_for("")
+        self._uncount()
         document = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
         body = bytes(LegibleJson(document).body)
         head = (
@@ -142,3 +194,23 @@ class BoundedProtocol(H11Protocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.close()
+
+
+def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Return an application for connections of the reserve: it refuses other calls than `RESERVED`."""
+
+    async def answered(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] in RESERVED:
+            await app(scope, receive, send)
+            return
+        status = HTTPStatus.SERVICE_UNAVAILABLE
+        document = {
+            "type": "about:blank",
+            "title": status.phrase,
+            "status": status.value,
+            "detail": _TOO_MANY,
+        }
+        headers = {"Retry-After": "5", "Connection": "close"}
+        await LegibleJson(document, status, headers, PROBLEM_TYPE)(scope, receive, send)
+
+    return answered

@@ -169,7 +169,8 @@ def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
     class Protocol(CertifiedProtocol):
         pass
 
-    Protocol.limits, Protocol.by_address, Protocol.unread = limits, Counter(), {}
+    Protocol.limits, Protocol.by_address = limits, Counter()
+    Protocol.unread, Protocol.silent = {}, {}
     return Protocol
 
 

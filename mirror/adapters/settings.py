@@ -104,7 +104,8 @@ class KafkaCluster(Settings):
     that is not everybody, a datastream must also say so (`destination.adopt` or `.grow_existing`)."""
     groups: list[str] = Field(default=["*"])
     """Consumer groups, with `*` for any text, that datastreams may commit their positions as here by their
-    names; any other takes `group.id`, which takes an operator."""
+    names; any other takes `group.id`, which takes an operator. Positions of these groups, in topics of a
+    datastream, are readable by everybody who may read it; those of other groups by operators."""
 
 
 class ZooKeeperSecurity(Settings):

@@ -27,6 +27,7 @@ from mirror.model.documents import pointer_to
 from mirror.model.expressions import require_topic_characters
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import MOST_TASKS
+from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
@@ -54,7 +55,8 @@ class Access(StrEnum):
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
     """Who may do what at one cluster: names, with `*` for any text. `groups`: consumer groups that
-    datastreams may commit positions as by their names alone."""
+    datastreams may commit positions as by their names alone, and whose positions everybody may read who may
+    read the datastream."""
 
     readers: Sequence[str] = _EVERYBODY
     writers: Sequence[str] = _EVERYBODY
@@ -112,7 +114,7 @@ class Admission:
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
         """Why an owner or a principal may not do this at a configured cluster; None: it may."""
-        names = self.clusters.get(alias, ClusterRights()).names(access)
+        names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(who, name) for name in names):
             return None
         what = {
@@ -128,6 +130,7 @@ class Admission:
         asked who they are."""
         found = FieldProblems()
         if former is None:
+            _check_looks(new, found)
             for detail, advice in self._foreign_groups(new, same_as):
                 found.refuse("/name", detail, advice)
         if former is None or _asks_for(former, principal) != _asks_for(new, principal):
@@ -211,6 +214,14 @@ class Admission:
             for alias in aliases
             if (rights := self.clusters.get(alias)) and not rights.has_group(one.consumer_group)
         ]
+
+    def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
+        """Return the first of the clusters whose `groups` leave out a consumer group."""
+        aliases = (alias for cluster in clusters for alias in self._aliases(cluster, same_as))
+        return next((one for one in aliases if not self._rights(one).has_group(group)), None)
+
+    def _rights(self, alias: ClusterRef) -> ClusterRights:
+        return self.clusters.get(alias, ClusterRights())
 
     def _aliases(self, cluster: ClusterRef, same_as: SameAs) -> Collection[ClusterRef]:
         if not is_address(cluster):
@@ -347,6 +358,14 @@ def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblem
     owner = new.metadata.get(OWNER, "")
     if former is None or former.metadata.get(OWNER) != owner:
         found.attempt("/owner", lambda: check_name(owner, "an owner"), None)
+        found.attempt("/owner", lambda: check_look(owner, "an owner"), None)
+
+
+def _check_looks(new: Datastream, found: FieldProblems) -> None:
+    found.attempt("/name", lambda: check_look(new.name, "a datastream"), None)
+    if str(new.group) != str(new.name):
+        pointer = pointer_to(["metadata", TASK_PREFIX])
+        found.attempt(pointer, lambda: check_look(new.group, "a group of datastreams"), None)
 
 
 def _check_expressions(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:

@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""What the log holds, by number; numbers follow each other without a hole."""
+"""What the log holds, by number. A number that is missing is a publication that was dropped."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from typing import Final
 
-from mirror.control.admission import Admission, check_joining, check_staying
+from mirror.control.admission import Admission
 from mirror.control.announcer import Announcer
 from mirror.control.audit import audit
 from mirror.control.caller import NOBODY_IN_PARTICULAR, Caller
@@ -19,13 +20,13 @@ from mirror.control.commands import (
     TriggerRebalance,
     UpdateDatastream,
 )
+from mirror.control.definitions.checks import DefinitionChecks, RouteCheck
+from mirror.control.definitions.turns import Turns
 from mirror.control.groups.members import Groups
-from mirror.control.groups.rules import check_consumer_group, check_group
 from mirror.control.outcomes import check_ready, outcome
-from mirror.control.owner_quotas import check_partitions, check_quota, counted_with
 from mirror.control.versions import READ_AGAIN, check_unchanged, stale, with_state_of
 from mirror.coordination.operations.operation import ended_stop
-from mirror.coordination.operations.outcome_store import outcome_entries
+from mirror.coordination.operations.outcome_store import outcome_entries, superseded_by
 from mirror.coordination.stores.definitions import (
     DamagedDefinition,
     DefinitionCache,
@@ -35,6 +36,7 @@ from mirror.coordination.stores.definitions import (
     taken,
 )
 from mirror.coordination.stores.events import EventLog
+from mirror.coordination.stores.guards.guard import Guard
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request, RequestQueue
 from mirror.errors import (
@@ -47,32 +49,13 @@ from mirror.errors import (
 )
 from mirror.model.bounds import shown
 from mirror.model.datastreams.creation import reused
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
-from mirror.model.datastreams.metadata import CREATED_MS, OWNER
-from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
 _ATTEMPTS: Final = 5
-_FIRST_STATUSES: Final = frozenset(
-    {DatastreamStatus.INITIALIZING, DatastreamStatus.PAUSED, DatastreamStatus.STOPPED}
-)
-
-
-class RouteCheck(Protocol):
-    """Looks whether a new datastream may be copied beside the others, and which cluster is which."""
-
-    def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-        """Those aliases that may be this cluster: all but those that are known to be another one."""
-        ...
-
-    def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
-        """Partition counts of the topics that each of them selects; none where its source does not answer."""
-        ...
-
-    def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Raises InvalidRequest with the reason why not. `former`: what it has been, if it is not new."""
-        ...
+_CREATION_ATTEMPTS: Final = 20
 
 
 @dataclass(frozen=True)
@@ -92,10 +75,10 @@ class Control:
     def __init__(self, stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> None:
         self._definitions = stores.definitions
         self._known = DefinitionCache(stores.definitions, lambda: None)
-        self._routes = routes
         self._requests = stores.requests
         self._membership = stores.membership
-        self._admission = admission
+        self._checks = DefinitionChecks(admission, routes, clock)
+        self._turns = Turns()
         self._clock = clock
         self._announcer = Announcer(stores.events, stores.publish, clock)
         self._caller = NOBODY_IN_PARTICULAR
@@ -118,6 +101,15 @@ class Control:
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
+
+    def hides_group(self, group: str, datastream: Datastream) -> str:
+        """Return why the positions of a consumer group at the clusters of a datastream are not for everybody
+        who may read the datastream; empty where they are."""
+        clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
+        found = self._checks.admission.hidden_at(group, clusters, same_as)
+        if found is None:
+            return ""
+        return f"consumer group {shown(group)} is none of those for datastreams at cluster {found}"
 
     def check_right_to_group(self, group: GroupName) -> None:
         """As `check_right` of one of those that share these tasks. Raises Forbidden."""
@@ -150,14 +142,26 @@ class Control:
     def create(self, command: CreateDatastream) -> StoredDatastream:
         """Returns the definition as stored, also one that the same call has created before. Raises
         InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden."""
+        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        with self._turns.of(self._checks.quota_owner(command.datastream)):
+            for _ in range(_CREATION_ATTEMPTS):
+                with contextlib.suppress(VersionConflict):
+                    return self._create(command)
+        raise VersionConflict(
+            f"too many concurrent changes of the group or the owner of {command.datastream.name}",
+            advice="create it again in a moment",
+        )
+
+    def _create(self, command: CreateDatastream) -> StoredDatastream:
+        """Raises VersionConflict where another call has changed meanwhile what the checks depend on."""
+        guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
         created, others = self._there(command.datastream)
         if created is not None:
             return created
-        datastream = self._checked(command, others)
-        command = replace(command, requested_by=self._caller.signed(command.requested_by))
+        datastream = self._checks.created(command, others, self._caller.name)
         event, entry = self._announcer.creation(command)
         try:
-            stored = self._definitions.create(datastream, (entry,))
+            stored = self._definitions.create(datastream, (entry, *guard.changes()))
         except AlreadyExists:
             created = self._created_before(datastream)
             if created is None:
@@ -190,88 +194,47 @@ class Control:
             raise reused(asked.name)
         return found
 
-    def _checked(self, command: CreateDatastream, others: Sequence[Datastream]) -> Datastream:
-        """What a creation would store. Raises InvalidRequest, KeyReused."""
-        if command.status not in _FIRST_STATUSES:
-            raise InvalidRequest(f"a datastream cannot begin as {command.status}")
-        datastream = replace(command.datastream, status=command.status)
-        if not datastream.metadata.get(OWNER):
-            raise InvalidRequest(
-                f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
-            )
-        self._admission.check(datastream, None, self._routes.same_as, self._caller.name)
-        if (creation := datastream.creation) is not None:
-            for other in others:
-                if creation.has_key_of(other.creation):
-                    raise reused(other.name)
-        mates = [one for one in others if one.group == datastream.group]
-        check_group(datastream, mates)
-        check_consumer_group(datastream, mates)
-        if not command.is_taken_over:
-            check_joining(datastream, mates)
-            self._check_quotas(datastream, None, others)
-        stamp = {CREATED_MS: str(self._clock.now_ms())}
-        given = datastream.metadata
-        metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
-        halt = Halt(f"created {command.status}", self._clock.now_ms()) if command.status.is_halted else None
-        datastream = replace(datastream, metadata=metadata, halt=halt)
-        self._routes.check(datastream, others)
-        return datastream
-
-    def _check_quotas(self, new: Datastream, former: Datastream | None, others: Sequence[Datastream]) -> None:
-        """Raises QuotaExceeded."""
-        quotas = self._admission.quotas
-        check_quota(quotas, new, former, others)
-        mine = counted_with(quotas, new, former, others)
-        if mine:
-            was = [former] if former is not None else []
-            asked = [*mine, *was]
-            found = list(zip(asked, self._routes.selected(asked), strict=True))
-            check_partitions(quotas, found[0], found[-1] if was else None, found[1 : len(mine)])
-
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
         """Whether datastreams may all become what changes make of them, beside each other and the others.
         Raises IllegalTransition, InvalidRequest."""
         after = {one.after.name: one.after for one in commands}
         there = self.list().datastreams
-        stored = [after.get(one.name, one) for one in there]
         for command in commands:
             before, new = command.before.datastream, command.after
             of_tasks = (new.limits, new.placement) != (before.limits, before.placement)
             self._check_right(new.name, before, new, of_tasks=of_tasks)
-            if before.status is DatastreamStatus.DELETING:
-                raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
-            others = [one for one in stored if one.name != new.name]
-            if new.limits != before.limits:
-                check_group(new, others)
-            mates = [one for one in there if one.group == new.group and one.name != new.name]
-            check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
-            self._admission.check(new, before, self._routes.same_as, self._caller.name)
-            self._check_quotas(new, before, others)
-            if _way_of(new) != _way_of(before):
-                self._routes.check(new, others, before)
+            self._checks.check_change(command, after, there, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, InvalidRequest;
         StaleVersion or VersionConflict where somebody else has written meanwhile."""
-        self.check_update((command,))
-        return self._become(command)
+        guard = self._checked_guard((command,))
+        return self._become(command, (command,), guard)
 
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
         """All are checked before any is written; one that cannot be written then leaves the others. Returns
         what became of each. Raises IllegalTransition, InvalidRequest."""
-        self.check_update(commands)
+        guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
         for command in commands:
             try:
-                found[command.after.name] = self._become(command)
+                found[command.after.name] = self._become(command, commands, guard)
             except HeadraceError as error:
                 found[command.after.name] = error
         return found
 
-    def _become(self, command: UpdateDatastream) -> StoredDatastream:
+    def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
+        """Return what fails where something changes that the checks depend on. Raises what these raise."""
+        guard = self._definitions.guard(self._checks.guarded([one.after for one in commands]))
+        self.check_update(commands)
+        return guard
+
+    def _become(
+        self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
+    ) -> StoredDatastream:
+        """`together`: all changes of the same call, which are checked again where others came between."""
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
@@ -284,9 +247,12 @@ class Control:
             if changed == stored.datastream:
                 return stored
             try:
-                written = self._definitions.replace(stored, changed)
-            except VersionConflict:
+                written = self._definitions.replace(stored, changed, guard.changes())
+            except (AlreadyExists, VersionConflict):
+                guard.read()
+                self.check_update(together)
                 continue
+            guard.advance()
             self._known.changed(after.name)
             self._announcer.updated(command, stored.datastream, changed)
             return written
@@ -354,7 +320,7 @@ class Control:
         """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition,
         InvalidRequest, StaleVersion."""
         request = self.move_request_of(command)
-        added = replace(request, identity=self._requests.add(request))
+        added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
@@ -413,7 +379,7 @@ class Control:
             created, others = self._there(command.datastream)
             if created is not None:
                 return created.datastream, created.datastream
-            return None, self._checked(command, others)
+            return None, self._checks.created(command, others, self._caller.name)
         stored = self._definitions.get(command.name)
         self._check_right(command.name, stored.datastream, stored.datastream, of_tasks=False)
         check_unchanged(stored, command.before)
@@ -422,7 +388,7 @@ class Control:
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
         """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition."""
         request = self.request_of(command)
-        added = replace(request, identity=self._requests.add(request))
+        added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
@@ -438,8 +404,3 @@ class Control:
             reason=command.reason,
             requested_ms=self._clock.now_ms(),
         )
-
-
-def _way_of(datastream: Datastream) -> tuple[object, ...]:
-    """What of a definition decides about circles and doubles, as far as it can change."""
-    return datastream.selection, datastream.shares_destination

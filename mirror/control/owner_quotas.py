@@ -1,8 +1,7 @@
 """How much the datastreams of one owner may be, and take, together. Pure.
 
-It is asked of what is new or takes more than before; what is stored runs on. Two creations at the same
-moment may both be let in, and topics come and grow without a call: of partitions the leader also decides,
-each time it looks, which ones wait.
+It is asked of what is new or takes more than before; what is stored runs on. Topics come and grow without a
+call: of partitions the leader also decides, each time it looks, which ones wait.
 """
 
 from __future__ import annotations

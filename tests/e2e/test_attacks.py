@@ -349,6 +349,7 @@ def test_who_opens_many_connections_is_told_so(besieged: Besieged) -> None:
         answers = [to_its_end(one) for one in many]
     assert sum(one.startswith(b"HTTP/1.1 503 ") for one in answers) >= 150
     assert all(b"connections" in one or one.startswith(b"HTTP/1.1 408 ") for one in answers)
+    besieged.serves()
 
 
 def to_its_end(connection: socket.socket) -> bytes:

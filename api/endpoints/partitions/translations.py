@@ -6,8 +6,10 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 
+from api.access.gate import principal_of
+from api.access.rights import Action, Principal, reason_against
 from api.calls.slow_calls import SlowCalls
 from api.datastreams.answers import NamePath
 from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
@@ -16,11 +18,12 @@ from api.fleet.reads import Reads
 from api.schemas.problems import problems
 from api.schemas.progress import TO_SOURCE, Direction, GroupTranslation, OffsetTranslation
 from api.services import Services
-from mirror.errors import NotFound, NothingStored
+from mirror.errors import Forbidden, NotFound, NothingStored
 from mirror.jobs.stored_lanes import StoredLanes
 from mirror.jobs.translate_job import (
     NOT_MIRRORED,
     NOTHING_YET,
+    GroupPositions,
     PositionMove,
     TranslateJob,
     Translator,
@@ -47,6 +50,7 @@ class _Translation:
     reads: Reads
     slow_calls: SlowCalls
     direction: Direction
+    principal: Principal
 
     @property
     def back(self) -> bool:
@@ -56,6 +60,27 @@ class _Translation:
     def datastream(self) -> Datastream:
         """Raises NotFound, DamagedState."""
         return self.reads.stored(DatastreamName(self.name)).datastream
+
+    def positions_of(self, group: str, datastream: Datastream) -> GroupPositions:
+        """Of topics of the datastream alone. Raises Forbidden, NotFound, Unreachable."""
+        hidden = self.services.control.hides_group(group, datastream)
+        if hidden and reason_against(self.principal, Action.READ_GROUPS):
+            raise Forbidden(hidden, advice="an operator reads it, or adds it to groups of [clusters.NAME]")
+        here, there = self.services.group_positions(self.job_of(group, datastream))
+        return GroupPositions(
+            {place: offset for place, offset in here.items() if self._is_of(datastream, place.topic)}, there
+        )
+
+    def job_of(self, group: str, datastream: Datastream) -> TranslateJob:
+        """The translation of a group's positions."""
+        return TranslateJob(
+            datastream.group, datastream.source, datastream.destination, group, back=self.back
+        )
+
+    def _is_of(self, datastream: Datastream, topic: str) -> bool:
+        """Return whether a topic of the side that the positions are of is a topic of the datastream."""
+        source = datastream.naming.source(topic) if self.back else topic
+        return source is not None and datastream.selection.matches(source)
 
     def stored(self, datastream: Datastream) -> StoredLanes:
         """Of its lanes; none where nothing is stored yet."""
@@ -89,6 +114,7 @@ class _Translation:
 
 
 async def _translation(
+    request: Request,
     name: NamePath,
     services: ServicesDep,
     reads: ReadsDep,
@@ -98,7 +124,7 @@ async def _translation(
         Query(description="which way: from offsets of the source, or from offsets of the destination"),
     ] = "to-destination",
 ) -> _Translation:
-    return _Translation(name, services, reads, slow_calls, direction)
+    return _Translation(name, services, reads, slow_calls, direction, principal_of(request))
 
 
 TranslationDep = Annotated[_Translation, Depends(_translation)]
@@ -141,16 +167,15 @@ async def group_translation(
     ],
     asked: TranslationDep,
 ) -> GroupTranslation:
-    """All positions that a consumer group has committed on one side, on the other side. This only reads:
-    nothing is committed on either side. 404 where the group has committed nothing."""
+    """All positions that a consumer group has committed on one side to topics of the datastream, on the other
+    side. This only reads: nothing is committed on either side. 403 for a group that is none of `groups` of
+    one of the clusters, unless the caller is an operator; 404 where the group has committed nothing."""
 
     def translate() -> GroupTranslation:
         datastream = asked.datastream()
-        job = TranslateJob(
-            datastream.group, datastream.source, datastream.destination, group, back=asked.back
-        )
         stored = asked.stored(datastream)
-        moves = moves_of(job, stored, asked.services.group_positions(job))
+        positions = asked.positions_of(group, datastream)
+        moves = moves_of(asked.job_of(group, datastream), stored, positions)
         named = asked.named(datastream, moves)
         return GroupTranslation.from_moves(datastream.name, group, asked.direction, named)
 

@@ -33,12 +33,13 @@ def add(
 ) -> None:
     """Make a token and print it, this once: nothing keeps it. Running instances know it at once."""
     from api.access.token_edits import add_entry
-    from api.access.tokens import new_token, principal_named
+    from api.access.tokens import check_not_reserved, new_token, principal_named
     from headrace.console.durations import milliseconds
     from mirror.adapters.system_clock import SystemClock
 
     path, now_ms = _file(file, config), SystemClock().now_ms()
     principal = principal_named(name, role, owner or [])
+    check_not_reserved(name)
     token, entry = new_token(principal, now_ms, now_ms + milliseconds(expires_in) if expires_in else None)
     add_entry(path, entry)
     if as_json:

@@ -19,6 +19,7 @@ from mirror.coordination.acting.state import (
     document_of,
     state_of,
 )
+from mirror.coordination.operations.outcome_store import superseded_by
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import RebalanceRequest, RequestQueue
 from mirror.errors import (
@@ -100,10 +101,9 @@ class ActingStore:
                 break
             stored = NodeWrite(znodes.ACTING, znodes.encode(document_of(state.acted(act))), version)
             try:
-                (path,) = self._nodes.change_together((stored, self._requests.entry(request)))
+                return self._requests.add(request, superseded_by(request), (stored,))
             except VersionConflict:
                 continue  # a renewal, or the end of the lease
-            return path.rpartition("/")[2]
         raise VersionConflict("what is stored of monitors changes all the time", advice="ask again")
 
     def _check(self, state: ActingState, identity: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -10,17 +12,23 @@ import structlog
 from mirror.coordination.operations.operation import (
     OPERATION_ID,
     Operation,
+    OperationState,
     from_stored_operation,
     to_stored_operation,
+    waiting,
 )
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.requests import MOST_PENDING
+from mirror.coordination.stores.requests import MOST_OF_GROUP, MOST_PENDING, PlacementRequest, Request
+from mirror.coordination.stores.retention.shares import surplus
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
 """As many as may wait at a time, so that each is found also where all end at once."""
+
+OUTCOMES_OF_GROUP: Final = 50
+"""Of these, how many are kept of each group."""
 
 LASTS_MS: Final = 24 * 3_600_000
 
@@ -36,6 +44,17 @@ def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
 
 
+def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
+    """Return what stores that a request of the same group gave way to a newer one."""
+
+    def entries(request: Request) -> tuple[NextNode, ...]:
+        sentence = f"replaced by newer requests: {MOST_OF_GROUP} of a group wait at most"
+        failed = replace(waiting(request), state=OperationState.FAILED, sentence=sentence)
+        return outcome_entries(replace(failed, finished_ms=newer.requested_ms))
+
+    return entries
+
+
 class OutcomeStore:
     """What ends an operation stores it (`outcome_entries`); only the leader drops what is old."""
 
@@ -45,17 +64,25 @@ class OutcomeStore:
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
         """Those that are kept, the newest first. One that is damaged is left out, and logged."""
-        known = self._folder.newest()
-        kept = [one for node, one in sorted(known.items(), reverse=True) if _NODE.fullmatch(node)]
-        return tuple(one for one in kept[:MOST_OUTCOMES] if not _is_old(one, now_ms))
+        known = {node: one for node, one in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)}
+        dropped = set(_surplus(known))
+        kept = [one for node, one in reversed(known.items()) if node not in dropped]
+        return tuple(one for one in kept if not _is_old(one, now_ms))
 
     def trim(self, now_ms: int) -> None:
-        """Drop all but the newest `MOST_OUTCOMES`, and those that have lasted long enough."""
+        """Drop all but the newest of each group, and those that have lasted long enough."""
         known = self._folder.newest()
         nodes = [node for node in self._nodes.children(znodes.OPERATIONS) if _NODE.fullmatch(node)]
         old = [node for node in nodes if node in known and _is_old(known[node], now_ms)]
-        for node in sorted({*nodes[:-MOST_OUTCOMES], *old}):
+        unknown = [node for node in nodes if node not in known]
+        mine = {node: known[node] for node in nodes if node in known}
+        for node in sorted({*unknown[:-MOST_OUTCOMES], *_surplus(mine), *old}):
             self._nodes.delete_tree(f"{znodes.OPERATIONS}/{node}")
+
+
+def _surplus(known: Mapping[str, Operation]) -> Sequence[str]:
+    groups = {node: one.datastream for node, one in known.items()}
+    return surplus(groups, lambda _: OUTCOMES_OF_GROUP, MOST_OUTCOMES)
 
 
 def _is_old(operation: Operation, now_ms: int) -> bool:

@@ -6,15 +6,19 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mirror.coordination.operations.outcome_store import superseded_by
 from mirror.coordination.proposed.proposal import Proposal, from_stored, to_stored
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.requests import ApplyRequest, RequestQueue
+from mirror.coordination.stores.retention.node_groups import NodeGroups
+from mirror.coordination.stores.retention.shares import surplus
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model.bounds import shown
 from mirror.model.nodes import NodeWrite
 from mirror.ports import NodeStore
 
-MOST_KEPT: Final = 100
+MOST_KEPT: Final = 200
+KEPT_OF_GROUP: Final = 20
 _NODE: Final = re.compile("p-[0-9]{10}")
 
 
@@ -28,18 +32,23 @@ class StoredProposal:
 
 
 class ProposalStore:
-    """At most `MOST_KEPT`: the oldest goes first."""
+    """At most `KEPT_OF_GROUP` of each group and `MOST_KEPT` of all: the oldest goes first."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._requests = RequestQueue(nodes)
+        self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
         """Returns its id. Raises InvalidRequest when it does not fit into a znode."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
-        for node in self._nodes.children(znodes.PROPOSALS)[:-MOST_KEPT]:
-            self._nodes.delete_tree(f"{znodes.PROPOSALS}/{node}")
-        return path.rpartition("/")[2]
+        identity = path.rpartition("/")[2]
+        self._groups.note(identity, proposal.group)
+        nodes = self._nodes.children(znodes.PROPOSALS)
+        if len(nodes) > KEPT_OF_GROUP:
+            for node in surplus(self._groups.of(nodes), lambda _: KEPT_OF_GROUP, MOST_KEPT):
+                self._nodes.delete_tree(f"{znodes.PROPOSALS}/{node}")
+        return identity
 
     def get(self, identity: str) -> StoredProposal:
         """Raises NotFound, DamagedState."""
@@ -63,10 +72,18 @@ class ProposalStore:
         asked = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(asked), stored.version)
         try:
-            (made,) = self._nodes.change_together((write, self._requests.entry(request)))
+            identity = self._requests.add(request, superseded_by(request), (write,))
         except VersionConflict as error:
             raise AlreadyExists(f"plan {stored.identity} is being applied already") from error
-        return replace(request, identity=made.rpartition("/")[2])
+        return replace(request, identity=identity)
+
+
+def _group_of(path: str, data: bytes) -> str:
+    """Return the group of a stored plan; empty where it cannot be read."""
+    try:
+        return from_stored(znodes.decode_chunks([data], path)).group
+    except (DamagedState, InvalidRequest, ValueError):
+        return ""
 
 
 def _data(proposal: Proposal) -> bytes:

@@ -6,13 +6,14 @@ import contextlib
 import queue
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Final, cast
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.coordination.stores.guards.guard import Guard
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
 from mirror.model import bounds
 from mirror.model.datastreams.creation import Creation, reused
@@ -127,10 +128,17 @@ class DefinitionStore:
         """What is read from now on is at least as new as what anybody had written before."""
         self._nodes.sync()
 
-    def create(self, datastream: Datastream, entries: Sequence[NextNode] = ()) -> StoredDatastream:
+    def guard(self, names: Iterable[str]) -> Guard:
+        """Return the counters of changes under these names, as they are now."""
+        guard = Guard(self._nodes, names)
+        guard.read()
+        return guard
+
+    def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
         """Returns what is stored then. The key of its `creation` is noted with it: a key is given to one
-        datastream at a time. `entries`: what says so, in the event log: all or nothing is stored. Raises
-        AlreadyExists, KeyReused, and InvalidRequest when it does not fit into a znode."""
+        datastream at a time. `entries`: what else the transaction contains: all or nothing is stored. Raises
+        AlreadyExists, KeyReused, VersionConflict where an entry fails, and InvalidRequest when it does not
+        fit into a znode."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
@@ -141,7 +149,9 @@ class DefinitionStore:
                 with contextlib.suppress(NotFound):
                     self.look(name)
                     raise taken(name) from error
-                notes = [] if creation is None else [self._note_of(creation, name)]
+                noted, notes = notes, [] if creation is None else [self._note_of(creation, name)]
+                if noted == notes:
+                    raise VersionConflict(f"{name} was checked beside what has changed") from error
             else:
                 return StoredDatastream(datastream, 0)
 
@@ -161,10 +171,11 @@ class DefinitionStore:
         return NodeWrite(path, data, node.version)
 
     def replace(
-        self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NextNode] = ()
+        self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NodeChange] = ()
     ) -> StoredDatastream:
-        """Compare and set; returns what is stored then. `entries`: what says so; all or nothing is stored.
-        Raises VersionConflict, NotFound, and InvalidRequest when it does not fit into a znode."""
+        """Compare and set; returns what is stored then. `entries`: what else the transaction contains; all or
+        nothing is stored. Raises VersionConflict, NotFound, what the entries raise, and InvalidRequest when
+        it does not fit into a znode."""
         write = replacement(stored, datastream)
         if not entries:
             return StoredDatastream(datastream, self._nodes.write(write.path, write.data, write.version))

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.problems import Problem, legible
 from mirror.coordination.stores.requests import Request, cause_of
+from mirror.coordination.stores.retention.node_groups import NodeGroups
+from mirror.coordination.stores.retention.shares import surplus
 from mirror.errors import CorruptData, InvalidRequest, damage_of
 from mirror.model import bounds
 from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName, InstanceName
@@ -23,7 +25,13 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 KEPT: Final = 200
-"""Publications (a plan with its moves is one) that are kept."""
+"""Publications (a plan with its moves is one) that are kept of what concerns several groups, or none."""
+
+KEPT_OF_GROUP: Final = 50
+"""Publications that are kept of each group, or of a datastream of another name."""
+
+MOST_KEPT: Final = 1_000
+"""Publications that are kept of all groups."""
 
 _TRIMMED_EVERY: Final = 20
 """Publications of one instance, stored with what they tell of, after which the log is trimmed."""
@@ -44,11 +52,15 @@ class EventLog:
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._added = itertools.count()
+        self._groups = NodeGroups(
+            nodes, znodes.EVENTS, lambda path, data: _group_of(_read_publication(path, data))
+        )
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication, as far as it fits into a znode, and drop all but the newest `KEPT`."""
+        """Add a publication, as far as it fits into a znode, and drop what is beyond the shares."""
         entry = self.entry(events)
-        self._nodes.create(entry.path, entry.data, sequential=True)
+        path = self._nodes.create(entry.path, entry.data, sequential=True)
+        self._groups.note(path.rpartition("/")[2], _group_of(events))
         self.trim()
 
     def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
@@ -75,11 +87,15 @@ class EventLog:
             self._drop(lambda _: None)  # where another instance drops them, too, the next one does
 
     def trim(self) -> None:
-        """Drop all but the newest `KEPT` publications."""
+        """Drop all but the newest publications of each group."""
         self._drop(self._nodes.delete_tree)
 
     def _drop(self, drop_alone: Callable[[str], None]) -> None:
-        paths = [f"{znodes.EVENTS}/{node}" for node in self._publications()[:-KEPT]]
+        publications = self._publications()
+        if len(publications) <= KEPT_OF_GROUP:
+            return
+        old = surplus(self._groups.of(publications), _most_of, MOST_KEPT)
+        paths = [f"{znodes.EVENTS}/{node}" for node in old]
         deletions = {path: (NodeDeletion(path),) for path in paths}
         znodes.change_each(self._nodes, deletions, lambda _: None, drop_alone)
 
@@ -114,6 +130,16 @@ class EventLog:
     def _publications(self, watch: Watch | None = None) -> list[str]:
         """Nodes of publications, oldest first; what else somebody put there is none."""
         return [node for node in self._nodes.children(znodes.EVENTS, watch) if _NODE.fullmatch(node)]
+
+
+def _group_of(events: Iterable[PlacementEvent]) -> str:
+    """Return the group or datastream whose share a publication counts against; empty for several or none."""
+    names = {event.datastream for event in events if event.datastream}
+    return names.pop() if len(names) == 1 else ""
+
+
+def _most_of(group: str) -> int:
+    return KEPT_OF_GROUP if group else KEPT
 
 
 def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:

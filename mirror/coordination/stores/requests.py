@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Final
 
 from mirror.coordination.stores import znodes
-from mirror.errors import InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.errors import Busy, InvalidRequest, NotFound, VersionConflict, damage_of
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import check_name
 from mirror.model.identifiers import GroupName
-from mirror.model.nodes import NextNode, NodeDeletion
+from mirror.model.nodes import NextNode, NodeChange, NodeDeletion, NodeWrite
 from mirror.model.topics import TopicPartition, checked_topic
 from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 MOST_PENDING: Final = 1_000
 """Requests that may wait; further ones are refused until the leader has answered some."""
+
+MOST_OF_GROUP: Final = 5
+"""Requests of one group that may wait; a further one replaces the oldest."""
+
+_ATTEMPTS: Final = 5
 
 _READ_AT_ONCE: Final = 100
 _LONGEST_HOST: Final = 500
@@ -122,19 +128,37 @@ class RequestQueue:
         self._nodes = nodes
         self._folder: znodes.Folder[Request] = znodes.Folder(nodes, znodes.REQUESTS, _read_request)
 
-    def add(self, request: PlacementRequest) -> str:
-        """Returns the request's identity. Raises InvalidRequest when `MOST_PENDING` wait already."""
-        entry = self.entry(request)
-        return self._nodes.create(entry.path, entry.data, sequential=True).rpartition("/")[2]
+    def add(
+        self,
+        request: PlacementRequest,
+        superseded: Callable[[Request], Sequence[NextNode]] = lambda _: (),
+        changes: Sequence[NodeWrite] = (),
+    ) -> str:
+        """Returns the request's identity. Beyond `MOST_OF_GROUP` of its group the oldest gives way.
+        `superseded`: what stores the outcome of that one; `changes`: what else is changed with it, all or
+        nothing. Raises Busy when `MOST_PENDING` wait already, VersionConflict where a change fails."""
+        entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)))
+        for _ in range(_ATTEMPTS):
+            old = self._surplus(request.group)
+            ends: list[NodeChange] = []
+            for one in old:
+                ends += [NodeDeletion(_path(one)), *superseded(one)]
+            together = (*changes, *ends, entry)
+            with contextlib.suppress(NotFound):  # the leader has taken one of them
+                return self._nodes.change_together(together)[-1].rpartition("/")[2]
+        raise VersionConflict("the requests of this group change all the time", advice="ask again")
 
-    def entry(self, request: PlacementRequest) -> NextNode:
-        """For a request that is added together with another change. Raises as `add`."""
-        if len(self._nodes.children(znodes.REQUESTS)) >= MOST_PENDING:
-            raise InvalidRequest(
+    def _surplus(self, group: GroupName) -> list[Request]:
+        """Return the requests that give way to a further one of a group. Raises Busy."""
+        waiting = self._folder.newest()
+        mine = [one for _, one in sorted(waiting.items()) if one.group == group]
+        old = mine[: max(0, len(mine) - MOST_OF_GROUP + 1)]
+        if len(self._nodes.children(znodes.REQUESTS)) - len(old) >= MOST_PENDING:
+            raise Busy(
                 f"{MOST_PENDING} requests wait for the leader already",
                 advice="ask again later; GET /v1/health of the leader says whether it plans",
             )
-        return NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)))
+        return old
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
         """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
@@ -150,7 +174,7 @@ class RequestQueue:
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
         """Remove a request that has been answered by a plan, or that cannot be. `entries`: what says so;
         all or nothing is stored. False: another leader has done so."""
-        path = f"{znodes.REQUESTS}/{request.identity}"
+        path = _path(request)
         while True:
             try:
                 self._nodes.change_together((NodeDeletion(path), *entries))
@@ -161,6 +185,10 @@ class RequestQueue:
                     self._nodes.delete_tree(f"{path}/{name}")
             else:
                 return True
+
+
+def _path(request: Request) -> str:
+    return f"{znodes.REQUESTS}/{request.identity}"
 
 
 def _read_request(path: str, data: bytes) -> Request:

@@ -4,6 +4,7 @@
     /secret                        what only the instances know: by it they know each other
     /datastreams/<name>            definition (JSON)
     /creations/<key>               the datastream that a call with this key has created
+    /guards/<number>               counter of changes of the groups and owners that share it
     /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
     /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
     /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, what it still releases,
@@ -11,9 +12,9 @@
     /plan                          commit marker: epoch, reason, who departed, the names of all documents
     /plan/<group>/<epoch>-<writer>-…   what one instance runs of a group as of that epoch
     /requests/r-<sequence>         what people and the monitor ask of the leader
-    /operations/o-<sequence>       what became of requests, stops and deletions, the newest of a day
-    /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest hundred
-    /events/e-<sequence>           what changed and why, the newest few hundred
+    /operations/o-<sequence>       what became of requests, stops and deletions in a day, by group
+    /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest of a group
+    /events/e-<sequence>           what changed and why, the newest of each group
     /loads/<instance>/<chunk>      rates that the instance measured itself
     /costs/<instance>              what copying has cost there, by group and hour
     /observations/<cluster>        which observations of a source cluster's loads the leader keeps
@@ -64,6 +65,7 @@ VERSION: Final = "/version"
 SHARED_KEY: Final = "/secret"
 DATASTREAMS: Final = "/datastreams"
 CREATIONS: Final = "/creations"
+GUARDS: Final = "/guards"
 LIVE: Final = "/live"
 LEAVING: Final = "/leaving"
 HOLDINGS: Final = "/holdings"

@@ -12,8 +12,9 @@ from mirror.model import bounds
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """`key`: digest of what the caller calls the creation; `wish`: digest of what it has asked for. They are
-    stored with the definition, so that every instance knows them as long as the datastream is there."""
+    """`key`: digest of the caller and of what it calls the creation; `wish`: digest of what it has asked for.
+    They are stored with the definition, so that every instance knows them as long as the datastream is
+    there."""
 
     key: str
     wish: str
@@ -27,11 +28,13 @@ class Creation:
         return other is not None and other.key == self.key
 
 
-def creation_of(kind: str, key: str, wish: object) -> Creation:
-    """`kind`: who gives keys of this sort; keys of two kinds are never the same. `wish`: JSON-ready, and
-    equal where the same is asked for."""
+def creation_of(kind: str, key: str, wish: object, principal: str) -> Creation:
+    """Keys of two kinds, or of two principals, are never the same: no caller can use up the key of another.
+    `kind`: who gives keys of this sort. `wish`: JSON-ready, and equal where the same is asked for.
+    `principal`: who calls; empty without authentication."""
     text = json.dumps(wish, separators=(",", ":"), sort_keys=True)
-    return Creation(_digest(json.dumps([kind, key])), _digest(text))
+    whose = [principal] if principal else []
+    return Creation(_digest(json.dumps([kind, key, *whose])), _digest(text))
 
 
 def reused(name: str) -> KeyReused:

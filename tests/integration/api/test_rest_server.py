@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import MOST_AT_ONCE
 from headrace.console.client import RestClient
 from headrace.console.event_stream import Told, follow
+from headrace.process.connections import RESERVE, RESERVED
 from headrace.process.rest import RestServer, unbound_listener
 from mirror.errors import ConfigError, Unreachable
 from tests.fakes.node_store import Operation
@@ -134,11 +136,37 @@ def test_connections_that_hold_on_end_and_the_others_are_answered() -> None:
         with connected(server) as silent, connected(server) as slow:
             slow.sendall(b"GET /v1/health HTTP/1.1\r\nX-A: ")
             with connected(server) as late:
-                assert until_closed(late).startswith(b"HTTP/1.1 503")
-            for one in (silent, slow):
-                assert until_closed(one).startswith(b"HTTP/1.1 408")
+                assert until_closed(silent).startswith(b"HTTP/1.1 503")
+                for one in (slow, late):
+                    assert until_closed(one).startswith(b"HTTP/1.1 408")
         url = f"http://{server.address}/v1/health"
         wait_until(lambda: httpx.get(url, timeout=PATIENCE_SECONDS).status_code == 200)
+    finally:
+        server.stop(PATIENCE_SECONDS)
+
+
+@pytest.mark.parametrize("path", sorted(RESERVED))
+def test_probes_are_answered_while_others_take_every_connection(path: str) -> None:
+    limits = LimitSettings(connections=3, connections_of_one_address=3)
+    server, site = RestServer("127.0.0.1", 0, limits=limits), Site()
+    server.bind()
+    url = f"http://{server.address}"
+    headers = {"Accept": "text/event-stream"}
+    try:
+        site.tick()
+        server.attach(site.app)
+        server.start()
+        with ExitStack() as stack:
+            for _ in range(limits.connections):
+                held = stack.enter_context(
+                    httpx.stream("GET", f"{url}/v1/events", headers=headers, timeout=PATIENCE_SECONDS)
+                )
+                assert held.status_code == 200
+            for _ in range(2 * RESERVE):
+                stack.enter_context(connected(server))
+            assert httpx.get(f"{url}{path}", timeout=PATIENCE_SECONDS).status_code == 200
+            refused = httpx.get(f"{url}/v1/plan", timeout=PATIENCE_SECONDS)
+            assert (refused.status_code, "Retry-After" in refused.headers) == (503, True)
     finally:
         server.stop(PATIENCE_SECONDS)
 

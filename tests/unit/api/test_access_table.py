@@ -38,6 +38,8 @@ MAY: Final = {
     (Action.HAND_OVER, "MINE"): {"owner", "admin"},
     (Action.HAND_OVER, "BOTH"): {"admin"},
     (Action.COMMIT_AS, "MINE"): {"operator", "admin"},
+    (Action.COPY_INTERNAL, "MINE"): {"operator", "admin"},
+    (Action.READ_GROUPS, None): {"operator", "admin"},
 }
 
 

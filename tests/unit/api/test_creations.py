@@ -235,6 +235,22 @@ FEW: Final = {"limits": {"max_tasks": 2}}
 MANY: Final = {"limits": {"min_tasks": 3}}
 
 
+def test_of_two_at_once_that_contradict_each_other_one_is_refused() -> None:
+    one, two = two_sites()
+    one.source.create(TopicDescription("u", 4))
+    two.source.create(TopicDescription("u", 4))
+
+    def meanwhile(operation: Operation) -> None:
+        if (operation.name, operation.path) == ("change_together", "/datastreams/a"):
+            one.session.script = lambda _: None
+            assert two.client.post(PATH, json=member("b", "u", **MANY)).status_code == 201
+
+    one.session.script = meanwhile
+    refused = one.client.post(PATH, json=member("a", "t", **FEW))
+    assert (refused.status_code, refused.json()["kind"]) == (400, "InvalidRequest")
+    assert [each["name"] for each in one.client.get(PATH).json()] == ["b"]
+
+
 @pytest.mark.parametrize(
     ("mine", "theirs", "what", "counts"),
     [
@@ -249,23 +265,21 @@ MANY: Final = {"limits": {"min_tasks": 3}}
     ],
     ids=["most", "least", "group"],
 )
-def test_of_two_at_once_that_contradict_each_other_the_later_has_the_problem(
+def test_of_two_stored_ones_that_contradict_each_other_the_later_has_the_problem(
     mine: dict[str, Any], theirs: dict[str, Any], what: str, counts: str
 ) -> None:
-    """What counts is said, and both are copied."""
+    """As versions store them that do not guard groups. What counts is said, and both are copied."""
     one, two = two_sites()
     one.source.create(TopicDescription("u", 4))
     two.source.create(TopicDescription("u", 4))
     two.clock.advance(1)
     settle(one, two)
 
-    def meanwhile(operation: Operation) -> None:
-        if (operation.name, operation.path) == ("change_together", "/datastreams/a"):
-            one.session.script = lambda _: None
-            assert two.client.post(PATH, json=member("b", "u", **theirs)).status_code == 201
-
-    one.session.script = meanwhile
+    assert two.client.post(PATH, json=member("b", "u", **theirs)).status_code == 201
+    late = two.stored("b")
+    two.definitions.remove(late.name)
     assert one.client.post(PATH, json=member("a", "t", **mine)).status_code == 201
+    two.definitions.create(late)
     settle(one, two)
     first, later = (two.client.get(f"{PATH}/{name}").json() for name in "ab")
     assert first["problem"] is None

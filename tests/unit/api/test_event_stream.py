@@ -13,7 +13,7 @@ from api.app import end_streams
 from api.calls.event_feed import EventFeed
 from api.calls.event_stream import EventStream
 from mirror.control.event_positions import EventPosition
-from mirror.coordination.stores.events import KEPT, EventLog, command_event
+from mirror.coordination.stores.events import KEPT_OF_GROUP, EventLog, command_event
 from mirror.errors import Busy, Unreachable
 from mirror.model.identifiers import DatastreamName
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
@@ -30,7 +30,7 @@ class Listener:
         self, feed: EventFeed, position: str | None = None, only: frozenset[str] | None = None
     ) -> None:
         where = EventPosition(*map(int, position.split("-"))) if position else None
-        self._stream = EventStream(feed, where, only)
+        self._stream = EventStream(feed, where, only, lambda: True)
         self._chunks: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._messages: list[dict[str, str]] = []
         self.id = position or ""
@@ -115,7 +115,7 @@ def test_a_listener_hears_what_happens_from_now_on_and_resumes_where_it_was() ->
 def test_what_was_dropped_meanwhile_is_a_gap() -> None:
     async def check() -> None:
         log = Log()
-        for number in range(KEPT + 2):
+        for number in range(KEPT_OF_GROUP + 2):
             log.tell(str(number))
         late, early = Listener(log.feed, "1-0"), Listener(log.feed, "2-0")
         assert await late.hear(2) == ["gap", "2"]

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from fastapi import Request
@@ -105,25 +105,62 @@ def test_callers_that_are_kept_in_mind_are_bounded() -> None:
     throttle.admit("a")
 
 
+LOUD: Final = frozenset({"principal loud", "owner loud"})
+
+
 def test_one_caller_does_not_take_every_slow_call() -> None:
     async def asked() -> None:
         calls, go = SlowCalls(most_each=2), threading.Event()
         try:
-            mine = [asyncio.create_task(calls.of("loud").run(go.wait)) for _ in range(2)]
+            mine = [asyncio.create_task(calls.of(LOUD).run(go.wait)) for _ in range(2)]
             await asyncio.sleep(0)
-            with pytest.raises(TooOften, match="2 calls of loud"):
-                await calls.of("loud").run(lambda: True)
-            others = [calls.of(f"other-{one % 3}") for one in range(MOST_AT_ONCE - 2)]
+            with pytest.raises(TooOften, match="2 calls of owner loud"):
+                await calls.of(LOUD).run(lambda: True)
+            others = [calls.of(frozenset({f"other-{one % 3}"})) for one in range(MOST_AT_ONCE - 2)]
             theirs = [asyncio.create_task(one.run(go.wait)) for one in others]
             await asyncio.sleep(0)
             with pytest.raises(Busy, match="are under way"):
-                await calls.of("late").run(lambda: True)
+                await calls.of(frozenset({"late"})).run(lambda: True)
         finally:
             go.set()
         assert all(await asyncio.gather(*mine, *theirs))
-        assert await calls.of("loud").run(lambda: True)
+        assert await calls.of(LOUD).run(lambda: True)
 
     asyncio.run(asked())
+
+
+def test_principals_of_one_owner_share_its_slow_calls() -> None:
+    async def asked() -> None:
+        calls, go = SlowCalls(most_each=2), threading.Event()
+        team = [calls.of(frozenset({f"principal {one}", "owner team"})) for one in range(3)]
+        try:
+            tasks = [asyncio.create_task(one.run(go.wait)) for one in team[:2]]
+            await asyncio.sleep(0)
+            with pytest.raises(TooOften):
+                await team[2].run(lambda: True)
+        finally:
+            go.set()
+        await asyncio.gather(*tasks)
+        assert await team[2].run(lambda: True)
+
+    asyncio.run(asked())
+
+
+def test_a_body_to_the_paths_of_instances_is_not_read() -> None:
+    async def unread() -> Message:
+        raise AssertionError("nobody has checked the signature")
+
+    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse("refused", 401)(scope, receive, send)
+
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": "/v1/fleet/lanes", "headers": []}
+    asyncio.run(CheckedBodies(endpoint, answered, 1.0)(scope, unread, send))
+    assert sent[0]["status"] == 401
 
 
 def test_who_is_not_known_has_all_slow_calls() -> None:

@@ -11,7 +11,7 @@ from httpx import Client
 
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal import answer_shown, to_stored
-from mirror.coordination.proposed.proposal_store import MOST_KEPT
+from mirror.coordination.proposed.proposal_store import KEPT_OF_GROUP
 from mirror.coordination.stores import znodes
 from mirror.errors import Unreachable
 from mirror.model.identifiers import TaskName
@@ -148,13 +148,26 @@ def test_wherever_the_leader_breaks_off_it_is_applied_once(
 
 def test_a_plan_lasts_an_hour_and_their_number_is_bounded(client: Client, site: Site) -> None:
     first = made(client, site)["id"]
-    for _ in range(MOST_KEPT):
+    for _ in range(KEPT_OF_GROUP):
         last = client.post(PLAN, json={}).json()["id"]
     assert client.get(f"/v1/plans/{first}").status_code == 404
     assert client.get(f"/v1/plans/{last}").status_code == 200
     site.clock.advance(3_601)
     for answer in (client.get(f"/v1/plans/{last}"), client.post(f"/v1/plans/{last}/apply", json={})):
         assert (answer.status_code, "has expired" in answer.json()["detail"]) == (404, True)
+
+
+def test_one_group_drops_no_plan_of_another(client: Client, site: Site) -> None:
+    site.create("users", destination={"cluster": "destination", "name": "u.*"})
+    theirs = client.post("/v1/datastreams/users/plan", json={}).json()["id"]
+    first = made(client, site)["id"]
+    for _ in range(KEPT_OF_GROUP):
+        client.post(PLAN, json={})
+    assert client.get(f"/v1/plans/{first}").status_code == 404
+    assert client.get(f"/v1/plans/{theirs}").status_code == 200
+    other = Site(site.server, "two")
+    other.client.post(PLAN, json={})
+    assert client.get(f"/v1/plans/{theirs}").status_code == 200, "an instance that has not made it keeps it"
 
 
 @pytest.mark.parametrize("identity", ["x", "p-1", "p-0000000009", "..", "p-0000000000%2Fx"])

@@ -98,7 +98,7 @@ def test_who_is_overtaken_after_the_look_at_the_version_writes_nothing(
     noted = replace(before.datastream, metadata={**before.datastream.metadata, "note": "2"})
 
     def overtake(operation: Operation) -> None:
-        if operation.name == "write" and operation.path == "/datastreams/orders":
+        if operation.name in {"write", "change_together"} and operation.path == "/datastreams/orders":
             site.session.script = lambda _: None
             other.replace(before, noted)
 

@@ -10,6 +10,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from api.access.settings import LimitSettings
+from headrace.process.connections import RESERVE
 from headrace.process.tls import CertifiedProtocol, protocol_of
 
 LIMITS = LimitSettings(
@@ -214,17 +215,46 @@ def test_of_too_many_bytes_that_are_not_read_the_oldest_go(listener: Listener) -
     assert list(listener.kind.unread) == [third[0]]
 
 
-def test_one_address_does_not_take_every_connection(listener: Listener) -> None:
+def test_the_oldest_silent_connection_of_an_address_gives_way(listener: Listener) -> None:
     mine = [listener.connect() for _ in range(3)]
-    assert [one.is_closed for _, one in mine] == [False, False, True]
-    assert b" 503 " in mine[2][1].written.splitlines()[0]
-    assert b"from this address" in mine[2][1].written
-    mine[2][0].data_received(HEAD)
+    assert [one.is_closed for _, one in mine] == [True, False, False]
+    assert b" 503 " in mine[0][1].written.splitlines()[0]
+    mine[0][0].data_received(HEAD)
     assert listener.loop.calls == 0
-    mine[2][0].connection_lost(None)
+    mine[0][0].connection_lost(None)
     other, late = listener.connect("10.0.0.2"), listener.connect("10.0.0.3")
-    assert (other[1].is_closed, late[1].is_closed) == (False, True)
-    assert b"there are too many connections" in late[1].written
+    assert (other[1].is_closed, late[1].is_closed) == (False, False)
+    assert [one.is_closed for _, one in mine] == [True, True, False]
+    mine[2][0].data_received(HEAD)
+    assert listener.loop.calls == 1
+
+
+def test_silent_connections_of_any_number_leave_room(listener: Listener) -> None:
+    """Also where the listener takes them before it sees that others have ended."""
+    for number in range(1_500):
+        listener.connect(f"10.0.0.{number % 250}")
+    asking, transport = listener.connect("10.1.0.1")
+    asking.data_received(HEAD)
+    assert (listener.loop.calls, transport.is_closed) == (1, False)
+    assert asking.app is listener.config.loaded_app
+
+
+def busy(listener: Listener, address: str) -> tuple[CertifiedProtocol, Transport]:
+    protocol, transport = listener.connect(address)
+    protocol.data_received(HEAD)
+    return protocol, transport
+
+
+def test_where_all_connections_are_busy_there_is_a_reserve(listener: Listener) -> None:
+    held = [busy(listener, f"10.0.0.{number}") for number in range(LIMITS.connections)]
+    reserve = [busy(listener, f"10.0.1.{number}") for number in range(RESERVE)]
+    late, transport = listener.connect("10.1.0.1")
+    assert b" 503 " in transport.written.splitlines()[0]
+    assert not any(one.is_closed for _, one in (*held, *reserve))
+    assert all(one.app is not held[0][0].app for one, _ in reserve)
+    late.connection_lost(None)
+    held[0][0].connection_lost(None)
+    assert not busy(listener, "10.1.0.2")[1].is_closed
 
 
 def test_what_ended_counts_no_more(listener: Listener) -> None:

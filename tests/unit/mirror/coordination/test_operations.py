@@ -22,6 +22,7 @@ from mirror.coordination.operations.operation import (
 from mirror.coordination.operations.outcome_store import (
     LASTS_MS,
     MOST_OUTCOMES,
+    OUTCOMES_OF_GROUP,
     OutcomeStore,
     outcome_entries,
 )
@@ -50,8 +51,8 @@ STOPPING = a_datastream(
 )
 
 
-def outcome(number: int = 0, finished_ms: int = NOW_MS) -> Operation:
-    request = replace(REQUEST, identity=f"r-{number:010}")
+def outcome(number: int = 0, finished_ms: int = NOW_MS, group: GroupName = REQUEST.group) -> Operation:
+    request = replace(REQUEST, identity=f"r-{number:010}", group=group)
     return answered(request, None, "2 tasks", PLAN, finished_ms)
 
 
@@ -128,7 +129,10 @@ def test_each_stop_and_each_datastream_of_a_name_has_an_id_of_its_own() -> None:
 def test_the_newest_outcomes_are_kept_for_a_day() -> None:
     server = FakeZooKeeper()
     outcomes = OutcomeStore(server.session())
-    store(server.session(), *(outcome(number) for number in range(MOST_OUTCOMES + 3)))
+    store(
+        server.session(),
+        *(outcome(number, group=GroupName(f"g-{number}")) for number in range(MOST_OUTCOMES + 3)),
+    )
     assert [one.identity for one in outcomes.newest(NOW_MS)][:2] == ["r-0000001002", "r-0000001001"]
     assert len(outcomes.newest(NOW_MS)) == MOST_OUTCOMES
     outcomes.trim(NOW_MS)
@@ -138,6 +142,19 @@ def test_the_newest_outcomes_are_kept_for_a_day() -> None:
     assert [one.identity for one in outcomes.newest(later)] == ["r-0000002000"]
     outcomes.trim(later)
     assert len(server.session().children("/operations")) == 1
+
+
+def test_one_group_drops_no_outcome_of_another() -> None:
+    server = FakeZooKeeper()
+    outcomes = OutcomeStore(server.session())
+    store(server.session(), outcome(0, group=GroupName("theirs")))
+    store(server.session(), *(outcome(number) for number in range(1, MOST_OUTCOMES + 30)))
+    kept = [f"r-{number:010}" for number in range(MOST_OUTCOMES + 29, MOST_OUTCOMES - 21, -1)]
+    assert [one.identity for one in outcomes.newest(NOW_MS)] == [*kept, "r-0000000000"]
+    assert len(kept) == OUTCOMES_OF_GROUP
+    outcomes.trim(NOW_MS)
+    assert len(server.session().children("/operations")) in range(OUTCOMES_OF_GROUP, OUTCOMES_OF_GROUP + 2)
+    assert outcomes.newest(NOW_MS)[-1].identity == "r-0000000000"
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"[]", b"{}", b'{"id": 5}', b'{"id": "r-0000000000"}'])

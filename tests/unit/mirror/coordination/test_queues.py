@@ -8,16 +8,32 @@ from random import Random
 
 import pytest
 
+from mirror.coordination.operations.operation import OperationState
+from mirror.coordination.operations.outcome_store import OutcomeStore, superseded_by
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.events import KEPT, MOVES_SHOWN, EventLog, plan_events
-from mirror.coordination.stores.requests import MOST_PENDING, DamagedRequest, RebalanceRequest, RequestQueue
-from mirror.errors import InvalidRequest
-from mirror.model.identifiers import GroupName, InstanceName
+from mirror.coordination.stores.events import (
+    KEPT,
+    KEPT_OF_GROUP,
+    MOST_KEPT,
+    MOVES_SHOWN,
+    EventLog,
+    command_event,
+    plan_events,
+)
+from mirror.coordination.stores.requests import (
+    MOST_OF_GROUP,
+    MOST_PENDING,
+    DamagedRequest,
+    RebalanceRequest,
+    RequestQueue,
+)
+from mirror.errors import Busy
+from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.plan import GroupPlan, moves_between
 from mirror.model.topics import TopicPartition
 from tests.builders import a_plan, a_task
-from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.node_store import FakeZooKeeper, Operation
 
 LEADER = InstanceName("one")
 
@@ -110,14 +126,42 @@ def test_a_request_with_nodes_below_is_taken_too() -> None:
 def test_a_full_queue_refuses_and_a_leader_reads_a_part_of_it() -> None:
     server = FakeZooKeeper()
     queue = RequestQueue(server.session())
-    for _ in range(MOST_PENDING):
-        queue.add(a_request())
-    with pytest.raises(InvalidRequest, match="wait for the leader"):
+    for number in range(MOST_PENDING):
+        queue.add(replace(a_request(), group=GroupName(f"g-{number}")))
+    with pytest.raises(Busy):
         queue.add(a_request())
     pending = queue.pending()
     assert 0 < len(pending) < MOST_PENDING
     queue.take(pending[0])
     queue.add(a_request())
+
+
+def test_of_one_group_few_requests_wait_and_the_newest_win() -> None:
+    server = FakeZooKeeper()
+    queue = RequestQueue(server.session())
+    other = queue.add(replace(a_request(), group=GroupName("theirs")))
+    identities = [queue.add(a_request(), superseded_by(a_request())) for _ in range(MOST_OF_GROUP + 3)]
+    assert [one.identity for one in queue.pending()] == [other, *identities[3:]]
+    ended = OutcomeStore(server.session()).newest(1)
+    assert [(one.identity, one.state) for one in reversed(ended)] == [
+        (one, OperationState.FAILED) for one in identities[:3]
+    ]
+
+
+def test_a_request_that_the_leader_takes_meanwhile_gives_way_to_none() -> None:
+    server = FakeZooKeeper()
+    leader, session = RequestQueue(server.session()), server.session()
+    queue = RequestQueue(session)
+    identities = [queue.add(a_request()) for _ in range(MOST_OF_GROUP)]
+
+    def take(operation: Operation) -> None:
+        if operation.name == "change_together":
+            session.script = lambda _: None
+            leader.take(leader.pending()[0])
+
+    session.script = take
+    last = queue.add(a_request())
+    assert [one.identity for one in queue.pending()] == [*identities[1:], last]
 
 
 def an_event(key: str) -> PlacementEvent:
@@ -174,13 +218,38 @@ def test_a_full_log_is_trimmed_in_one_transaction_and_by_two_at_once() -> None:
     asked: list[str] = []
     trimming.script = lambda one: asked.append(one.path)
     EventLog(trimming).trim()
-    assert len(asked) == 2, "a listing and a transaction"
+    assert asked.count("/events") == 1
+    assert trimming.turns <= 3 + (KEPT + 50) // 100, "few reads, and one transaction"
     for number in range(50):
         session.change_together((log.entry((an_event(f"more {number}"),)),))
     late = server.session()
     late.script = lambda one: other.trim() if one.number == 1 else None
     EventLog(late).trim_now_and_then()
     assert len(session.children("/events")) == KEPT
+
+
+def test_one_group_drops_no_event_of_another() -> None:
+    server = FakeZooKeeper()
+    log = EventLog(server.session())
+    log.append((command_event(DatastreamName("theirs"), "paused", 1),))
+    log.append((an_event("a plan"),))
+    for number in range(KEPT + 20):
+        log.append((command_event(DatastreamName("mine"), f"pause {number}", number),))
+    found = log.newest(1_000)
+    assert [one.datastream for one in found] == [*["mine"] * KEPT_OF_GROUP, "", "theirs"]
+    assert found[0].sentence == f"pause {KEPT + 19}"
+
+
+def test_many_groups_share_the_log() -> None:
+    server = FakeZooKeeper()
+    session, log = server.session(), EventLog(server.session())
+    log.append((command_event(DatastreamName("theirs"), "paused", 1),))
+    for number in range(30 * KEPT_OF_GROUP):
+        event = command_event(DatastreamName(f"mine-{number % 30}"), f"{number}", number)
+        session.change_together((log.entry((event,)),))
+    log.trim()
+    assert len(server.session().children("/events")) <= MOST_KEPT
+    assert "theirs" in {one.datastream for one in log.newest(2 * MOST_KEPT)}
 
 
 def test_reading_goes_on_where_an_old_entry_is_dropped_meanwhile() -> None:

@@ -1,0 +1,43 @@
+"""Places that few callers must not take from the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Shares:
+    """For one thread. `most`: places of all; `most_each`: of one name, such as a principal or an owner."""
+
+    def __init__(self, most: int, most_each: int) -> None:
+        self._most = most
+        self._most_each = most_each
+        self._all = 0
+        self._each = Counter[str]()
+
+    @property
+    def count(self) -> int:
+        """Places that are taken."""
+        return self._all
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no place is left."""
+        return self._all >= self._most
+
+    def full_for(self, names: frozenset[str]) -> str:
+        """Return one of the names that has all its places; empty where none has."""
+        return next((one for one in sorted(names) if self._each[one] >= self._most_each), "")
+
+    @contextmanager
+    def taken(self, names: frozenset[str]) -> Iterator[None]:
+        """Take a place under all these names."""
+        self._all += 1
+        self._each.update(names)
+        try:
+            yield
+        finally:
+            self._all -= 1
+            self._each.subtract(names)
+            self._each = +self._each

@@ -1,0 +1,125 @@
+"""What a definition has to be when it is created or changed, beside the others that are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from mirror.control.admission import Admission, check_joining, check_staying
+from mirror.control.commands import CreateDatastream, UpdateDatastream
+from mirror.control.groups.rules import check_consumer_group, check_group
+from mirror.control.owner_quotas import OwnerQuota, check_partitions, check_quota, counted_with, quota_of
+from mirror.errors import IllegalTransition, InvalidRequest
+from mirror.model.datastreams.creation import reused
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
+from mirror.model.datastreams.metadata import CREATED_MS, OWNER
+from mirror.model.identifiers import ClusterRef, DatastreamName
+from mirror.ports import Clock
+
+_FIRST_STATUSES: Final = frozenset(
+    {DatastreamStatus.INITIALIZING, DatastreamStatus.PAUSED, DatastreamStatus.STOPPED}
+)
+
+
+class RouteCheck(Protocol):
+    """Looks whether a new datastream may be copied beside the others, and which cluster is which."""
+
+    def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+        """Those aliases that may be this cluster: all but those that are known to be another one."""
+        ...
+
+    def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
+        """Partition counts of the topics that each of them selects; none where its source does not answer."""
+        ...
+
+    def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
+        """Raises InvalidRequest with the reason why not. `former`: what it has been, if it is not new."""
+        ...
+
+
+@dataclass(frozen=True)
+class DefinitionChecks:
+    """`admission`: what a definition may do; `routes`: whether it may be copied beside the others."""
+
+    admission: Admission
+    routes: RouteCheck
+    clock: Clock
+
+    def quota_owner(self, one: Datastream) -> str | None:
+        """Return the owner whose quota a datastream counts against; None where there is no quota."""
+        owner = one.metadata.get(OWNER, "")
+        return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
+
+    def guarded(self, datastreams: Sequence[Datastream]) -> frozenset[str]:
+        """Return the names under which changes of these datastreams exclude each other."""
+        owners = {self.quota_owner(one) for one in datastreams} - {None}
+        return frozenset({f"group {one.group}" for one in datastreams} | {f"owner {one}" for one in owners})
+
+    def created(self, command: CreateDatastream, others: Sequence[Datastream], principal: str) -> Datastream:
+        """Return what a creation stores. `principal`: as in `Admission.check`. Raises InvalidRequest,
+        KeyReused."""
+        if command.status not in _FIRST_STATUSES:
+            raise InvalidRequest(f"a datastream cannot begin as {command.status}")
+        datastream = replace(command.datastream, status=command.status)
+        if not datastream.metadata.get(OWNER):
+            raise InvalidRequest(
+                f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
+            )
+        self.admission.check(datastream, None, self.routes.same_as, principal)
+        if (creation := datastream.creation) is not None:
+            for other in others:
+                if creation.has_key_of(other.creation):
+                    raise reused(other.name)
+        mates = [one for one in others if one.group == datastream.group]
+        check_group(datastream, mates)
+        check_consumer_group(datastream, mates)
+        if not command.is_taken_over:
+            check_joining(datastream, mates)
+            self._check_quotas(datastream, None, others)
+        stamp = {CREATED_MS: str(self.clock.now_ms())}
+        given = datastream.metadata
+        metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
+        halt = Halt(f"created {command.status}", self.clock.now_ms()) if command.status.is_halted else None
+        datastream = replace(datastream, metadata=metadata, halt=halt)
+        self.routes.check(datastream, others)
+        return datastream
+
+    def check_change(
+        self,
+        command: UpdateDatastream,
+        after: Mapping[DatastreamName, Datastream],
+        there: Sequence[Datastream],
+        principal: str,
+    ) -> None:
+        """Raises IllegalTransition, InvalidRequest, QuotaExceeded. `there`: all that are stored; `after`: by
+        name, those that the same call changes, as they would be."""
+        before, new = command.before.datastream, command.after
+        if before.status is DatastreamStatus.DELETING:
+            raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
+        stored = [after.get(one.name, one) for one in there]
+        others = [one for one in stored if one.name != new.name]
+        if new.limits != before.limits:
+            check_group(new, others)
+        mates = [one for one in there if one.group == new.group and one.name != new.name]
+        check_staying(before, new, [(one, after.get(one.name, one)) for one in mates])
+        self.admission.check(new, before, self.routes.same_as, principal)
+        self._check_quotas(new, before, others)
+        if _way_of(new) != _way_of(before):
+            self.routes.check(new, others, before)
+
+    def _check_quotas(self, new: Datastream, former: Datastream | None, others: Sequence[Datastream]) -> None:
+        """Raises QuotaExceeded."""
+        quotas = self.admission.quotas
+        check_quota(quotas, new, former, others)
+        mine = counted_with(quotas, new, former, others)
+        if mine:
+            was = [former] if former is not None else []
+            asked = [*mine, *was]
+            found = list(zip(asked, self.routes.selected(asked), strict=True))
+            check_partitions(quotas, found[0], found[-1] if was else None, found[1 : len(mine)])
+
+
+def _way_of(datastream: Datastream) -> tuple[object, ...]:
+    """What of a definition decides about circles and doubles, as far as it can change."""
+    return datastream.selection, datastream.shares_destination

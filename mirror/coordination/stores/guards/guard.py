@@ -1,0 +1,51 @@
+"""A change that was checked against other datastreams fails where one of those came or changed meanwhile.
+
+A caller reads the counters of the groups and owners concerned, then checks, then writes the counters in the
+transaction that stores the change: of two changes that were checked side by side the second conflicts. Names
+share `BUCKETS` counters that are never removed, so they can neither pile up nor start again; two names that
+share one cost a retry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from mirror.coordination.stores import znodes
+from mirror.model.nodes import NewNode, NodeChange, NodeWrite
+from mirror.ports import NodeStore
+
+BUCKETS: Final = 1_024
+
+
+class Guard:
+    """The counters of some names, as of the last `read`. `names`: any text, such as of a group."""
+
+    def __init__(self, nodes: NodeStore, names: Iterable[str]) -> None:
+        self._nodes = nodes
+        self._versions: dict[str, int | None] = dict.fromkeys(sorted({_path(name) for name in names}))
+
+    def read(self) -> None:
+        """Read the counters. Datastreams that are listed afterwards include what the counters count."""
+        present = self._nodes.read_present(list(self._versions))
+        for path in self._versions:
+            node = present.get(path)
+            self._versions[path] = node.version if node is not None else None
+
+    def changes(self) -> tuple[NodeChange, ...]:
+        """Return what a transaction has to contain to fail after another change of the same names."""
+        return tuple(
+            NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
+            for path, version in self._versions.items()
+        )
+
+    def advance(self) -> None:
+        """Count the caller's own transaction, so that its next one does not conflict with it."""
+        for path, version in self._versions.items():
+            self._versions[path] = 0 if version is None else version + 1
+
+
+def _path(name: str) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return f"{znodes.GUARDS}/{int.from_bytes(digest[:4], 'big') % BUCKETS:04}"

@@ -1,0 +1,37 @@
+"""The group of each node of a folder, of which every node is read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from mirror.ports import NodeStore
+
+_READ_AT_ONCE: Final = 100
+
+
+class NodeGroups:
+    """For any thread. `group_of`: of a node's path and data. Nodes never change."""
+
+    def __init__(self, nodes: NodeStore, parent: str, group_of: Callable[[str, bytes], str]) -> None:
+        self._nodes = nodes
+        self._parent = parent
+        self._group_of = group_of
+        self._known: dict[str, str] = {}
+
+    def note(self, node: str, group: str) -> None:
+        """Keep the group of a node that the caller has made."""
+        self._known[node] = group
+
+    def of(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the groups by node, in this order; without nodes that were removed meanwhile."""
+        known = self._known
+        unknown = [f"{self._parent}/{name}" for name in names if name not in known]
+        read: dict[str, str] = {}
+        for start in range(0, len(unknown), _READ_AT_ONCE):
+            for path, node in self._nodes.read_present(unknown[start : start + _READ_AT_ONCE]).items():
+                read[path.rpartition("/")[2]] = self._group_of(path, node.data)
+        both = {**known, **read}
+        found = {name: both[name] for name in names if name in both}
+        self._known = found
+        return dict(found)
