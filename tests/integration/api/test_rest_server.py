@@ -369,4 +369,4 @@ def test_a_listener_that_goes_leaves_its_place(server: RestServer) -> None:
             assert refused.status_code == 503
             assert refused.headers["retry-after"]
         del lines  # which held the connection open
-    wait_until(lambda: feed._listeners == 0)
+    wait_until(lambda: feed._listeners.count == 0)
