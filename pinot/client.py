@@ -53,7 +53,11 @@ class PinotClient:
         host, _, port = settings.broker.rpartition(":")
         timeout = settings.timeout_seconds
         auth = (settings.username, settings.password.get_secret_value()) if settings.username else None
-        self._http = httpx.Client(timeout=httpx.Timeout(timeout + 1.0, connect=timeout), auth=auth)
+        self._http = httpx.Client(
+            timeout=httpx.Timeout(timeout + 1.0, connect=timeout),
+            auth=auth,
+            trust_env=settings.tls,  # a proxy would read the password of a plain request
+        )
         self._connection = pinotdb.connect(
             host=host, port=int(port), scheme="https" if settings.tls else "http", session=self._http
         )

@@ -26,6 +26,7 @@ class PinotController:
             base_url=f"{'https' if settings.tls else 'http'}://{settings.controller}",
             timeout=max(settings.timeout_seconds, 30.0),
             auth=auth,
+            trust_env=settings.tls,  # a proxy would read the password of a plain request
         )
 
     def close(self) -> None:

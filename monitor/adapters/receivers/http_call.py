@@ -70,7 +70,9 @@ class HttpCall:
     async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> _Reply:
         with anyio.fail_after(self._timeout):
             async with (
-                httpx.AsyncClient(timeout=self._timeout, verify=self._tls) as client,
+                httpx.AsyncClient(
+                    timeout=self._timeout, verify=self._tls, trust_env=url.scheme == "https"
+                ) as client,
                 client.stream("POST", url, content=body, headers=dict(headers)) as response,
             ):
                 found = b""
