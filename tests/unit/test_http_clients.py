@@ -32,7 +32,7 @@ OTHER_CLIENTS: Final = {"urllib.request", "requests", "aiohttp", "urllib3", "pyc
 
 OF_TLS_ONLY: Final = {
     "False",
-    "settings.tls",
+    "self._settings.tls",
     "url.startswith('https://')",
     "url.scheme == 'https'",
 }

@@ -6,6 +6,7 @@ besides that always what takes its place: `CheckingAlertmanager`, which has its 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import hmac
 import shutil
@@ -23,6 +24,7 @@ import pytest
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable
 from monitor.adapters.receivers.alertmanager import Alertmanager
+from monitor.adapters.receivers.http_call import HttpCall
 from monitor.adapters.receivers.mail import Mail
 from monitor.adapters.receivers.webhook import Webhook
 from monitor.alerts.alert import Alert, Notice, Style
@@ -33,7 +35,7 @@ from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver, Reply, dripping
 from tests.fakes.mail_server import FILES, MailServer
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 STYLE: Final = Style({"team": "ingest"}, "https://docs.example.com/runbooks/{alertname}/", "http://here:1")
 BINARY: Final = shutil.which("prometheus-alertmanager")
@@ -198,6 +200,14 @@ def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[E
     if isinstance(raised.value, ToldToWait):
         assert raised.value.retry_after == 17.0
     assert len(listener.requests) == 1
+
+
+def test_a_compressed_answer_is_not_opened(listener: HttpReceiver) -> None:
+    listener.answer = lambda _: Reply(400, gzip.compress(b"long story"), {"Content-Encoding": "gzip"})
+    call = HttpCall("", PATIENCE_SECONDS, shows_answers=True)
+    with pytest.raises(InvalidRequest) as refusal:
+        call.post(listener.url, b"{}", {}, has_credentials=False, now_ms=now())
+    assert "long story" not in str(refusal.value)
 
 
 def test_an_answer_without_end_is_not_read_to_its_end() -> None:
