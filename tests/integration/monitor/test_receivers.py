@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable
@@ -92,7 +93,7 @@ def shown(url: str, name: str) -> list[dict[str, Any]]:
 
 
 def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) -> None:
-    receiver = Alertmanager(AlertmanagerSettings(url=alertmanager))
+    receiver = Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager)))
     notice = a_notice("fires")
     receiver.send([notice, a_notice("beside it")], now())
     (first,) = wait_until(lambda: shown(alertmanager, "fires"))
@@ -108,7 +109,7 @@ def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) 
 
 def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: str) -> None:
     """By an hour, between the beginning of an alert and its news."""
-    receiver = Alertmanager(AlertmanagerSettings(url=alertmanager))
+    receiver = Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager)))
     notice = a_notice("from the future", since_ms=now() + 3_600_000)
     receiver.send([notice], now())
     wait_until(lambda: shown(alertmanager, "from the future"))
@@ -118,14 +119,15 @@ def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: s
 
 def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) -> None:
     """As when the monitor has died."""
-    Alertmanager(AlertmanagerSettings(url=alertmanager, refresh_seconds=0.3)).send([a_notice("left")], now())
+    chosen = AlertmanagerSettings(url=SecretStr(alertmanager), refresh_seconds=0.3)
+    Alertmanager(chosen).send([a_notice("left")], now())
     wait_until(lambda: not shown(alertmanager, "left"))
 
 
 def test_alertmanager_says_what_it_does_not_take(alertmanager: str) -> None:
     wrong = Notice({"no-label": "x"}, {}, "http://here", now())
     with pytest.raises(InvalidRequest, match=r"it answers 4\d\d: .*invalid"):
-        Alertmanager(AlertmanagerSettings(url=alertmanager)).send([wrong], now())
+        Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager))).send([wrong], now())
 
 
 @pytest.fixture
@@ -136,7 +138,9 @@ def listener() -> Iterator[HttpReceiver]:
 
 def test_credentials_are_read_for_every_message(listener: HttpReceiver, tmp_path: Path) -> None:
     secret = tmp_path / "token"
-    receiver = Alertmanager(AlertmanagerSettings(url=f"{listener.url}/prefix/", token_file=str(secret)))
+    receiver = Alertmanager(
+        AlertmanagerSettings(url=SecretStr(f"{listener.url}/prefix/"), token_file=str(secret))
+    )
     for token in ("first", "second\n"):
         secret.write_text(token)
         receiver.send([a_notice()], now())
@@ -149,7 +153,9 @@ def test_credentials_are_read_for_every_message(listener: HttpReceiver, tmp_path
 
 def test_a_password_is_sent_to_this_machine_or_through_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGER", "hush")
-    chosen = AlertmanagerSettings(url="http://elsewhere.example", username="ci", password_variable="PAGER")
+    chosen = AlertmanagerSettings(
+        url=SecretStr("http://elsewhere.example"), username="ci", password_variable="PAGER"
+    )
     with pytest.raises(Refused, match="without TLS") as refused:
         Alertmanager(chosen).send([a_notice()], now())
     assert "hush" not in str(refused.value)
@@ -195,7 +201,7 @@ def test_a_webhook_is_signed_and_has_text_for_people_and_alerts_for_programs(
 def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[Exception]) -> None:
     listener.answer = lambda _: Reply(status, b"it is hush", {"Retry-After": "17", "Location": "/there"})
     with pytest.raises(error, match=f"it answers {status}") as raised:
-        Webhook("chat", WebhookSettings(url=listener.url), []).send([a_notice()], now())
+        Webhook("chat", WebhookSettings(url=SecretStr(listener.url)), []).send([a_notice()], now())
     assert "hush" not in str(raised.value)
     if isinstance(raised.value, ToldToWait):
         assert raised.value.retry_after == 17.0
@@ -212,7 +218,7 @@ def test_a_compressed_answer_is_not_opened(listener: HttpReceiver) -> None:
 
 def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     with dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000) as port:
-        chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}")
+        chosen = WebhookSettings(url=SecretStr(f"http://{LOOPBACK}:{port}"))
         Webhook("chat", chosen, []).send([a_notice()], now())
 
 
@@ -220,19 +226,19 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
 @pytest.mark.parametrize("drop", [b"", b"x"], ids=["silent", "dripping"])
 def test_a_server_that_does_not_finish_its_answer_is_left(beginning: bytes, drop: bytes) -> None:
     with dripping(beginning, drop) as port:
-        chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}", timeout_seconds=0.3)
+        chosen = WebhookSettings(url=SecretStr(f"http://{LOOPBACK}:{port}"), timeout_seconds=0.3)
         with pytest.raises(TimedOut):
             Webhook("chat", chosen, []).send([a_notice()], now())
 
 
 def test_who_is_not_there_is_named_without_the_address() -> None:
     with pytest.raises(Unreachable, match="cannot be reached") as raised:
-        Webhook("chat", WebhookSettings(url=f"{NOBODY}/T0/secret"), []).send([a_notice()], now())
+        Webhook("chat", WebhookSettings(url=SecretStr(f"{NOBODY}/T0/secret")), []).send([a_notice()], now())
     assert "secret" not in str(raised.value)
 
 
 def test_a_password_in_an_address_goes_through_tls_only() -> None:
-    chosen = AlertmanagerSettings(url="http://alice:hush@alerts.example.com:9093")
+    chosen = AlertmanagerSettings(url=SecretStr("http://alice:hush@alerts.example.com:9093"))
     with pytest.raises(Refused, match="credentials are not sent without TLS") as raised:
         Alertmanager(chosen).send([a_notice()], now())
     assert "hush" not in str(raised.value)
@@ -392,6 +398,6 @@ def test_a_mail_server_that_is_away_may_come_back(post: MailServer) -> None:
 
 def test_authorities_that_cannot_be_read_are_said_at_the_start() -> None:
     with pytest.raises(ConfigError, match="/nowhere"):
-        Alertmanager(AlertmanagerSettings(url=NOBODY, ca_file="/nowhere"))
+        Alertmanager(AlertmanagerSettings(url=SecretStr(NOBODY), ca_file="/nowhere"))
     with MailServer() as server, pytest.raises(ConfigError, match="/nowhere"):
         Mail(mail_settings(server, ca_file="/nowhere"))
