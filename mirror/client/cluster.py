@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
+from mirror.client.administration.topic_names import TopicNames
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, open_connection
 from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
-from mirror.model.topics import TopicPartition, is_legal_topic
+from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
@@ -73,6 +74,7 @@ class Cluster:
         self.controller = -1
         self.cluster_id = ""
         self.topics: dict[str, TopicMetadata] = {}
+        self.topic_names = TopicNames(name)
         self._loop = configs.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
@@ -245,7 +247,7 @@ class Cluster:
                 self.brokers = dict(answer.brokers)
                 self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
             self.controller, self.cluster_id = answer.controller, answer.cluster_id
-            for topic in answer.topics:
+            for topic in self._legal(answer.topics):
                 self.topics[topic.name] = topic
 
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
@@ -253,9 +255,13 @@ class Cluster:
         answer = await self.ask(metadata(None))
         self.brokers, self.controller = dict(answer.brokers), answer.controller
         self.cluster_id = answer.cluster_id
-        found = {topic.name: topic for topic in answer.topics if is_legal_topic(topic.name)}
+        found = {topic.name: topic for topic in self._legal(answer.topics)}
         self.topics.update(found)
         return found
+
+    def _legal(self, topics: Sequence[TopicMetadata]) -> list[TopicMetadata]:
+        names = self.topic_names.legal(topic.name for topic in topics)
+        return [topic for topic in topics if topic.name in names]
 
     async def coordinator(self, kind: int, key: str) -> int:
         """The broker that coordinates a group or transactional id. Keys that come together are asked
