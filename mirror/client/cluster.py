@@ -178,6 +178,7 @@ class Cluster:
             endpoint = self.brokers.get(broker) or self._seeds.get(broker)
             if endpoint is None:
                 raise Unreachable(f"{self.name} has no broker {broker} now")
+            self._configs.aside.access.check(endpoint)
             opening = self._loop.spawn(self._open(place, endpoint, self._configs.for_role(role)))
             self._opening[place] = opening
             opening.when_done(lambda: self._opening.pop(place, None))
