@@ -228,10 +228,7 @@ def _services(
     memory: LoadMemory,
     session: ZooKeeper,
 ) -> Services:
-    clock, directory = (
-        SystemClock(),
-        directory_of(settings),
-    )
+    clock, directory = SystemClock(), directory_of(settings)
     view = world_views.preview(stores, memory)
     questions = world_views.questions()
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
@@ -276,10 +273,7 @@ def _services(
 
 def _admission(settings: HeadraceSettings) -> Admission:
     """What definitions may do here."""
-    directory, rules = (
-        directory_of(settings),
-        settings.mirror.definitions,
-    )
+    directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 
 

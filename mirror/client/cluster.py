@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
-from mirror.client.administration.topic_names import TopicNames
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, open_connection
@@ -26,6 +25,7 @@ from mirror.protocol.control.cluster import (
     metadata,
 )
 from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
+from mirror.protocol.control.topic_names import TopicNames
 from mirror.protocol.frame import Nodes
 
 _log = logging.getLogger(__name__)
