@@ -20,7 +20,7 @@ from api.access.gate import Access
 from api.access.settings import TlsSettings
 from api.services import Services
 from headrace.clusters.adhoc import bench_of
-from headrace.clusters.directory import ClusterDirectory
+from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.instance_status import RunningStatus
@@ -115,7 +115,7 @@ def build_instance(
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
     leading = settings.mirror.leader
     memory = LoadMemory(leading.scale_in_after_hours * 3_600)
-    directory = ClusterDirectory(settings.clusters)
+    directory = directory_of(settings)
     session = _session(settings.zookeeper, lambda: follower)  # which is made below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
@@ -228,7 +228,7 @@ def _services(
     memory: LoadMemory,
     session: ZooKeeper,
 ) -> Services:
-    clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
+    clock, directory = SystemClock(), directory_of(settings)
     view = world_views.preview(stores, memory)
     questions = world_views.questions()
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
@@ -273,7 +273,7 @@ def _services(
 
 def _admission(settings: HeadraceSettings) -> Admission:
     """What definitions may do here."""
-    directory, rules = ClusterDirectory(settings.clusters), settings.mirror.definitions
+    directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 
 
@@ -307,7 +307,7 @@ def build_worker(
 ) -> tuple[Worker, RecordTopic[MirrorMetric]]:
     """A worker process; close the topic when the worker has run."""
     clock = SystemClock()
-    directory = ClusterDirectory(settings.clusters)
+    directory = directory_of(settings)
     worker = settings.mirror.worker
     identity = EngineIdentity(
         instance=name,

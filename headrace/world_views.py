@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from headrace.clusters.directory import ClusterDirectory
+from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
 from headrace.planners import capacity_book, choose_planning
 from headrace.settings import HeadraceSettings
@@ -49,7 +49,7 @@ class WorldViews:
     @classmethod
     def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> WorldViews:
         """Nothing is connected yet."""
-        directory, factor = ClusterDirectory(settings.clusters), settings.mirror.leader.replication_factor
+        directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
 
         def admin(cluster: ClusterRef) -> KafkaAdmin:
             return KafkaAdmin(directory.resolve(cluster), factor)
@@ -92,7 +92,7 @@ class WorldViews:
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:
         most = self.settings.mirror.leader.max_partitions_per_topic
-        directory, api = ClusterDirectory(self.settings.clusters), self.settings.api
+        directory, api = directory_of(self.settings), self.settings.api
         admission = directory.admission(self.settings.mirror.definitions, knows_callers=api.knows_callers)
         rules = TopicRules(
             TopicClaims(MadeTopics(self.nodes), MadeTopics(self.nodes, znodes.ADOPTED)),

@@ -45,7 +45,8 @@
     │   └── TooOften                one caller makes more calls than it may      retriable
     ├── LoadUnavailable             no provider can say what partitions carry
     ├── HistoryUnavailable          nothing that keeps old measurements can be asked
-    └── AnalyticsError              Pinot or Spark answered with an error or half an answer
+    └── AnalyticsError              Pinot or Spark answered with an error or half an answer   retriable
+        └── AnswerTooLarge          Pinot answers with more bytes than are read
 
 `retriable`: the same call may succeed later. `fatal`: whatever raised it must stop.
 `advice`: one sentence that says what a person can do; shown by the CLI and in REST answers.
@@ -307,6 +308,12 @@ class AnalyticsError(HeadraceError):
     """Pinot or Spark answered with an error, or with half an answer."""
 
     retriable = True
+
+
+class AnswerTooLarge(AnalyticsError):
+    """An answer of Pinot is larger than `pinot.largest_answer_bytes`, after decompression."""
+
+    retriable = False
 
 
 LONGEST_REASON: Final = 1_000

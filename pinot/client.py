@@ -21,6 +21,7 @@ from mirror.errors import AnalyticsError, HeadraceError, InvalidRequest, NotFoun
 from mirror.model import bounds
 from pinot.rows import as_asked
 from pinot.settings import PinotSettings
+from pinot.transport import HEADERS, BoundedTransport
 from pinot.unreachable import translated
 
 Value: TypeAlias = str | int | float | bool | Sequence[str] | Sequence[int]
@@ -53,7 +54,13 @@ class PinotClient:
         host, _, port = settings.broker.rpartition(":")
         timeout = settings.timeout_seconds
         auth = (settings.username, settings.password.get_secret_value()) if settings.username else None
-        self._http = httpx.Client(timeout=httpx.Timeout(timeout + 1.0, connect=timeout), auth=auth)
+        self._http = httpx.Client(
+            transport=BoundedTransport(settings, timeout + 1.0),
+            headers=HEADERS,
+            timeout=httpx.Timeout(timeout + 1.0, connect=timeout),
+            auth=auth,
+            trust_env=False,
+        )
         self._connection = pinotdb.connect(
             host=host, port=int(port), scheme="https" if settings.tls else "http", session=self._http
         )
@@ -66,7 +73,8 @@ class PinotClient:
         """Ask until the answer is complete, at most `attempts` times.
 
         `sql` names its parameters as `%(name)s` and carries its own LIMIT. Raises Unreachable,
-        TimedOut, AnalyticsError (an error or an incomplete answer), NotFound (no such table).
+        TimedOut, AnalyticsError (an error, an incomplete answer or, as AnswerTooLarge, one that
+        is too large), NotFound (no such table).
         """
         _check(sql, parameters or {})
         for attempt in Retrying(

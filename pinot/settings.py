@@ -27,6 +27,8 @@ class PinotSettings(Settings):
     """Of that user."""
     timeout_seconds: Seconds = 10.0
     """Longest wait for one query; the broker gives up at the same time."""
+    largest_answer_bytes: int = Field(default=67_108_864, ge=65_536)
+    """Largest answer of Pinot that is read, after decompression; a larger one is an error."""
     attempts: int = Field(default=3, ge=1)
     """Attempts at a query whose server does not answer or whose answer is incomplete."""
     stream_cluster: str = "destination"

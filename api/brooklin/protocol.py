@@ -31,6 +31,11 @@ class Protocol:
     text: str
 
     @property
+    def spoken(self) -> str:
+        """Version of the answer: the call's, or the newest for a call in a version that is not spoken."""
+        return self.text if self.is_supported else "2.0.0"
+
+    @property
     def id_header(self) -> str:
         """Carries the name of what was created."""
         return "X-RestLi-Id" if self._is_second else "X-LinkedIn-Id"
@@ -47,7 +52,7 @@ class Protocol:
 
     @property
     def _is_second(self) -> bool:
-        return self._numbers >= _NEWEST
+        return self._numbers >= _NEWEST or not self.is_supported
 
     @property
     def _numbers(self) -> tuple[int, ...]:

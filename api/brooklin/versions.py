@@ -1,4 +1,4 @@
-"""Every answer on Brooklin's paths says the version of Rest.li that the call was made in."""
+"""Every answer on Brooklin's paths names its version of Rest.li: that of the call, if it is supported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SpokenVersions:
 
         async def with_version(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message)[VERSION] = protocol_of(request.headers).text
+                MutableHeaders(scope=message)[VERSION] = protocol_of(request.headers).spoken
             await send(message)
 
         try:

@@ -30,6 +30,8 @@ SIGNATURE: Final = "X-Headrace-Signature"
 _AT_ONCE: Final = 32
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _REASON_SHOWN: Final = 300
+_PLAIN: Final = {"Accept-Encoding": "identity"}
+"""What is not compressed has the size that it has on the way."""
 _LONGEST_SECONDS: Final = 60.0
 """Of one step; every question has a deadline for the whole."""
 
@@ -133,8 +135,10 @@ class Fleet:
         asked = url.raw_path.decode()
         said = partial(self._credentials.authorization, one.name, asked, nonce)
         header = await to_thread.run_sync(said)  # it may have to read the secret first
-        async with self._client().stream("GET", url, headers={"Authorization": header}) as response:
+        async with self._client().stream("GET", url, headers={"Authorization": header, **_PLAIN}) as response:
             body = b""
+            if "Content-Encoding" in response.headers:
+                raise _NoAnswer("it compresses what must not be compressed")
             async for chunk in response.aiter_bytes():
                 body += chunk
                 if len(body) > _MOST_BYTES:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
+from api.calls.answer_headers import SafeHeaders
 from api.calls.request_ids import RequestIds
 from api.openapi.examples import Examples
 from api.schemas.headers import OF_MODELS, HeaderName, described
@@ -63,7 +64,7 @@ class DocumentedApi(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """Calls are named around the framework's own answer to errors that nobody foresaw."""
-        return RequestIds(super().build_middleware_stack())
+        return SafeHeaders(RequestIds(super().build_middleware_stack()))
 
     def openapi(self) -> dict[str, Any]:
         """Made once, then kept."""

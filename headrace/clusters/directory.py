@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headrace.plug_ins.entry_points import provider_names, strategy_names
+from headrace.settings import HeadraceSettings
 from mirror.control.admission import Admission, ClusterRights
 from mirror.control.owner_quotas import OwnerQuota
 from mirror.errors import ConfigError, InvalidRequest
@@ -14,10 +15,12 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Aliases from the settings; an address that no alias has stands for itself, without security."""
+    """Aliases from the settings; an address that no alias has stands for itself, without security.
+    `addresses`: patterns of those that definitions may name."""
 
-    def __init__(self, clusters: Mapping[str, KafkaCluster]) -> None:
+    def __init__(self, clusters: Mapping[str, KafkaCluster], addresses: Sequence[str] = ("*",)) -> None:
         self._clusters = clusters
+        self._addresses = addresses
 
     @property
     def aliases(self) -> frozenset[ClusterRef]:
@@ -36,7 +39,13 @@ class ClusterDirectory:
     def resolve(self, cluster: ClusterRef) -> KafkaCluster:
         """How to reach it."""
         configured = self._clusters.get(cluster)
-        return configured or KafkaCluster(bootstrap_servers=cluster)
+        return configured or KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
+
+    def _allowed(self) -> list[str]:
+        """Listeners that brokers of an address may name: none of an alias's, which has rights of its own."""
+        taken = {server for one in self._clusters.values() for server in _servers(one.bootstrap_servers)}
+        taken |= {name for one in self._clusters.values() for name in one.advertised if name.strip("*:")}
+        return [*(f"!{one}" for one in sorted(taken) if not one.startswith("!")), *self._addresses]
 
     def checked(self, what: str, reference: str) -> ClusterRef:
         """A reference that an option gives. Raises ConfigError unless it is an alias or an address."""
@@ -87,6 +96,11 @@ class ClusterDirectory:
     def address_of(self, cluster: ClusterRef) -> str:
         """Bootstrap servers."""
         return self.resolve(cluster).bootstrap_servers
+
+
+def directory_of(settings: HeadraceSettings) -> ClusterDirectory:
+    """The directory of a service."""
+    return ClusterDirectory(settings.clusters, settings.mirror.definitions.addresses)
 
 
 def _servers(text: str) -> frozenset[str]:

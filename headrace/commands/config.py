@@ -18,6 +18,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Read the settings as `serve` would, and show what is in force (secrets are masked).
 
     What they leave open is said on stderr."""
+    from headrace.clusters.plain_credentials import plain_credentials
     from headrace.planners import check_plug_ins
     from headrace.process.open_nodes import openness
     from headrace.settings import config_file, load_settings
@@ -33,7 +34,8 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         console().print(f"settings are right ({file or 'defaults and environment'})")
         for key, value in _flat(effective):
             console().print(f"  {key} = {value}")
-    for reason in filter(None, (settings.api.exposure(), openness(settings.zookeeper))):
+    open_parts = (settings.api.exposure(), openness(settings.zookeeper), *plain_credentials(settings))
+    for reason in filter(None, open_parts):
         note(reason, soft_wrap=True)
 
 

@@ -86,6 +86,7 @@ class RestClient:
             verify=_context_of(settings) if settings else tls_context(),
             headers=_headers_of(settings, url) if settings else {},
             limits=httpx.Limits(max_keepalive_connections=None if keeps_connection else 0),
+            trust_env=url.startswith("https://"),  # a proxy would read the token of a plain request
         )
 
     def get(self, path: str, **parameters: Any) -> Any:

@@ -7,6 +7,7 @@ import resource
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from headrace.clusters.plain_credentials import plain_credentials
 from headrace.doctor.diagnosis import Diagnosis, Grade
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
@@ -72,6 +73,8 @@ def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
         yield Diagnosis("REST", Grade.OK, "callers are asked who they are")
     if nodes := openness(settings.zookeeper):
         yield Diagnosis("ZooKeeper", Grade.WARNING, nodes)
+    for sentence in plain_credentials(settings):
+        yield Diagnosis("credentials", Grade.WARNING, sentence)
 
 
 def _refusal(settings: HeadraceSettings) -> ConfigError | None:

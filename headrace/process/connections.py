@@ -13,6 +13,7 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.access.settings import LimitSettings
+from api.calls.answer_headers import SAFE_HEADERS
 from api.errors import LegibleJson
 from api.schemas.problems import PROBLEM_TYPE
 
@@ -188,9 +189,10 @@ class BoundedProtocol(H11Protocol):
         self._uncount()
         document = {"type": "about:blank", "title": status.phrase, "status": status.value, "detail": detail}
         body = bytes(LegibleJson(document).body)
+        safe = "".join(f"{name}: {value}\r\n" for name, value in SAFE_HEADERS.items())
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {PROBLEM_TYPE}\r\n"
-            f"Content-Length: {len(body)}\r\nRetry-After: 5\r\nConnection: close\r\n\r\n"
+            f"Content-Length: {len(body)}\r\nRetry-After: 5\r\n{safe}Connection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         self.transport.close()

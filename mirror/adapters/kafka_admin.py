@@ -21,7 +21,6 @@ from mirror.model.topics import (
     TopicDescription,
     TopicPartition,
     WaitingRecord,
-    is_legal_topic,
 )
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.cluster import GROUP, TopicMetadata, metadata, topic_counts
@@ -117,13 +116,14 @@ async def _identity(cluster: Cluster) -> str:
 
 async def _counts(cluster: Cluster) -> Mapping[str, int]:
     found = await cluster.ask(topic_counts())
-    return {name: count for name, count in found.items() if is_legal_topic(name)}  # Kafka has no others
+    return {name: found[name] for name in cluster.topic_names.legal(found)}
 
 
 async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:
     found: list[TopicMetadata] = []
     for page in _pages(names):
-        found += (await cluster.ask(metadata(page))).topics
+        asked = set(page)
+        found += [one for one in (await cluster.ask(metadata(page))).topics if one.name in asked]
     return found
 
 

@@ -94,6 +94,9 @@ class KafkaCluster(Settings):
     rack: str = ""
     """Our rack, as the brokers name racks (`broker.rack`): records are then read from the replica that the
     leader names, where brokers have a `replica.selector.class`; from the leader while that one fails."""
+    advertised: list[str] = Field(default=["*"])
+    """Listeners that its brokers may name, `host:port` with `*` for any text; others are not reached. `!` in
+    front excludes."""
     readers: list[str] = Field(default=["*"])
     """Principals that may have datastreams copy from it, with `*` for any text; where nobody is asked who
     they are, owners of datastreams."""

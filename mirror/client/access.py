@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mirror.errors import ConfigError, InvalidRequest
-from mirror.model.clusters import bootstrap_servers
+from mirror.errors import ConfigError, InvalidRequest, Unreachable
+from mirror.model.bounds import shown
+from mirror.model.clusters import bootstrap_servers, is_like
 from mirror.protocol.control.cluster import Endpoint
 from mirror.protocol.control.sasl import SaslAccess
 from mirror.tokens import token_from_file
@@ -18,13 +19,32 @@ from mirror.tokens import token_from_file
 class ClusterAccess:
     """`bootstrap`: where to ask first. `tls` None speaks in the clear; `sasl` None brings no credentials.
 
-    `rack`: ours, to be served by the nearest replica (KIP-392); empty reads from leaders.
+    `rack`: ours, to be served by the nearest replica (KIP-392); empty reads from leaders. `advertised`:
+    patterns of the listeners that brokers may name; those with `!` in front exclude, and win.
     """
 
     bootstrap: tuple[Endpoint, ...]
     tls: ssl.SSLContext | None = None
     sasl: SaslAccess | None = None
     rack: str = ""
+    advertised: tuple[str, ...] = ("*",)
+
+    def check(self, server: Endpoint) -> None:
+        """Raises Unreachable for a listener that brokers may not name."""
+        if not self.may_reach(server):
+            raise Unreachable(
+                f"a broker advertises {shown(server.host)}:{server.port}, which is not allowed",
+                advice="see clusters.NAME.advertised and mirror.definitions.addresses",
+            )
+
+    def may_reach(self, server: Endpoint) -> bool:
+        """Return whether connections to a listener may be opened. Bootstrap servers always may."""
+        if server in self.bootstrap:
+            return True
+        refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]
+        if any(is_like(server, pattern) for pattern in refused):
+            return False
+        return any(is_like(server, pattern) for pattern in self.advertised if not pattern.startswith("!"))
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,8 @@ def access_from(document: Mapping[str, Any]) -> ClusterAccess:
             token_from_file(security["token_file"]) if security["token_file"] else None,
             security["kerberos_service"],
         )
-    return ClusterAccess(endpoints(document["bootstrap_servers"]), tls, sasl, document["rack"])
+    advertised = tuple(document.get("advertised", ("*",)))
+    return ClusterAccess(endpoints(document["bootstrap_servers"]), tls, sasl, document["rack"], advertised)
 
 
 def endpoints(addresses: str) -> tuple[Endpoint, ...]:

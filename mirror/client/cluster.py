@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from math import inf
 from typing import Final, NamedTuple, TypeVar
 
@@ -13,7 +13,7 @@ from mirror.client.handshake import ConnectionConfig, open_connection
 from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
-from mirror.model.topics import TopicPartition, is_legal_topic
+from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
 from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
@@ -25,6 +25,7 @@ from mirror.protocol.control.cluster import (
     metadata,
 )
 from mirror.protocol.control.offsets import Answers, OffsetAnswer, list_offsets
+from mirror.protocol.control.topic_names import TopicNames
 from mirror.protocol.frame import Nodes
 
 _log = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ class Cluster:
         self.controller = -1
         self.cluster_id = ""
         self.topics: dict[str, TopicMetadata] = {}
+        self.topic_names = TopicNames(name)
         self._loop = configs.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], Promise[Connection]] = {}
@@ -176,6 +178,7 @@ class Cluster:
             endpoint = self.brokers.get(broker) or self._seeds.get(broker)
             if endpoint is None:
                 raise Unreachable(f"{self.name} has no broker {broker} now")
+            self._configs.aside.access.check(endpoint)
             opening = self._loop.spawn(self._open(place, endpoint, self._configs.for_role(role)))
             self._opening[place] = opening
             opening.when_done(lambda: self._opening.pop(place, None))
@@ -245,7 +248,7 @@ class Cluster:
                 self.brokers = dict(answer.brokers)
                 self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
             self.controller, self.cluster_id = answer.controller, answer.cluster_id
-            for topic in answer.topics:
+            for topic in self._legal(answer.topics):
                 self.topics[topic.name] = topic
 
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
@@ -253,9 +256,13 @@ class Cluster:
         answer = await self.ask(metadata(None))
         self.brokers, self.controller = dict(answer.brokers), answer.controller
         self.cluster_id = answer.cluster_id
-        found = {topic.name: topic for topic in answer.topics if is_legal_topic(topic.name)}
+        found = {topic.name: topic for topic in self._legal(answer.topics)}
         self.topics.update(found)
         return found
+
+    def _legal(self, topics: Sequence[TopicMetadata]) -> list[TopicMetadata]:
+        names = self.topic_names.legal(topic.name for topic in topics)
+        return [topic for topic in topics if topic.name in names]
 
     async def coordinator(self, kind: int, key: str) -> int:
         """The broker that coordinates a group or transactional id. Keys that come together are asked

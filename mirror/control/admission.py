@@ -18,7 +18,7 @@ from mirror.control.owner_quotas import Counts, OwnerQuota, waiting_for_quota
 from mirror.coordination.matching import Waiting
 from mirror.errors import FieldProblem, InvalidRequest
 from mirror.model.bounds import shown
-from mirror.model.clusters import address_of, bootstrap_servers, is_address
+from mirror.model.clusters import bootstrap_servers, is_address, is_like
 from mirror.model.datastreams.change import FieldProblems
 from mirror.model.datastreams.datastream import Datastream, check_name
 from mirror.model.datastreams.metadata import GROUP_ID, OWNER, TASK_PREFIX
@@ -245,15 +245,7 @@ class Admission:
 
     def _is_allowed(self, address: str) -> bool:
         servers = bootstrap_servers("the cluster", address)
-        return all(any(_fits(one, pattern.lower()) for pattern in self.addresses) for one in servers)
-
-
-def _fits(server: tuple[str, int], pattern: str) -> bool:
-    """Return whether a server matches a pattern, in which an IPv6 address may have brackets."""
-    host, port = server[0].lower(), server[1]
-    if pattern.startswith("["):
-        return fnmatchcase(address_of(host, port), pattern.replace("[", "[[]"))
-    return fnmatchcase(f"{host}:{port}", pattern)
+        return all(any(is_like(one, pattern) for pattern in self.addresses) for one in servers)
 
 
 def _check_is_there(

@@ -29,7 +29,7 @@ from mirror.protocol.batches.batch import (
     verify,
 )
 from mirror.protocol.batches.legacy import last_offset, read_message
-from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch
 from mirror.protocol.varint import encode
 
 MOST_DIFFERENCES: Final = 5
@@ -197,7 +197,7 @@ class _Cursor:
         """Decode the next batch."""
         if not self.records:
             batch, header = self._batches.pop()
-            records = read_message(batch) if header is None else read_batch(batch, header)
+            records = read_message(batch) if header is None else read_batch(batch, header, most=JOB_PARTS)
             start, left_out = self._side.start, self._side.left_out
             for record in reversed(records):
                 if not start <= record.offset < self.end:

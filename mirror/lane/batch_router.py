@@ -352,7 +352,8 @@ class BatchRouter:
         header = next(scan(memoryview(batch)))[2]
         assert header is not None, "we write format 2"
         offsets = [first + step for first, count in runs for step in range(count)]
-        records = read_batch(memoryview(batch), header)
+        most = self._rules.opened_records + header.record_count
+        records = read_batch(memoryview(batch), header, most=most)
         self._send_records(
             [record._replace(offset=offset) for record, offset in zip(records, offsets, strict=True)]
         )

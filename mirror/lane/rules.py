@@ -10,12 +10,14 @@ from mirror.errors import TransformFailed, legible, named
 from mirror.lane.ledger import OffsetClass
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, TRANSACTIONAL, BatchHeader
 from mirror.protocol.batches.compression import LARGEST_PAYLOAD
-from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.batches.records import MOST_PARTS, Record, read_batch
 
 LARGEST_BATCH: Final = 1_048_588
 """Kafka's default of `max.message.bytes`: a whole batch with its header."""
 
 _ABORT_MARKER: Final = 0
+_LARGEST_MARKER: Final = 4096
+"""Bytes of a control batch, which has one record."""
 
 
 class Transform(Protocol):
@@ -64,7 +66,7 @@ class RoutingRules:
     omitted: Mapping[int, OffsetClass] = field(default_factory=dict)
     unopened: Mapping[int, OffsetClass] = field(default_factory=dict)
     opened_bytes: int = LARGEST_PAYLOAD
-    opened_records: int = 250_000
+    opened_records: int = MOST_PARTS
     opened_from: int = 0
     opened_below: int = -1
     opens_singly: bool = False
@@ -127,6 +129,6 @@ class AbortedFilter:
 def _is_abort(batch: memoryview, header: BatchHeader) -> bool:
     if len(batch) <= HEADER_SIZE:
         return False
-    records = read_batch(batch, header)
+    records = read_batch(batch, header, _LARGEST_MARKER, 1)
     key = records[0].key if records else None
     return key is not None and int.from_bytes(key[2:4], "big") == _ABORT_MARKER

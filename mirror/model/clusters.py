@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from fnmatch import fnmatchcase
 from typing import Final
 
 from mirror.errors import InvalidRequest
@@ -66,3 +67,11 @@ def _is_host(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def is_like(server: tuple[str, int], pattern: str) -> bool:
+    """Return whether a server matches a pattern of HOST:PORT, in which an IPv6 address may have brackets."""
+    host, port, wanted = server[0].lower(), server[1], pattern.lower()
+    if wanted.startswith("["):
+        return fnmatchcase(address_of(host, port), wanted.replace("[", "[[]"))
+    return fnmatchcase(f"{host}:{port}", wanted)

@@ -32,7 +32,8 @@ class CopyingSettings(Settings):
     opened_batch_bytes: int = Field(default=_DEFAULTS.opened_batch_bytes, ge=1024 * 1024)
     """A batch that has to be opened and holds more bytes than this is refused, as `on-rejection` says."""
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
-    """A batch that has to be opened and holds more records than this is refused, as `on-rejection` says."""
+    """A batch that has to be opened and holds more records (and headers) is refused, as `on-rejection`
+    says."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
     """A partition that holds this number of bytes is not read until it has sent some."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import AwareDatetime, Field, model_validator
+from pydantic import AwareDatetime, Field, PlainSerializer, SecretStr, model_validator
 
 from mirror.options import Seconds, Settings
 from monitor.alerts.alert import ALERTNAME
@@ -16,6 +17,22 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver"}
 _ADDRESS: Final = re.compile(r"[^\s@<>,;\"]+@[^\s@<>,;\"]+")
 _HEADER: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+
+def without_secrets(url: SecretStr) -> str:
+    """Return an address as it may be shown: user, path and query are masked, where they exist."""
+    try:
+        parts = urlsplit(url.get_secret_value())
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+        place = f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
+    except ValueError:  # it is no address, which the first message reports
+        return str(url)
+    is_plain = url.get_secret_value().rstrip("/") == place
+    return place if is_plain else f"{place}/{url}" if host else str(url)
+
+
+SecretUrl = Annotated[SecretStr, PlainSerializer(without_secrets, when_used="json")]
+"""An address of which parts may be a secret: a token in its path, or a password before the host."""
 
 
 class ReceiverSettings(Settings):
@@ -48,7 +65,7 @@ class AlertmanagerSettings(HttpReceiverSettings):
     """An Alertmanager, called by its API v2. Name each of a cluster: alerts go to all of them, not through a
     load balancer."""
 
-    url: str
+    url: SecretUrl
     """Such as `https://alertmanager:9093`, with the path prefix if it has one."""
     username: str = ""
     """For basic authentication."""
@@ -78,8 +95,8 @@ class WebhookSettings(HttpReceiverSettings):
     """An address that takes POST: Slack and its like, which read `text`, or a program, which reads what
     Alertmanager's own webhooks send."""
 
-    url: str = ""
-    """Where to, if the address is no secret."""
+    url: SecretUrl = SecretStr("")
+    """Where to, if the address is no secret; only its host is shown."""
     url_file: str = ""
     """A file with the address, where who knows it may post; read for every message."""
     url_variable: str = ""
@@ -94,7 +111,7 @@ class WebhookSettings(HttpReceiverSettings):
     @model_validator(mode="after")
     def _consistent(self) -> WebhookSettings:
         _one_of(self, "secret")
-        if sum(map(bool, (self.url, self.url_file, self.url_variable))) != 1:
+        if sum(map(bool, (self.url.get_secret_value(), self.url_file, self.url_variable))) != 1:
             raise ValueError("one of url, url_file and url_variable is needed")
         return self
 

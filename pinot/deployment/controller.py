@@ -10,8 +10,11 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from mirror.errors import AnalyticsError, NotAuthorized, Refused
 from pinot.settings import PinotSettings
+from pinot.transport import HEADERS, BoundedTransport
 from pinot.unreachable import translated
 
+_LEAST_SECONDS: Final = 30.0
+"""A creation of a table takes longer than a query."""
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z0-9_]+\}")
 
 
@@ -21,11 +24,15 @@ class PinotController:
     def __init__(self, settings: PinotSettings) -> None:
         self._address = settings.controller
         self._attempts = settings.attempts
+        longest = max(settings.timeout_seconds, _LEAST_SECONDS)
         auth = (settings.username, settings.password.get_secret_value()) if settings.username else None
         self._http = httpx.Client(
             base_url=f"{'https' if settings.tls else 'http'}://{settings.controller}",
-            timeout=max(settings.timeout_seconds, 30.0),
+            transport=BoundedTransport(settings, longest),
+            headers=HEADERS,
+            timeout=longest,
             auth=auth,
+            trust_env=False,
         )
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -12,8 +12,10 @@ from pinot.settings import PinotSettings
 
 
 @contextmanager
-def answering(body: Callable[[str], bytes], attempts: int = 3) -> Iterator[PinotSettings]:
-    """`body`: of the answer to a query, which has the status 200."""
+def answering(
+    body: Callable[[str], bytes], attempts: int = 3, headers: Mapping[str, str] | None = None
+) -> Iterator[PinotSettings]:
+    """`body`: of the answer to a query, which has the status 200; `headers`: more of it."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -24,6 +26,8 @@ def answering(body: Callable[[str], bytes], attempts: int = 3) -> Iterator[Pinot
             answer = body(asked["sql"])
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
+            for name, value in (headers or {}).items():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(answer)
 

@@ -68,6 +68,8 @@ async def _body(url: str, context: ssl.SSLContext) -> bytes:
     ):
         if answer.status_code != httpx.codes.OK:
             raise Unreachable(f"{url} answers with status {answer.status_code}")
+        if "Content-Encoding" in answer.headers:
+            raise Unreachable(f"{url} sends a compressed response")
         async for part in answer.aiter_bytes():
             body += part
             if len(body) > _LARGEST:

@@ -7,7 +7,6 @@ say, by the groups that it names.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,6 +21,8 @@ from mirror.ports import Clock
 
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
+_LAST_SECOND: Final = 2**53
+"""Times beyond it are no floats that can be computed with; NaN and infinities are not below it either."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
 _REFUSED: Final = "this token is not one of the issuer for this service"
@@ -97,8 +98,8 @@ def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
     """By the clock of this machine, which may differ by `leeway`. Raises NotAuthenticated."""
     for claim in ("exp", "nbf", "iat"):
         value = claims.get(claim)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if value is not None and not is_number:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if value is not None and not (is_number and -_LAST_SECOND <= value <= _LAST_SECOND):
             raise NotAuthenticated(_REFUSED)
     if claims["exp"] is None or claims["exp"] + leeway <= now:
         raise NotAuthenticated("this token has expired", advice="sign in again")

@@ -9,7 +9,7 @@ from mirror.protocol.batches.batch import HEADER_SIZE, BatchHeader
 from mirror.protocol.batches.compression import decompress
 from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_message, verify_message
-from mirror.protocol.batches.records import SMALLEST_RECORD, Record, check_order, read_records
+from mirror.protocol.batches.records import SMALLEST_RECORD, Record, check_order, parts_of, read_records
 
 _LARGE_ANYWAY: Final = 4
 """A batch may open into this many times its own size, whatever the limit is."""
@@ -17,7 +17,7 @@ _LARGE_ANYWAY: Final = 4
 
 class BatchOpener:
     """Opens batches that hold at most `most_bytes` and `most_records`, unless they are large as they come.
-    `first`: offset of the first record that is wanted."""
+    Headers count as records do. `first`: offset of the first record that is wanted."""
 
     __slots__ = ("_first", "_most_bytes", "_most_records", "work")
 
@@ -26,7 +26,8 @@ class BatchOpener:
         self._most_records = most_records
         self._first = first
         self.work = 0
-        """Cost so far: a record counts as one, of those that are only decompressed four, of bytes 256."""
+        """Cost so far: a record or a header counts as one, of records that are only decompressed four, of
+        bytes 256."""
 
     def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
         """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""
@@ -48,11 +49,13 @@ class BatchOpener:
         """Decode a batch. Raises BatchTooLarge, UndecodableBatch."""
         payload = self.payload(batch, header)
         try:
-            records = read_records(payload, header)
+            records = read_records(payload, header, parts_of(batch, self._most_records))
             check_order(records, header.span)
+        except PayloadTooLarge as error:
+            raise self._too_large(batch, header.span, error.message) from error
         except CorruptData as error:
             raise self.undecodable(header.span, error) from error
-        self.work += header.record_count
+        self.work += header.record_count + sum([len(record.headers) for record in records])
         return records
 
     def message_records(self, message: memoryview) -> list[Record]:

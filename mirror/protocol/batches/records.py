@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mirror.errors import CorruptData
+from mirror.errors import CorruptData, PayloadTooLarge
 from mirror.protocol.batches.batch import HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, assemble
 from mirror.protocol.batches.compression import LARGEST_PAYLOAD, Codec, compress, decompress
 from mirror.protocol.batches.holes import Span
@@ -36,14 +36,43 @@ class Record(NamedTuple):
 SMALLEST_RECORD: Final = 7
 """Bytes of a record with neither key nor value."""
 
+_SMALLEST_PART: Final = 2
+"""Bytes of a header with an empty name and no value, of which a record may have many."""
 
-def read_batch(batch: memoryview, header: BatchHeader, limit: int = LARGEST_PAYLOAD) -> list[Record]:
-    """The records of a whole batch. Raises CorruptData, PayloadTooLarge for more than `limit` bytes."""
-    return read_records(decompress(header.codec, batch[HEADER_SIZE:], limit), header)
+MOST_PARTS: Final = 250_000
+"""No batch may open into more records and headers than this, unless the caller says otherwise."""
+
+JOB_PARTS: Final = 2_000_000
+"""For processes that have no other task: some 300 MB, and ten seconds."""
 
 
-def read_records(payload: bytes, header: BatchHeader) -> list[Record]:
-    """The records of a decompressed payload. Raises CorruptData when it is not what the header says."""
+def parts_of(batch: memoryview, most: int) -> int:
+    """Return how many records and headers a batch may open into: `most`, or what its own bytes can hold."""
+    own = len(batch) // _SMALLEST_PART
+    return own if own > most else most
+
+
+def read_batch(
+    batch: memoryview, header: BatchHeader, limit: int = LARGEST_PAYLOAD, most: int = MOST_PARTS
+) -> list[Record]:
+    """The records of a whole batch. Raises CorruptData, PayloadTooLarge for more than `limit` bytes or `most`
+    records and headers."""
+    parts = parts_of(batch, most)
+    check_count(header, parts)
+    return read_records(decompress(header.codec, batch[HEADER_SIZE:], limit), header, parts)
+
+
+def check_count(header: BatchHeader, most: int) -> None:
+    """Raises PayloadTooLarge for a batch of more than `most` records."""
+    if header.record_count > most:
+        raise PayloadTooLarge(f"it holds {header.record_count} records")
+
+
+def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
+    """The records of a decompressed payload. Raises CorruptData when it is not what the header says,
+    PayloadTooLarge for more than `most` records and headers."""
+    check_count(header, most)
+    room = most - header.record_count
     if header.record_count * SMALLEST_RECORD > len(payload):
         raise CorruptData(f"the batch at offset {header.base_offset} claims {header.record_count} records")
     stamped = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
@@ -58,7 +87,8 @@ def read_records(payload: bytes, header: BatchHeader) -> list[Record]:
         place, position = decode(payload, position)
         key, position = _field(payload, position, end)
         value, position = _field(payload, position, end)
-        headers, position = _headers(payload, position, end)
+        headers, position = _headers(payload, position, end, room)
+        room -= len(headers)
         if position != end:
             raise CorruptData(f"a record of the batch at offset {header.base_offset} has the wrong length")
         timestamp = header.base_timestamp + delta if stamped is None else stamped
@@ -90,12 +120,14 @@ def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     return payload[position : position + length], position + length
 
 
-def _headers(payload: bytes, position: int, end: int) -> tuple[tuple[Header, ...], int]:
+def _headers(payload: bytes, position: int, end: int, room: int) -> tuple[tuple[Header, ...], int]:
     count, position = decode(payload, position)
     if count == 0:
         return (), position
     if not 0 <= count <= end - position:
         raise CorruptData(f"a record claims {count} headers")
+    if count > room:
+        raise PayloadTooLarge(f"a record has {count} headers")
     headers: list[Header] = []
     for _ in range(count):
         key, position = _field(payload, position, end)

@@ -30,7 +30,7 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.batch import CONTROL, ProducerStamp, next_sequence, scan, stamp, verify
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.legacy import last_offset, read_message
-from mirror.protocol.batches.records import Record, read_batch, write_batch
+from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch, write_batch
 from mirror.protocol.codes import Code, error_of
 from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic
@@ -155,7 +155,7 @@ def _batches_of(
             verify(batch, header)
             is_marker = header.attributes & CONTROL
             is_left_out = aborted.offset_class(batch, header) is not None if aborted else bool(is_marker)
-            records = [] if is_left_out else read_batch(batch, header)
+            records = [] if is_left_out else read_batch(batch, header, most=JOB_PARTS)
         wanted = [record for record in records if position <= record.offset < end]
         position = min(last + 1, end)
         yield wanted, position

@@ -25,8 +25,9 @@ from mirror.lane.ledger import OffsetClass
 from mirror.lane.out_batch import OutBatch, Path, Trouble
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
-from mirror.protocol.batches.legacy import NO_TIMESTAMP, last_offset, read_message
-from mirror.protocol.batches.records import Record, read_batch
+from mirror.protocol.batches.legacy import NO_TIMESTAMP, last_offset
+from mirror.protocol.batches.opener import BatchOpener
+from mirror.protocol.batches.records import Record
 from mirror.protocol.codes import Code, error_of
 from mirror.replication import limits
 from mirror.replication.handlers.dead_letters import DeadLetterTopic
@@ -179,8 +180,9 @@ class Rejections:
         cluster, wanted = self._runner.source(lane).cluster, set(offsets)
         found: list[Record] = []
         span = PartitionRange(cluster, lane.key.partition, min(offsets), max(offsets) + 1)
+        opener = BatchOpener(lane.rules.opened_bytes, lane.rules.opened_records, min(offsets))
         async for batch, header in span.batches():
-            records = read_message(batch) if header is None else read_batch(batch, header)
+            records = opener.message_records(batch) if header is None else opener.records(batch, header)
             found += [record for record in records if record.offset in wanted]
         return found
 

@@ -73,7 +73,7 @@ async def compare_tail(
     found: list[FoundRecords | SkippedOffsets] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
     span = PartitionRange(target, lane.target, lane.target_next, end, committed=committed)
-    async for piece in _pieces(span, target.loop):
+    async for piece in _pieces(span, target.loop, lane.rules.opened_records):
         candidates = await expected.candidates()
         if not candidates:
             if expected.trouble is not None:
@@ -98,11 +98,11 @@ def _add(found: list[FoundRecords | SkippedOffsets], source: _Piece, target: _Pi
     found.append(FoundRecords(source.offset, target.offset, count))
 
 
-async def _pieces(span: PartitionRange, loop: Loop) -> AsyncIterator[_Piece]:
+async def _pieces(span: PartitionRange, loop: Loop, most: int) -> AsyncIterator[_Piece]:
     opened = 0
     async for batch, header in span.batches():
         if header is not None and not header.attributes & CONTROL:
-            for piece in _opened_batch(batch, header):
+            for piece in _opened_batch(batch, header, most):
                 yield piece
             opened += header.record_count
             if opened > _AT_ONCE:
@@ -110,9 +110,9 @@ async def _pieces(span: PartitionRange, loop: Loop) -> AsyncIterator[_Piece]:
                 await loop.sleep(0.0)
 
 
-def _opened_batch(batch: memoryview, header: BatchHeader) -> Sequence[_Piece]:
+def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence[_Piece]:
     try:
-        return read_batch(batch, header)
+        return read_batch(batch, header, most=most)
     except CorruptData:
         return [_ClosedBatch(header.base_offset, header.record_count, bytes(batch[HEADER_SIZE:]))]
 
@@ -200,7 +200,7 @@ class _Expected:
         self._span.position = router.position
         waiting: list[_Piece | SkippedOffsets] = []
         for item in router.items:
-            waiting.extend(_opened(item))
+            waiting.extend(_opened(item, lane.rules.opened_records))
         self._waiting = waiting[::-1]
         return True
 
@@ -218,7 +218,7 @@ class _Expected:
             self.trouble = error
 
 
-def _opened(item: Item) -> list[_Piece | SkippedOffsets]:
+def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
     """An item's pieces with their source offsets, and the offsets between them that are not sent."""
     if isinstance(item, SkippedOffsets):
         return [item]
@@ -227,7 +227,7 @@ def _opened(item: Item) -> list[_Piece | SkippedOffsets]:
     offsets = [first + step for first, count in item.runs for step in range(count)]
     passed = list(item.passed or ())[::-1]
     opened: list[_Piece | SkippedOffsets] = []
-    pieces = _opened_batch(item.batch, header)
+    pieces = _opened_batch(item.batch, header, most)
     for piece, offset in zip(pieces, offsets, strict=False):  # one piece, where it cannot be opened
         while passed and passed[-1].first < offset:
             opened.append(passed.pop())

@@ -32,7 +32,7 @@ class Alertmanager:
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
         body = json.dumps([posted(one, now_ms, valid_ms) for one in notices]).encode()
         headers = {"Content-Type": "application/json"} | self._credentials()
-        url = self._settings.url.rstrip("/") + PATH
+        url = self._settings.url.get_secret_value().rstrip("/") + PATH
         has_credentials = "Authorization" in headers
         self._call.post(url, body, headers, has_credentials=has_credentials, now_ms=now_ms)
 

@@ -21,6 +21,8 @@ from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreac
 from monitor.alerts.deliveries.ports import ToldToWait
 
 _MOST_ANSWER_BYTES: Final = 65_536
+_PLAIN: Final = {"Accept-Encoding": "identity"}
+"""What is not compressed has the size that it has on the way."""
 _LONGEST_REASON: Final = 200
 _TOO_MANY: Final = 429
 _LATER: Final = frozenset({408, 425, _TOO_MANY})
@@ -70,11 +72,13 @@ class HttpCall:
     async def _post(self, url: httpx.URL, body: bytes, headers: Mapping[str, str]) -> _Reply:
         with anyio.fail_after(self._timeout):
             async with (
-                httpx.AsyncClient(timeout=self._timeout, verify=self._tls) as client,
-                client.stream("POST", url, content=body, headers=dict(headers)) as response,
+                httpx.AsyncClient(
+                    timeout=self._timeout, verify=self._tls, trust_env=url.scheme == "https"
+                ) as client,
+                client.stream("POST", url, content=body, headers={**_PLAIN, **headers}) as response,
             ):
                 found = b""
-                async for part in response.aiter_bytes():
+                async for part in response.aiter_raw():
                     found += part
                     if len(found) > _MOST_ANSWER_BYTES:
                         break

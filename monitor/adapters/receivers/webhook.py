@@ -40,7 +40,8 @@ class Webhook:
             headers |= {TIMESTAMP: str(seconds), SIGNATURE: signature(secret, seconds, body)}
         kept = secret_from(chosen.url_file, chosen.url_variable)
         has_credentials = bool(token or kept)
-        self._call.post(chosen.url or kept, body, headers, has_credentials=has_credentials, now_ms=now_ms)
+        url = chosen.url.get_secret_value() or kept
+        self._call.post(url, body, headers, has_credentials=has_credentials, now_ms=now_ms)
 
 
 def signature(secret: str, timestamp_seconds: int, body: bytes) -> str:

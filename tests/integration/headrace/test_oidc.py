@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import ssl
 import threading
@@ -31,6 +32,8 @@ from tests.fakes.site import Site
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 FILES: Final = Path(__file__).parents[2] / "data/tls/rest"
+GZIP: Final = b"\x1f\x8b"
+"""First bytes of compressed content."""
 ISSUER: Final = "https://id.example.com/realms/company"
 ES_KEY: Final = ec.generate_private_key(ec.SECP256R1())
 RS_KEY: Final = rsa.generate_private_key(65_537, 2_048)
@@ -88,6 +91,8 @@ def listening(context: ssl.SSLContext | None = None, host: str = "127.0.0.1") ->
             body = provider.answer(provider.document())
             self.send_response(provider.status)
             self.send_header("Location", "/elsewhere")
+            if body.startswith(GZIP):
+                self.send_header("Content-Encoding", "gzip")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -194,8 +199,9 @@ class TestTokensOfAProvider:
         (200, lambda _: b"<html>", "JSON"),
         (200, lambda _: b"[" * 100_000, "JSON"),
         (200, lambda _: b'{"keys": []}', "none of these keys"),
+        (200, gzip.compress, "compressed"),
     ],
-    ids=["elsewhere", "failed", "large", "a page", "deep", "none"],
+    ids=["elsewhere", "failed", "large", "a page", "deep", "none", "compressed"],
 )
 def test_what_is_no_set_of_keys_lets_nobody_in(
     provider: Provider, status: int, answer: Callable[[bytes], bytes], reason: str

@@ -6,6 +6,7 @@ besides that always what takes its place: `CheckingAlertmanager`, which has its 
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import hmac
 import shutil
@@ -19,10 +20,12 @@ from typing import Any, Final
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable
 from monitor.adapters.receivers.alertmanager import Alertmanager
+from monitor.adapters.receivers.http_call import HttpCall
 from monitor.adapters.receivers.mail import Mail
 from monitor.adapters.receivers.webhook import Webhook
 from monitor.alerts.alert import Alert, Notice, Style
@@ -33,7 +36,7 @@ from stack.ports import LOOPBACK, free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver, Reply, dripping
 from tests.fakes.mail_server import FILES, MailServer
-from tests.patience import wait_until
+from tests.patience import PATIENCE_SECONDS, wait_until
 
 STYLE: Final = Style({"team": "ingest"}, "https://docs.example.com/runbooks/{alertname}/", "http://here:1")
 BINARY: Final = shutil.which("prometheus-alertmanager")
@@ -90,7 +93,7 @@ def shown(url: str, name: str) -> list[dict[str, Any]]:
 
 
 def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) -> None:
-    receiver = Alertmanager(AlertmanagerSettings(url=alertmanager))
+    receiver = Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager)))
     notice = a_notice("fires")
     receiver.send([notice, a_notice("beside it")], now())
     (first,) = wait_until(lambda: shown(alertmanager, "fires"))
@@ -106,7 +109,7 @@ def test_alertmanager_shows_what_fires_once_until_it_is_over(alertmanager: str) 
 
 def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: str) -> None:
     """By an hour, between the beginning of an alert and its news."""
-    receiver = Alertmanager(AlertmanagerSettings(url=alertmanager))
+    receiver = Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager)))
     notice = a_notice("from the future", since_ms=now() + 3_600_000)
     receiver.send([notice], now())
     wait_until(lambda: shown(alertmanager, "from the future"))
@@ -116,14 +119,15 @@ def test_a_clock_that_went_back_keeps_no_alert_from_alertmanager(alertmanager: s
 
 def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) -> None:
     """As when the monitor has died."""
-    Alertmanager(AlertmanagerSettings(url=alertmanager, refresh_seconds=0.3)).send([a_notice("left")], now())
+    chosen = AlertmanagerSettings(url=SecretStr(alertmanager), refresh_seconds=0.3)
+    Alertmanager(chosen).send([a_notice("left")], now())
     wait_until(lambda: not shown(alertmanager, "left"))
 
 
 def test_alertmanager_says_what_it_does_not_take(alertmanager: str) -> None:
     wrong = Notice({"no-label": "x"}, {}, "http://here", now())
     with pytest.raises(InvalidRequest, match=r"it answers 4\d\d: .*invalid"):
-        Alertmanager(AlertmanagerSettings(url=alertmanager)).send([wrong], now())
+        Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager))).send([wrong], now())
 
 
 @pytest.fixture
@@ -134,7 +138,9 @@ def listener() -> Iterator[HttpReceiver]:
 
 def test_credentials_are_read_for_every_message(listener: HttpReceiver, tmp_path: Path) -> None:
     secret = tmp_path / "token"
-    receiver = Alertmanager(AlertmanagerSettings(url=f"{listener.url}/prefix/", token_file=str(secret)))
+    receiver = Alertmanager(
+        AlertmanagerSettings(url=SecretStr(f"{listener.url}/prefix/"), token_file=str(secret))
+    )
     for token in ("first", "second\n"):
         secret.write_text(token)
         receiver.send([a_notice()], now())
@@ -147,7 +153,9 @@ def test_credentials_are_read_for_every_message(listener: HttpReceiver, tmp_path
 
 def test_a_password_is_sent_to_this_machine_or_through_tls_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGER", "hush")
-    chosen = AlertmanagerSettings(url="http://elsewhere.example", username="ci", password_variable="PAGER")
+    chosen = AlertmanagerSettings(
+        url=SecretStr("http://elsewhere.example"), username="ci", password_variable="PAGER"
+    )
     with pytest.raises(Refused, match="without TLS") as refused:
         Alertmanager(chosen).send([a_notice()], now())
     assert "hush" not in str(refused.value)
@@ -193,16 +201,24 @@ def test_a_webhook_is_signed_and_has_text_for_people_and_alerts_for_programs(
 def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[Exception]) -> None:
     listener.answer = lambda _: Reply(status, b"it is hush", {"Retry-After": "17", "Location": "/there"})
     with pytest.raises(error, match=f"it answers {status}") as raised:
-        Webhook("chat", WebhookSettings(url=listener.url), []).send([a_notice()], now())
+        Webhook("chat", WebhookSettings(url=SecretStr(listener.url)), []).send([a_notice()], now())
     assert "hush" not in str(raised.value)
     if isinstance(raised.value, ToldToWait):
         assert raised.value.retry_after == 17.0
     assert len(listener.requests) == 1
 
 
+def test_a_compressed_answer_is_not_opened(listener: HttpReceiver) -> None:
+    listener.answer = lambda _: Reply(400, gzip.compress(b"long story"), {"Content-Encoding": "gzip"})
+    call = HttpCall("", PATIENCE_SECONDS, shows_answers=True)
+    with pytest.raises(InvalidRequest) as refusal:
+        call.post(listener.url, b"{}", {}, has_credentials=False, now_ms=now())
+    assert "long story" not in str(refusal.value)
+
+
 def test_an_answer_without_end_is_not_read_to_its_end() -> None:
     with dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 100_000) as port:
-        chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}")
+        chosen = WebhookSettings(url=SecretStr(f"http://{LOOPBACK}:{port}"))
         Webhook("chat", chosen, []).send([a_notice()], now())
 
 
@@ -210,19 +226,19 @@ def test_an_answer_without_end_is_not_read_to_its_end() -> None:
 @pytest.mark.parametrize("drop", [b"", b"x"], ids=["silent", "dripping"])
 def test_a_server_that_does_not_finish_its_answer_is_left(beginning: bytes, drop: bytes) -> None:
     with dripping(beginning, drop) as port:
-        chosen = WebhookSettings(url=f"http://{LOOPBACK}:{port}", timeout_seconds=0.3)
+        chosen = WebhookSettings(url=SecretStr(f"http://{LOOPBACK}:{port}"), timeout_seconds=0.3)
         with pytest.raises(TimedOut):
             Webhook("chat", chosen, []).send([a_notice()], now())
 
 
 def test_who_is_not_there_is_named_without_the_address() -> None:
     with pytest.raises(Unreachable, match="cannot be reached") as raised:
-        Webhook("chat", WebhookSettings(url=f"{NOBODY}/T0/secret"), []).send([a_notice()], now())
+        Webhook("chat", WebhookSettings(url=SecretStr(f"{NOBODY}/T0/secret")), []).send([a_notice()], now())
     assert "secret" not in str(raised.value)
 
 
 def test_a_password_in_an_address_goes_through_tls_only() -> None:
-    chosen = AlertmanagerSettings(url="http://alice:hush@alerts.example.com:9093")
+    chosen = AlertmanagerSettings(url=SecretStr("http://alice:hush@alerts.example.com:9093"))
     with pytest.raises(Refused, match="credentials are not sent without TLS") as raised:
         Alertmanager(chosen).send([a_notice()], now())
     assert "hush" not in str(raised.value)
@@ -382,6 +398,6 @@ def test_a_mail_server_that_is_away_may_come_back(post: MailServer) -> None:
 
 def test_authorities_that_cannot_be_read_are_said_at_the_start() -> None:
     with pytest.raises(ConfigError, match="/nowhere"):
-        Alertmanager(AlertmanagerSettings(url=NOBODY, ca_file="/nowhere"))
+        Alertmanager(AlertmanagerSettings(url=SecretStr(NOBODY), ca_file="/nowhere"))
     with MailServer() as server, pytest.raises(ConfigError, match="/nowhere"):
         Mail(mail_settings(server, ca_file="/nowhere"))

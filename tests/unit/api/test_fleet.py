@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -195,6 +196,7 @@ class Answering(httpx.AsyncBaseTransport):
         self._silent = silent
         self.body = b"[]"
         self.status = 200
+        self.headers: dict[str, str] = {}
         self.at_once = self.most_at_once = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -209,7 +211,11 @@ class Answering(httpx.AsyncBaseTransport):
         name = InstanceName(request.url.host)
         nonce = request.headers["Authorization"].split()[1].partition(".")[0]
         signature = self._credentials.answer_signature(name, nonce, self.body)
-        return httpx.Response(self.status, headers={"X-Headrace-Signature": signature}, content=self.body)
+        headers = {"X-Headrace-Signature": signature, **self.headers}
+        return httpx.Response(self.status, headers=headers, stream=httpx.ByteStream(self.sent(self.body)))
+
+    def sent(self, body: bytes) -> bytes:
+        return gzip.compress(body) if "Content-Encoding" in self.headers else body
 
 
 def an_instance(name: str) -> LiveInstance:
@@ -266,6 +272,14 @@ def test_what_is_not_understood_is_no_answer(status: int, body: bytes, reason: s
     (reply,) = asked(transport, credentials, ["one"], 60.0)
     assert (reply.state, reply.value) == (AnswerState.UNREACHABLE, None)
     assert reason in reply.reason
+
+
+def test_a_compressed_response_is_not_opened() -> None:
+    credentials = credentials_of()
+    transport = Answering(credentials)
+    transport.headers = {"Content-Encoding": "gzip"}
+    (reply,) = asked(transport, credentials, ["one"], 60.0)
+    assert reply.state is AnswerState.UNREACHABLE
 
 
 def test_what_is_not_signed_by_the_service_is_no_answer() -> None:

@@ -58,6 +58,9 @@ DOCUMENT: Final = Site().client.get("/v1/openapi.json").json()
 SCHEMA: Final = schemathesis.openapi.from_dict(DOCUMENT, config=CONFIG)
 
 
+SAFE: Final = {"x-content-type-options": "nosniff", "cache-control": "no-store"}.items()
+
+
 def operations() -> Iterator[Any]:
     for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
@@ -115,6 +118,7 @@ def test_the_example_of_an_operation_is_accepted(method: str, path: str, operati
         json=example_of(operation.get("requestBody", {})),
     )
     assert answer.is_success, answer.text
+    assert answer.headers.items() >= SAFE
 
 
 def example_of(body: dict[str, Any]) -> Any:

@@ -64,6 +64,21 @@ def test_each_setting_says_where_it_comes_from(
     assert re.search(r"^api\.port +8082 +environment$", changed.out, re.MULTILINE)
 
 
+@pytest.mark.parametrize("command", [("config", "show"), ("config", "check", "--json")])
+def test_an_address_of_a_receiver_is_shown_without_its_secrets(
+    headrace: Headrace, write: Write, command: tuple[str, ...]
+) -> None:
+    file = write(
+        '[monitor.alerts.webhooks.chat]\nurl = "https://hooks.example.com/services/T0/correct-horse"\n'
+        '[monitor.alerts.alertmanagers.one]\nurl = "https://user:correct-horse@alerts.example.com:9093"\n'
+    )
+    answer = headrace(*command, "--config", str(file))
+    assert answer.code == 0
+    assert "correct-horse" not in answer.out + answer.err
+    assert "https://hooks.example.com/" in answer.out
+    assert "https://alerts.example.com:9093/" in answer.out
+
+
 def test_a_file_that_is_wrong_is_not_shown(headrace: Headrace, write: Write) -> None:
     assert (
         "api.prot is not a setting"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.console.documents import read_documents, yaml_text
+from headrace.console.documents import mapping_of, read_documents, yaml_text
 from headrace.console.escapes import visible_lines
 from mirror.errors import InvalidRequest
 
@@ -113,3 +113,28 @@ def test_json_by_its_name_is_nothing_else() -> None:
     with pytest.raises(InvalidRequest, match="cannot be read"):
         read_documents("name: a", "it.json", is_json=True)
     assert math.isclose(read_documents('{"a": 1.5}', "it.json", is_json=True)[0]["a"], 1.5)
+
+
+class CountedKey(str):
+    """A key that counts how often any of its kind is looked up."""
+
+    lookups = 0
+
+    def __hash__(self) -> int:
+        CountedKey.lookups += 1
+        return super().__hash__()
+
+    __eq__ = str.__eq__
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_the_search_for_keys_given_twice_is_linear(twice: bool) -> None:
+    keys = [CountedKey(number) for number in range(1_000)]
+    CountedKey.lookups = 0
+    pairs = [(key, 0) for key in (*keys, *keys[-1:] * twice)]
+    if twice:
+        with pytest.raises(ValueError, match="999"):
+            mapping_of(pairs)
+    else:
+        assert len(mapping_of(pairs)) == 1_000
+    assert CountedKey.lookups <= 3 * len(pairs)

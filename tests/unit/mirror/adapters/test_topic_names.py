@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.settings import KafkaCluster
 from tests.fakes.broker.cluster import FakeCluster, running
@@ -15,3 +17,20 @@ def test_a_topic_whose_name_kafka_does_not_allow_is_not_listed() -> None:
     with running(cluster):
         assert admin.list_topics() == {"t": 2, "n" * 249: 2}
         admin.close()
+
+
+def test_such_names_are_counted_and_logged_once_without_their_escape_codes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster()
+    for name in ("t", "../x/", "\x1b[2J", "x" * 700_000):
+        cluster.create_topic(name, 1, 1)
+    admin = KafkaAdmin(KafkaCluster(bootstrap_servers=cluster.address))
+    with running(cluster):
+        for _ in range(3):
+            assert set(admin.list_topics()) == {"t"}
+        admin.close()
+    (logged,) = [one.getMessage() for one in caplog.records if "not allow" in one.getMessage()]
+    assert " 3 topics" in logged
+    assert "\x1b" not in logged
+    assert len(logged) < 2_000

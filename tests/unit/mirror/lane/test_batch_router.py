@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.errors import BatchTooLarge, CorruptData, TransformFailed
+from mirror.errors import BatchTooLarge, CorruptData, PayloadTooLarge, TransformFailed
 from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import OutBatch
 from mirror.lane.rules import MergeRule, RoutingRules
-from mirror.protocol.batches.batch import NO_PRODUCER, seal
+from mirror.protocol.batches.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, scan, seal
 from mirror.protocol.batches.compression import Codec
-from mirror.protocol.batches.records import Record, write_batch
+from mirror.protocol.batches.records import Record, read_batch, write_batch
 from tests.models.source_log import holed_batch, sealed
 
 MERGING = MergeRule()
@@ -113,6 +113,42 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     (item,) = opened(bytes(batch), left_out).items
     assert isinstance(item, SkippedOffsets)
     assert (item.offset_class, item.count) == (OffsetClass.FILTERED, records)
+
+
+def test_headers_count_as_records_do() -> None:
+    """A record of 60,000 headers takes 120,000 bytes, and 600 as zstd has them."""
+    record = Record(0, 1, None, b"", ((b"", None),) * 60_000)
+    batch = memoryview(write_batch([record], Codec.ZSTD))
+    with pytest.raises(BatchTooLarge) as raised:
+        opened(bytes(batch), RoutingRules(opens_records=True, opened_records=50_000))
+    assert (raised.value.offset, raised.value.last_offset) == (0, 0)
+    router = opened(bytes(batch), RoutingRules(opens_records=True, opened_records=70_000))
+    assert router.work > 60_000
+
+
+@pytest.mark.parametrize(
+    "records",
+    [[Record(0, 1, None, None)] * 20_001, [Record(0, 1, None, None, ((b"", None),) * 20_000)]],
+    ids=["records", "headers"],
+)
+def test_readers_of_whole_batches_have_a_limit_too(records: list[Record]) -> None:
+    batch = memoryview(write_batch(records, Codec.ZSTD))
+    header = next(scan(batch))[2]
+    assert header is not None
+    with pytest.raises(PayloadTooLarge):
+        read_batch(batch, header, most=20_000)
+    assert len(read_batch(batch, header)) == len(records)
+
+
+def test_a_marker_with_records_is_not_opened() -> None:
+    """A control batch has one record; this one was written by a broker that lies."""
+    batch = bytearray(bomb(Codec.ZSTD, 30_000))
+    batch[21:23] = (CONTROL | TRANSACTIONAL | Codec.ZSTD).to_bytes(2, "big")
+    batch[43:51] = (7).to_bytes(8, "big")
+    seal(memoryview(batch))
+    router = BatchRouter(RoutingRules(), 0, ByteBudget(10**9))
+    with pytest.raises(PayloadTooLarge):
+        router.take(memoryview(batch), ((7, 0),), Slab(bytearray(), None))
 
 
 def test_a_large_batch_of_large_bytes_is_opened_whatever_the_limit() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 
 from headrace.oncall.alerts import build_alerts, watched_silences
 from headrace.settings import load_settings
 from monitor.alerts.metrics import AlertMetrics
-from monitor.alerts.settings import AlertSettings
+from monitor.alerts.settings import AlertmanagerSettings, AlertSettings, without_secrets
 from monitor.alerts.silence import Silence
 
 MAIL: Final = {"host": "h", "sender": "a@x", "recipients": ["b@x"]}
@@ -86,3 +86,21 @@ def test_silences_are_read_again_when_the_file_changes(tmp_path: Path) -> None:
     assert silences() == found
     file.write_text("[monitor]\n")
     assert silences() == []
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://hooks.example.com/services/T0/correct-horse", "https://hooks.example.com/**********"),
+        ("https://hooks.example.com:8443?token=correct-horse", "https://hooks.example.com:8443/**********"),
+        ("https://user:correct-horse@[::1]:9093", "https://[::1]:9093/**********"),
+        ("https://alerts.example.com:9093/", "https://alerts.example.com:9093"),
+        ("correct-horse", "**********"),
+        ("https://[correct-horse", "**********"),
+        ("https://host:correct-horse", "**********"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_shown_without_its_secrets(url: str, shown: str) -> None:
+    assert without_secrets(SecretStr(url)) == shown
+    assert "correct-horse" not in repr(AlertmanagerSettings(url=SecretStr(url)))

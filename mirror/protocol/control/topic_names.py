@@ -1,0 +1,36 @@
+"""Names of topics as a cluster lists them, which its brokers may have made up."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from mirror.model.bounds import shown
+from mirror.model.topics import is_legal_topic
+
+_log = logging.getLogger(__name__)
+_NAMES_SHOWN: Final = 3
+
+
+class TopicNames:
+    """Filter of one cluster. `illegal`: most names in one response that Kafka does not allow."""
+
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self.illegal = 0
+
+    def legal(self, names: Iterable[str]) -> set[str]:
+        """Return the names that Kafka allows. Others are counted, and logged when the first is seen."""
+        given = list(names)
+        legal = {name for name in given if is_legal_topic(name)}
+        illegal = [name for name in given if name not in legal]
+        if illegal and not self.illegal:
+            _log.warning(
+                "%s lists %d topics whose names Kafka does not allow; they are ignored: %s",
+                self._cluster,
+                len(illegal),
+                ", ".join(map(shown, illegal[:_NAMES_SHOWN])),
+            )
+        self.illegal = max(self.illegal, len(illegal))
+        return legal
