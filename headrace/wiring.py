@@ -47,6 +47,7 @@ from mirror.control.operations import Operations
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
@@ -162,7 +163,8 @@ def _shared_state(
     session: ZooKeeper, membership: Membership, definitions: DefinitionStore, plans: PlanStore
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
-    return SharedState(membership, definitions, plans, measured, troubles, costs)
+    written = WrittenClusters(session)
+    return SharedState(membership, definitions, plans, measured, troubles, costs, written)
 
 
 def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:

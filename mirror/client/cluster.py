@@ -11,7 +11,7 @@ from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
 from mirror.client.handshake import ConnectionConfig, open_connection
 from mirror.client.reachability import Reachability
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import HeadraceError, UnexpectedCluster, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition, is_legal_topic
 from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
@@ -72,6 +72,7 @@ class Cluster:
         self.brokers: dict[int, Endpoint] = {}
         self.controller = -1
         self.cluster_id = ""
+        self._pinned = ""
         self.topics: dict[str, TopicMetadata] = {}
         self._loop = configs.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
@@ -98,6 +99,23 @@ class Cluster:
     def loop(self) -> Loop:
         """The loop that everything here runs on."""
         return self._loop
+
+    def pin(self, cluster_id: str) -> None:
+        """Use only brokers of the cluster with this id from now on; the empty id changes nothing."""
+        if cluster_id in ("", self._pinned):
+            return
+        self._pinned = cluster_id
+        if self.cluster_id not in ("", cluster_id):
+            self.cluster_id = ""
+            self.brokers, self.controller = {}, -1
+            self.topics.clear()
+            self._coordinators.clear()
+            self._disconnect()
+
+    def _check_id(self, cluster_id: str) -> None:
+        if self._pinned and cluster_id and cluster_id != self._pinned:
+            self._disconnect()
+            raise UnexpectedCluster(self.name, self._pinned, cluster_id)
 
     @property
     def is_connected(self) -> bool:
@@ -192,6 +210,13 @@ class Cluster:
         except HeadraceError as error:
             self.reachability.failed(endpoint, error, self._loop.now())
             raise
+        if self._pinned:
+            try:
+                self._check_id((await connection.call(metadata([]), self.timeout_seconds)).cluster_id)
+            except HeadraceError as error:
+                connection.close()
+                self.reachability.failed(endpoint, error, self._loop.now())
+                raise
         self._opened_at[place] = self._loop.now()
         self.reachability.opened(endpoint, self._opened_at[place])
         self._connections[place] = connection
@@ -241,6 +266,7 @@ class Cluster:
         self._refreshed = None
         for start in range(0, max(len(names), 1), _TOPICS_AT_ONCE):
             answer = await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE]))
+            self._check_id(answer.cluster_id)
             if answer.brokers:
                 self.brokers = dict(answer.brokers)
                 self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
@@ -251,6 +277,7 @@ class Cluster:
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
         """Every topic of the cluster whose name Kafka allows. Raises Unreachable."""
         answer = await self.ask(metadata(None))
+        self._check_id(answer.cluster_id)
         self.brokers, self.controller = dict(answer.brokers), answer.controller
         self.cluster_id = answer.cluster_id
         found = {topic.name: topic for topic in answer.topics if is_legal_topic(topic.name)}
@@ -417,6 +444,9 @@ class Cluster:
     def close(self) -> None:
         """Close every connection. Idempotent."""
         self._closed = True
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         connections, self._connections = self._connections, {}
         for connection in connections.values():
             connection.close()

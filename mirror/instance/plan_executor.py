@@ -22,6 +22,7 @@ from mirror.coordination.reconcile import (
     others_of,
     starts,
 )
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
@@ -60,6 +61,7 @@ class SharedState:
     measured: MeasuredLoads
     troubles: TroubleStore
     costs: CostStore
+    written: WrittenClusters
 
 
 class PlanExecutor:
@@ -224,7 +226,9 @@ class PlanExecutor:
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
         datastreams = self._definitions.all().datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
-            self._describe(lane_specs(plan.plan, me.name, datastreams))
+            written = {one.destination: "" for one in datastreams}
+            written = {cluster: self._shared.written.get(cluster) for cluster in written}
+            self._describe(lane_specs(plan.plan, me.name, datastreams, written))
             known = {one.group for one in datastreams} | {key.group for key in self._desired}
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:

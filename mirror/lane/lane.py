@@ -62,6 +62,7 @@ class Lane:
         "stable_offset",
         "state",
         "stored",
+        "target_cluster",
         "target_id",
         "target_loss",
         "target_next",
@@ -78,6 +79,7 @@ class Lane:
         self.offset_map = OffsetMap()
         self.source = SourceIdentity()
         self.target_id = b""
+        self.target_cluster = ""
         self.is_clean = False
         self.life = 0
         self.gaps: list[str] = []
@@ -147,6 +149,7 @@ class Lane:
         self.offset_map = progress.offset_map
         self.source = progress.source
         self.target_id = progress.target_id
+        self.target_cluster = progress.target_cluster
         self.is_clean = progress.clean
         self.life = progress.life
         self.gaps = progress.gaps
@@ -164,6 +167,7 @@ class Lane:
         self.rules = self.rules.without_refusals()
         self.source = SourceIdentity()
         self.target_id, self.target_next = b"", None
+        self.target_cluster = ""
         self.life, self.gaps, self.target_loss = 0, [], ""
         self.position = -1
 
@@ -188,6 +192,7 @@ class Lane:
             self.gaps,
             self.target_loss,
             self.spec.destination_topic,
+            self.target_cluster,
             self.owner,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mirror.errors import CorruptData, NewerFormat
+from mirror.errors import CorruptData, NewerFormat, UnexpectedCluster
 from mirror.lane.ledger import Ledger
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
 from mirror.model.datastreams.lanes import LaneKey
@@ -42,7 +42,7 @@ class SourceIdentity:
 class LaneProgress:
     """The state to resume from.
 
-    `target_id`: the destination topic's id, `target_topic` its name; `target_next`: where the lane's next
+    `target_id`: the destination topic's id, `target_topic` its name, `target_cluster` the id of its cluster; `target_next`: where the lane's next
     record will lie there. `clean`: the lane was drained and nobody has written since. `life` counts source
     topics that bore the name. `gaps`: sentences about what was lost, newest last; `target_loss` is the one
     about the destination that the lane has not continued behind. `owner`: the producer id and epoch that the
@@ -61,6 +61,7 @@ class LaneProgress:
     gaps: list[str] = field(default_factory=list)
     target_loss: str = ""
     target_topic: str = ""
+    target_cluster: str = ""
     owner: Owner | None = None
     version: Version | None = None
 
@@ -74,6 +75,11 @@ class LaneProgress:
         operator has written by hand names no destination and counts for any."""
         is_same_topic = bool(target_id) and self.target_id == target_id
         return is_same_topic or self.target_topic in ("", target_topic)
+
+    def require_cluster(self, name: str, cluster_id: str) -> None:
+        """Raise UnexpectedCluster if another cluster than this holds what was copied."""
+        if self.target_cluster and cluster_id and cluster_id != self.target_cluster:
+            raise UnexpectedCluster(name, self.target_cluster, cluster_id)
 
 
 Entry = tuple[bytes, bytes | None]
@@ -118,6 +124,8 @@ def entries_of(
         optional["target_loss"] = progress.target_loss
     if progress.source.cluster_id:
         optional["source_cluster"] = progress.source.cluster_id
+    if progress.target_cluster:
+        optional["target_cluster"] = progress.target_cluster
     if progress.target_topic != key.partition.topic:
         optional["target"] = progress.target_topic
     document |= {name: value for name, value in optional.items() if value}
@@ -205,6 +213,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         gaps=[str(gap) for gap in document.get("gaps", ())],
         target_loss=str(document.get("target_loss", "")),
         target_topic=str(document.get("target", key.partition.topic)),
+        target_cluster=str(document.get("target_cluster", "")),
         owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
         version=version,
     )

@@ -80,6 +80,7 @@ class LaneStartup:
             runner.sinks[spec.destination] = Sender(
                 bench.cluster(spec.destination), bench.settings, self._writing
             )
+        bench.cluster(spec.destination).pin(spec.destination_id)
         if not lane.is_loaded:
             bench.progress(spec.destination).want([spec.key])
 
@@ -93,6 +94,8 @@ class LaneStartup:
 
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
         source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
+        for spec in specs:
+            target.pin(spec.destination_id)
         places = {spec.key.partition for spec in specs}
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
         committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
@@ -158,6 +161,8 @@ class LaneStartup:
         disputed = lane.disputed
         if disputed is not None and lane.has_owned and self._runner.is_foreign(lane, progress):
             raise disputed.lost()
+        if progress is not None:
+            progress.require_cluster(lane.spec.destination, self._runner.sink(lane).cluster.cluster_id)
         lane.load(progress)
         if progress is not None and progress.pause is not None:
             pause = Pause.from_json(progress.pause, now_ms)
@@ -271,6 +276,8 @@ class LaneStartup:
         identity = source.cluster.topic_id(lane.key.partition.topic)
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.target_cluster = sink.cluster.cluster_id
+        sink.cluster.pin(lane.target_cluster)
         self._runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         if not lane.is_announced:
             lane.is_announced = True

@@ -11,7 +11,7 @@ from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -82,6 +82,7 @@ def topic_discovery_of(
 ) -> TopicDiscovery:
     """What is known of these clusters."""
     rules = TopicRules(
+        WrittenClusters(session),
         TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
         most_partitions,
         OWN_TOPICS,
@@ -151,6 +152,7 @@ class FollowerRig:
             MeasuredLoads(self.session),
             TroubleStore(self.session),
             CostStore(self.session),
+            WrittenClusters(self.session),
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),
