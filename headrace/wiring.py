@@ -44,6 +44,7 @@ from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
+from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -259,6 +260,7 @@ def _services(
         transports=frozenset(settings.api.transport_provider_names),
         progress=partial(_stored, settings),
         progress_to_translate=partial(_stored_to_translate, settings),
+        restarts=RestartDestinations(world_views.admin_of, WrittenClusters(session)),
         group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),

@@ -19,6 +19,7 @@ from typing import Final
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.datastreams.starts import restart_of
 from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 
@@ -146,14 +147,16 @@ def lane_specs(
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
     """How a datastream wants one of its partitions to be copied."""
+    restart = restart_of(datastream)
     return LaneSpec(
         key=key,
         task=task,
         source=datastream.source,
         destination=datastream.destination,
         destination_topic=datastream.naming.destination(key.partition.topic),
-        start=datastream.start,
-        start_ms=datastream.start_ms,
+        start=restart.start.position,
+        start_ms=restart.start.at_ms,
+        restart_ms=restart.at_ms,
         policy=datastream.policy,
         consumer_group=datastream.consumer_group,
     )

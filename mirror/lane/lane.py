@@ -62,6 +62,7 @@ class Lane:
         "stable_offset",
         "state",
         "stored",
+        "restart_ms",
         "target_cluster",
         "target_id",
         "target_loss",
@@ -80,6 +81,7 @@ class Lane:
         self.source = SourceIdentity()
         self.target_id = b""
         self.target_cluster = ""
+        self.restart_ms = spec.restart_ms
         self.is_clean = False
         self.life = 0
         self.gaps: list[str] = []
@@ -150,6 +152,7 @@ class Lane:
         self.source = progress.source
         self.target_id = progress.target_id
         self.target_cluster = progress.target_cluster
+        self.restart_ms = max(progress.restart_ms, self.spec.restart_ms)
         self.is_clean = progress.clean
         self.life = progress.life
         self.gaps = progress.gaps
@@ -193,6 +196,7 @@ class Lane:
             self.target_loss,
             self.spec.destination_topic,
             self.target_cluster,
+            self.restart_ms,
             self.owner,
         )
 

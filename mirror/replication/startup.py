@@ -161,7 +161,7 @@ class LaneStartup:
         disputed = lane.disputed
         if disputed is not None and lane.has_owned and self._runner.is_foreign(lane, progress):
             raise disputed.lost()
-        if progress is not None:
+        if progress is not None and not _is_outdated(lane, progress):
             progress.require_cluster(lane.spec.destination, self._runner.sink(lane).cluster.cluster_id)
         lane.load(progress)
         if progress is not None and progress.pause is not None:
@@ -211,7 +211,7 @@ class LaneStartup:
     def _problem(self, lane: LiveLane) -> HeadraceError | None:
         if self._is_elsewhere(lane):
             _log.warning(
-                "lane %s: what is stored is of another destination; %s begins by its own start",
+                "lane %s: stored progress is of another destination or of before a restart; %s begins again",
                 lane.key.partition,
                 lane.spec.destination_topic,
             )
@@ -239,12 +239,14 @@ class LaneStartup:
 
     def _is_elsewhere(self, lane: LiveLane) -> bool:
         """Whether the progress that was read is that of a former datastream of the same name, which had
-        another destination."""
+        another destination, or of before a restart."""
         progress, lane.found = lane.found, None
         if progress is None:
             return False
         name = lane.spec.destination_topic
-        return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name))
+        return not progress.is_of(
+            name, self._runner.sink(lane).cluster.topic_id(name), lane.spec.restart_ms
+        )
 
     async def _find_positions(self, starting: Starting) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
@@ -284,6 +286,11 @@ class LaneStartup:
             self._runner.events.append(LaneStarted(lane.key, lane.position))
         sink.attach(lane)
         self._runner.read_on(lane)
+
+
+def _is_outdated(lane: LiveLane, progress: LaneProgress) -> bool:
+    """Return whether the datastream was restarted since the progress was stored."""
+    return progress.restart_ms < lane.spec.restart_ms
 
 
 def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:

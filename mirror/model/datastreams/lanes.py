@@ -28,6 +28,7 @@ class LaneSpec:
     that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
     `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
     nowhere. `destination_id`: the only cluster that may be written to; empty where any may.
+    `restart_ms`: progress of before that moment does not count.
     """
 
     key: LaneKey
@@ -41,6 +42,7 @@ class LaneSpec:
     end_offset: int | None = None
     consumer_group: str = ""
     destination_id: str = ""
+    restart_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
