@@ -150,6 +150,7 @@ def build_instance(
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
     follower.on_joined = leader.joined
     follower.event_drops = event_topic.drops
+    follower.has_older_data = lambda: session.has_older_data
     status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)

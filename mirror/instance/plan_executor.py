@@ -103,6 +103,8 @@ class PlanExecutor:
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
+        self.has_looked = False
+        """Whether definitions were read since the instance joined."""
         self._rests_until = 0.0
 
     def joined(self) -> None:
@@ -233,7 +235,7 @@ class PlanExecutor:
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
-        self._plan, self._datastreams = plan, datastreams
+        self._plan, self._datastreams, self.has_looked = plan, datastreams, True
 
     def _describe(self, found: LaneSpecs) -> None:
         """Lanes that run and cannot be described any more go on as they are."""

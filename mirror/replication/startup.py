@@ -244,9 +244,7 @@ class LaneStartup:
         if progress is None:
             return False
         name = lane.spec.destination_topic
-        return not progress.is_of(
-            name, self._runner.sink(lane).cluster.topic_id(name), lane.spec.restart_ms
-        )
+        return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
 
     async def _find_positions(self, starting: Starting) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""

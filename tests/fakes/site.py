@@ -19,8 +19,8 @@ from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
 from mirror.control.restarts.destination import RestartDestinations
-from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret

@@ -12,7 +12,14 @@ from typing import Any, Final, TypeVar
 from mirror.errors import FieldProblem, InvalidRequest, RefusedFields
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
-from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, RESTART, TASK_PREFIX, checked_metadata
+from mirror.model.datastreams.metadata import (
+    CREATED_MS,
+    GROUP_ID,
+    OWNER,
+    RESTART,
+    TASK_PREFIX,
+    checked_metadata,
+)
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import Start

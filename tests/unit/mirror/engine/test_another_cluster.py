@@ -33,9 +33,7 @@ def written(fakes: MirroredFakes) -> list[str]:
 
 
 @GUARANTEES
-def test_a_running_lane_writes_nothing_to_another_cluster(
-    fakes: MirroredFakes, guarantee: Guarantee
-) -> None:
+def test_a_running_lane_writes_nothing_to_another_cluster(fakes: MirroredFakes, guarantee: Guarantee) -> None:
     policy = CopyPolicy(guarantee=guarantee, on_loss=OnLoss.CONTINUE)
     fakes.make_topic("t")
     fakes.write("t", 0, 20)
@@ -84,5 +82,3 @@ def test_a_copy_whose_progress_is_of_another_cluster_is_refused_before_anything_
         fakes.context.run(plan_copy(fakes.context, job))
     assert (refused.value.expected, refused.value.found) == ("b", "another")
     assert "u" not in fakes.target.topics
-
-
