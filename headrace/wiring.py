@@ -148,9 +148,7 @@ def build_instance(
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
-    follower.on_joined = leader.joined
-    follower.event_drops = event_topic.drops
-    follower.has_older_data = lambda: session.has_older_data
+    follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
@@ -166,7 +164,9 @@ def _shared_state(
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     written = WrittenClusters(session)
-    return SharedState(membership, definitions, plans, measured, troubles, costs, written)
+    return SharedState(
+        membership, definitions, plans, measured, troubles, costs, written, lambda: session.has_older_data
+    )
 
 
 def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:
@@ -233,8 +233,7 @@ def _services(
     session: ZooKeeper,
 ) -> Services:
     clock, directory = SystemClock(), ClusterDirectory(settings.clusters)
-    view = world_views.preview(stores, memory)
-    questions = world_views.questions()
+    view, questions = world_views.preview(stores, memory), world_views.questions()
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
-from mirror.client.handshake import ConnectionConfig, open_connection
+from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.reachability import Reachability
 from mirror.errors import HeadraceError, UnexpectedCluster, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
@@ -33,8 +33,6 @@ T = TypeVar("T")
 CONTROL: Final = "control"
 COORDINATE: Final = "coordinate"
 """Coordinators answer when their own log is replicated; questions about leaders must not wait for that."""
-LIVE: Final = "live"
-BULK: Final = "bulk"
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """A larger metadata response would hold the loop up for too long."""
@@ -48,21 +46,6 @@ _STEADY_SECONDS: Final = 0.5
 asked for something, must not be asked without a pause."""
 
 
-class ConnectionConfigs(NamedTuple):
-    """How connections are opened, by the memory that answers are received into: for lanes that are up to
-    date, for those that catch up, and for everything whose answers are used at once and never held."""
-
-    live: ConnectionConfig
-    bulk: ConnectionConfig
-    aside: ConnectionConfig
-
-    def for_role(self, role: str) -> ConnectionConfig:
-        """By how the role begins."""
-        if role.startswith(LIVE):
-            return self.live
-        return self.bulk if role.startswith(BULK) else self.aside
-
-
 class Cluster:
     """Everything about one cluster that lanes share. `topics` knows those that were asked for."""
 
@@ -71,8 +54,7 @@ class Cluster:
         self._configs = configs
         self.brokers: dict[int, Endpoint] = {}
         self.controller = -1
-        self.cluster_id = ""
-        self._pinned = ""
+        self.cluster_id = self._pinned = ""
         self.topics: dict[str, TopicMetadata] = {}
         self._loop = configs.aside.loop
         self._connections: dict[tuple[int, str], Connection] = {}
@@ -106,10 +88,8 @@ class Cluster:
             return
         self._pinned = cluster_id
         if self.cluster_id not in ("", cluster_id):
-            self.cluster_id = ""
-            self.brokers, self.controller = {}, -1
-            self.topics.clear()
-            self._coordinators.clear()
+            self.brokers, self.controller, self.cluster_id = {}, -1, ""
+            self.topics, self._coordinators = {}, {}
             self._disconnect()
 
     def _check_id(self, cluster_id: str) -> None:
@@ -278,8 +258,8 @@ class Cluster:
         """Every topic of the cluster whose name Kafka allows. Raises Unreachable."""
         answer = await self.ask(metadata(None))
         self._check_id(answer.cluster_id)
-        self.brokers, self.controller = dict(answer.brokers), answer.controller
-        self.cluster_id = answer.cluster_id
+        self.controller, self.cluster_id = answer.controller, answer.cluster_id
+        self.brokers = dict(answer.brokers)
         found = {topic.name: topic for topic in answer.topics if is_legal_topic(topic.name)}
         self.topics.update(found)
         return found

@@ -95,8 +95,7 @@ class Follower:
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
-        self.has_older_data: Callable[[], bool] = lambda: False
-        """Whether ZooKeeper came back with data from before what was read."""
+        self._has_older_data = shared.has_older_data
         self._lost_definitions = LostDefinitions()
         self.event_drops: Callable[[], Drops] = Drops
         """Events of this process that were not delivered."""
@@ -396,7 +395,7 @@ class Follower:
     def _report_lost_definitions(self) -> None:
         if self._me is None or not self._plan_executor.has_looked:
             return
-        lost = self._lost_definitions.note(self._plan_executor.datastreams, is_older=self.has_older_data())
+        lost = self._lost_definitions.note(self._plan_executor.datastreams, is_older=self._has_older_data())
         if lost:
             self._health.report("definitions", False, lost)
         else:

@@ -6,7 +6,7 @@ what the others hold, start what is free. Every round may break off anywhere; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,7 +53,8 @@ _LONGEST_REST_SECONDS: Final = 0.25
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores an instance reads and writes."""
+    """The stores an instance reads and writes. `has_older_data`: whether ZooKeeper came back with data from
+    before what was read."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -62,6 +63,7 @@ class SharedState:
     troubles: TroubleStore
     costs: CostStore
     written: WrittenClusters
+    has_older_data: Callable[[], bool] = lambda: False
 
 
 class PlanExecutor:

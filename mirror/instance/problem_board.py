@@ -203,6 +203,6 @@ class LostDefinitions:
         missing = counted(len(self._lost), "datastream is", "datastreams are")
         return (
             f"ZooKeeper came back with older data: {missing} missing"
-            f" ({', '.join(sorted(self._lost))}); create them again with headrace apply, checkpoints are kept,"
-            " or restart the instances to drop them"
+            f" ({', '.join(sorted(self._lost))}); create them again with headrace apply,"
+            " or restart the instances to drop them; checkpoints are kept"
         )

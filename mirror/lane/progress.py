@@ -42,12 +42,13 @@ class SourceIdentity:
 class LaneProgress:
     """The state to resume from.
 
-    `target_id`: the destination topic's id, `target_topic` its name, `target_cluster` the id of its cluster; `target_next`: where the lane's next
-    record will lie there. `restart_ms`: the last restart of the datastream that it is of, 0 for none. `clean`: the lane was drained and nobody has written since. `life` counts source
-    topics that bore the name. `gaps`: sentences about what was lost, newest last; `target_loss` is the one
-    about the destination that the lane has not continued behind. `owner`: the producer id and epoch that the
-    lane wrote under last, None when it never wrote. `version`: which stored record this is, None when it was
-    made here.
+    `target_id`: the destination topic's id, `target_topic` its name, `target_cluster` the id of its
+    cluster; `target_next`: where the lane's next record will lie there. `restart_ms`: the last restart of
+    the datastream that it is of, 0 for none. `clean`: the lane was drained and nobody has written since.
+    `life` counts source topics that bore the name. `gaps`: sentences about what was lost, newest last;
+    `target_loss` is the one about the destination that the lane has not continued behind. `owner`: the
+    producer id and epoch that the lane wrote under last, None when it never wrote. `version`: which
+    stored record this is, None when it was made here.
     """
 
     ledger: Ledger

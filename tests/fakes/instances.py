@@ -143,7 +143,7 @@ class FollowerRig:
         self.contact = FakeContact(self.clock.monotonic())
         self.workers = FakeWorkers(self.clock)
         self.workers.start()
-        self.health = Health()
+        self.health, self.has_older_data = Health(), False
         self.plans = PlanStore(self.session, writer=name)
         shared = SharedState(
             Membership(self.session),
@@ -153,6 +153,7 @@ class FollowerRig:
             TroubleStore(self.session),
             CostStore(self.session),
             WrittenClusters(self.session),
+            lambda: self.has_older_data,
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),

@@ -35,7 +35,8 @@ _RETRY_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What may be done at destinations. `written`: which clusters may be written to; `claims`: which are whose; `most_partitions`: of a topic that
+    """What may be done at destinations. `written`: which clusters may be written to;
+    `claims`: which are whose; `most_partitions`: of a topic that
     is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
     `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
     stored definition would be refused today; `postponed`: what of selected topics, the older datastreams

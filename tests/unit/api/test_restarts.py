@@ -11,7 +11,8 @@ from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.starts import restart_of
 from mirror.model.topics import TopicPartition
-from tests.fakes.site import DESTINATION, Site
+from tests.builders import DESTINATION
+from tests.fakes.site import Site
 
 PATH: Final = "/v1/datastreams/orders"
 

@@ -35,7 +35,7 @@ def test_health_is_red_while_a_definition_is_missing() -> None:
     definitions.create(ONE)
     rig.turn()
     definitions.remove(ONE.name)
-    rig.follower.has_older_data = lambda: True
+    rig.has_older_data = True
     rig.turn(3)
     assert not rig.health.conditions()["definitions"].is_well
     definitions.create(ONE)
