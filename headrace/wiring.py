@@ -44,9 +44,11 @@ from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
+from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
@@ -146,8 +148,7 @@ def build_instance(
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
     leader = Leader(world_view, events, event_topic.publish, clock, health, leading.tick_interval_seconds)
-    follower.on_joined = leader.joined
-    follower.event_drops = event_topic.drops
+    follower.on_joined, follower.event_drops = leader.joined, event_topic.drops
     status = RunningStatus(name, follower, supervisor, leader, health, memory, PlugInNames(clock.monotonic))
     control = ControlStores(definitions, requests, membership, events, event_topic.publish)
     services = _services(settings, stores, control, world_views, status, memory, session)
@@ -162,7 +163,10 @@ def _shared_state(
     session: ZooKeeper, membership: Membership, definitions: DefinitionStore, plans: PlanStore
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
-    return SharedState(membership, definitions, plans, measured, troubles, costs)
+    written = WrittenClusters(session)
+    return SharedState(
+        membership, definitions, plans, measured, troubles, costs, written, lambda: session.has_older_data
+    )
 
 
 def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:
@@ -229,8 +233,7 @@ def _services(
     session: ZooKeeper,
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
-    view = world_views.preview(stores, memory)
-    questions = world_views.questions()
+    view, questions = world_views.preview(stores, memory), world_views.questions()
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
@@ -257,6 +260,7 @@ def _services(
         transports=frozenset(settings.api.transport_provider_names),
         progress=partial(_stored, settings),
         progress_to_translate=partial(_stored_to_translate, settings),
+        restarts=RestartDestinations(world_views.admin_of, WrittenClusters(session)),
         group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),

@@ -14,7 +14,7 @@ from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
@@ -95,6 +95,7 @@ class WorldViews:
         directory, api = directory_of(self.settings), self.settings.api
         admission = directory.admission(self.settings.mirror.definitions, knows_callers=api.knows_callers)
         rules = TopicRules(
+            WrittenClusters(self.nodes),
             TopicClaims(MadeTopics(self.nodes), MadeTopics(self.nodes, znodes.ADOPTED)),
             most,
             own_topics(self.settings),

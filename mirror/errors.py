@@ -14,6 +14,7 @@
     │   │   └── QuotaExceeded       its owner has no more of it
     │   └── VersionNotGiven         a change does not say which version it is a change of
     ├── Unreachable                 a server does not answer                     retriable
+    │   ├── UnexpectedCluster       another cluster answers at the address       retriable
     │   └── TimedOut                it answered too late                         retriable
     │       └── ResponseStalled     it stopped within a response                 retriable
     ├── Refused                     a server answered no; asking again changes nothing
@@ -139,6 +140,19 @@ class Unreachable(HeadraceError):
     """A server does not answer or the connection broke."""
 
     retriable = True
+
+
+class UnexpectedCluster(Unreachable):
+    """Another cluster answers at the address of a destination. Nothing is created or written there."""
+
+    def __init__(self, cluster: str, expected: str, found: str) -> None:
+        super().__init__(
+            f"another cluster ({found}) answers at the address of {cluster}; expected {expected}",
+            advice=f"correct bootstrap_servers of {cluster}; if the cluster was rebuilt, accept it with"
+            " headrace datastream restart-from",
+        )
+        self.expected = expected
+        self.found = found
 
 
 class TimedOut(Unreachable):

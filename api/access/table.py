@@ -73,6 +73,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_DATASTREAM}/pause",
             f"{_DATASTREAM}/pause-partitions",
             f"{_DATASTREAM}/plan",
+            f"{_DATASTREAM}/restart-from",
             f"{_DATASTREAM}/resume",
             f"{_DATASTREAM}/resume-partitions",
             f"{_DATASTREAM}/stop",

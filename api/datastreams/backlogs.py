@@ -34,7 +34,9 @@ def backlogs_of(preview: UpdatePreview, services: Services) -> Mapping[LaneKey, 
         if lanes is None:
             continue
         progress, name = lanes.lanes.get(key), spec.destination_topic
-        is_own = progress is not None and progress.is_of(name, lanes.topic_ids.get(name) or b"")
+        is_own = progress is not None and progress.is_of(
+            name, lanes.topic_ids.get(name) or b"", spec.restart_ms
+        )
         checkpoint = progress.next_offset if progress is not None and is_own else None
         waiting = waiting_records(spec, checkpoint, position)
         if waiting is not None:

@@ -12,18 +12,20 @@ from fastapi.concurrency import run_in_threadpool
 
 from api.calls.callers import caller_of
 from api.datastreams.answers import cause_of, damaged_answer, located, written_answer
+from api.datastreams.backlogs import backlogs_of
 from api.datastreams.calls import SHOWN, CallDep, DatastreamCall, DryRun
 from api.datastreams.moves import shown_move
 from api.etags import etag_of
-from api.schemas.changes import UpdatePlanAnswer
+from api.schemas.changes import RestartBody, UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
 from api.schemas.headers import described
 from api.schemas.partitions import HaltBody, MoveAnswer, MoveBody, PausesBody
 from api.schemas.problems import problems
-from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions
+from mirror.control.commands import ChangePauses, ChangeStatus, MovePartitions, UpdateDatastream
 from mirror.coordination.operations.operation import halting, waiting
 from mirror.coordination.stores.definitions import DamagedDefinition, StoredDatastream
 from mirror.model.datastreams.pauses import read_partitions
+from mirror.model.datastreams.starts import restarted
 from mirror.model.topics import TopicPartition
 
 router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
@@ -85,6 +87,39 @@ async def _change_pauses(
         return written_answer(control.change_pauses(command()), call.reads, call.response)
 
     return await call.done(command, change, dry_run=dry_run)
+
+
+@router.post("/{name}/restart-from", responses=problems(404, 409, 412, 422))
+async def restart_from(
+    call: CallDep, body: RestartBody, dry_run: DryRun = False
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    """Forget what was copied and copy from a start again, for a destination that was rebuilt. It is refused
+    where destination topics hold records, unless duplicates are allowed. The cluster that answers at the
+    destination's address is accepted, for all datastreams that write to it."""
+    services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
+
+    def command() -> UpdateDatastream:
+        version = call.version()
+        stored = version or services.control.stored(call.name)
+        after = restarted(stored.datastream, body.start, services.clock.now_ms())
+        asked = UpdateDatastream(stored, after, version is not None, *cause_of(why))
+        services.control.check_update((asked,))
+        if not body.allow_duplicates:
+            services.restarts.require_empty(after)
+        return asked
+
+    def preview() -> UpdatePlanAnswer:
+        asked = command()
+        found = services.preview_update((asked.after,))
+        before, after = asked.before.datastream, asked.after
+        return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services))
+
+    def restart() -> DatastreamAnswer:
+        asked = command()
+        services.restarts.accept(asked.after)
+        return written_answer(services.control.update(asked), call.reads, call.response)
+
+    return await call.slow_calls.run(preview if dry_run else restart)
 
 
 @router.post("/{name}/move", status_code=202, responses={**SHOWN, 202: _BEGUN, **problems(404, 409, 412)})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from api.errors import invalid_body
 from api.schemas.datastreams import ChoicesBody, DatastreamAnswer, DestinationBody, SourceBody, StartText
@@ -40,6 +40,21 @@ class ChangedDestinationBody(DestinationBody):
 
     cluster: str = ""
     name: str = ""
+
+
+class RestartBody(BaseModel):
+    """From where a datastream copies everything again."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
+
+    start: StartText
+    """`earliest`, `earliest-local`, or a moment: ISO 8601 with an offset, or epoch milliseconds."""
+    allow_duplicates: bool = False
+    """Restart although destination topics hold records."""
+    reason: str = ""
+    """Kept with the event."""
+    requested_by: str = ""
+    """Who asks; kept with the event."""
 
 
 class UpdateBody(ChoicesBody):

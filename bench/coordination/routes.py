@@ -25,7 +25,7 @@ from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -83,7 +83,9 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     for number in range(DATASTREAMS):
         store.create(_datastream(number, (there, back), expression))
     rules = TopicRules(
-        TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)), most_partitions=1000
+        WrittenClusters(session),
+        TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
+        most_partitions=1000,
     )
     questions = Questions(lambda cluster: clusters[cluster], 60.0)
     gate = RouteGate(

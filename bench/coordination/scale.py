@@ -25,7 +25,7 @@ from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -129,7 +129,9 @@ class _World:
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
         rules = TopicRules(
-            TopicClaims(MadeTopics(own), MadeTopics(own, znodes.ADOPTED)), most_partitions=1000
+            WrittenClusters(own),
+            TopicClaims(MadeTopics(own), MadeTopics(own, znodes.ADOPTED)),
+            most_partitions=1000,
         )
         topic_discovery = TopicDiscovery(lambda cluster: admins[cluster], clock, 0.001, AtOnce(), rules)
         watch = RouteWatch(topic_discovery, ClusterIds(own), rules.own)

@@ -40,6 +40,10 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "Unreachable": (
         "Check that the server runs and that address, port, firewall and TLS are right: `headrace doctor`."
     ),
+    "UnexpectedCluster": (
+        "Correct `bootstrap_servers` of the cluster; accept a rebuilt one with "
+        "`headrace datastream restart-from`."
+    ),
     "TimedOut": "Find out why the server is slow; try again.",
     "Refused": "Read what the server said; asking again changes nothing.",
     "UnsafeProgressTopic": "Set `cleanup.policy=compact` on the progress topic; lanes continue then.",

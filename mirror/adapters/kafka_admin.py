@@ -80,7 +80,8 @@ class KafkaAdmin:
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, SourcePosition]:
-        """Where a consumer group stands, and first and end offset of each partition that has a leader."""
+        """Where a consumer group stands, if one is named, and first and end offset of each partition that has
+        a leader."""
         if not partitions:
             return {}
         return self._ask(f"asking {self._name} for offsets", partial(_positions, group, partitions))
@@ -156,7 +157,7 @@ async def _positions(
 ) -> dict[TopicPartition, SourcePosition]:
     first = await _offsets(cluster, partitions, EARLIEST)
     end = await _offsets(cluster, list(first), LATEST)
-    committed = await _committed(cluster, group, list(end))
+    committed = await _committed(cluster, group, list(end)) if group else {}
     return {one: SourcePosition(committed.get(one), first[one], end[one]) for one in end}
 
 

@@ -18,6 +18,7 @@ from kazoo.exceptions import (
     NoNodeError,
     RolledBackError,
     RuntimeInconsistency,
+    SessionExpiredError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent, ZnodeStat
@@ -38,11 +39,15 @@ from mirror.ports import Watch
 if TYPE_CHECKING:
     from kazoo.client import AsyncResult
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
 """Requests on their way at once; a server takes some thousands before it stops to listen."""
+_REFUSED_TIMEOUTS: Final = 2
+"""Session time-outs in which servers refuse the session before another one is begun: they may have lost data,
+and know fewer changes than the session has seen."""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
 """What a transaction says of changes that were not made because of another one."""
 
@@ -86,6 +91,9 @@ class ZooKeeper:
         self._beat, self._beat_took = -math.inf, 0.0
         self._beats: deque[float] = deque()
         self._while_waiting = while_waiting
+        self._refused_since: float | None = None
+        self.has_older_data = False
+        """Whether servers refused a former session until it was given up: they may have lost changes."""
         self._follow_connecting()
 
     def start(self) -> None:
@@ -349,12 +357,34 @@ class ZooKeeper:
                 self._note_trouble(error)
                 if isinstance(error, AuthFailedError):
                     self._answered.set()
+                if connection._socket is not None:  # noqa: SLF001 - it was accepted, and closed
+                    self._note_refusal(error)
                 raise
+            self._refused_since = None
             self._granted = read_timeout_ms * 1.5 / 1000
             self._answered.set()
             return read_timeout_ms, connect_timeout_ms
 
         connection._connect = noting  # noqa: SLF001
+
+    def _note_refusal(self, error: Exception) -> None:
+        """Give the session up that servers refuse for too long: those with older data than it has seen close
+        the connection without an answer, whenever it returns. Raises SessionExpiredError."""
+        now = time.monotonic()
+        if not self._client.last_zxid:
+            return
+        if self._refused_since is None:
+            self._refused_since = now
+        elif now - self._refused_since >= _REFUSED_TIMEOUTS * self._settings.session_timeout_seconds:
+            self._refused_since, self.has_older_data = None, True
+            _log.error(
+                "ZooKeeper at %s has refused the session for %d session time-outs: its data may be older than"
+                " what was read before (last change %#x); beginning another session",
+                self._settings.servers,
+                _REFUSED_TIMEOUTS,
+                self._client.last_zxid,
+            )
+            raise SessionExpiredError("refused for too long") from error
 
     def _full(self, path: str) -> str:
         return self._settings.root + path

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from math import inf
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, TypeVar
 
 from mirror.client.connection import Connection
 from mirror.client.event_loop import Loop, Promise
-from mirror.client.handshake import ConnectionConfig, open_connection
+from mirror.client.handshake import ConnectionConfig, ConnectionConfigs, open_connection
 from mirror.client.reachability import Reachability
-from mirror.errors import HeadraceError, Unreachable
+from mirror.errors import HeadraceError, UnexpectedCluster, Unreachable
 from mirror.model.movement.clock_skew import BrokerClocks
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import COORDINATOR_MOVED, MOVED, TRANSIENT, Code, error_of, name_of
@@ -19,6 +19,7 @@ from mirror.protocol.control.call import Call
 from mirror.protocol.control.cluster import (
     MANY_COORDINATORS_FROM,
     NO_TOPIC_ID,
+    ClusterMetadata,
     Endpoint,
     TopicMetadata,
     find_coordinators,
@@ -34,8 +35,6 @@ T = TypeVar("T")
 CONTROL: Final = "control"
 COORDINATE: Final = "coordinate"
 """Coordinators answer when their own log is replicated; questions about leaders must not wait for that."""
-LIVE: Final = "live"
-BULK: Final = "bulk"
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """A larger metadata response would hold the loop up for too long."""
@@ -49,21 +48,6 @@ _STEADY_SECONDS: Final = 0.5
 asked for something, must not be asked without a pause."""
 
 
-class ConnectionConfigs(NamedTuple):
-    """How connections are opened, by the memory that answers are received into: for lanes that are up to
-    date, for those that catch up, and for everything whose answers are used at once and never held."""
-
-    live: ConnectionConfig
-    bulk: ConnectionConfig
-    aside: ConnectionConfig
-
-    def for_role(self, role: str) -> ConnectionConfig:
-        """By how the role begins."""
-        if role.startswith(LIVE):
-            return self.live
-        return self.bulk if role.startswith(BULK) else self.aside
-
-
 class Cluster:
     """Everything about one cluster that lanes share. `topics` knows those that were asked for."""
 
@@ -72,7 +56,7 @@ class Cluster:
         self._configs = configs
         self.brokers: dict[int, Endpoint] = {}
         self.controller = -1
-        self.cluster_id = ""
+        self.cluster_id = self._pinned = ""
         self.topics: dict[str, TopicMetadata] = {}
         self.topic_names = TopicNames(name)
         self._loop = configs.aside.loop
@@ -100,6 +84,19 @@ class Cluster:
     def loop(self) -> Loop:
         """The loop that everything here runs on."""
         return self._loop
+
+    def pin(self, cluster_id: str) -> None:
+        """Use only brokers of the cluster with this id from now on; the empty id changes nothing."""
+        self._pinned = cluster_id or self._pinned
+        if self._pinned and self.cluster_id not in ("", self._pinned):
+            self.brokers, self.controller, self.cluster_id = {}, -1, ""
+            self.topics, self._coordinators = {}, {}
+            self._disconnect()
+
+    def _check_id(self, cluster_id: str) -> None:
+        if self._pinned and cluster_id and cluster_id != self._pinned:
+            self._disconnect()
+            raise UnexpectedCluster(self.name, self._pinned, cluster_id)
 
     @property
     def is_connected(self) -> bool:
@@ -195,6 +192,13 @@ class Cluster:
         except HeadraceError as error:
             self.reachability.failed(endpoint, error, self._loop.now())
             raise
+        if self._pinned:
+            try:
+                self._check_id((await connection.call(metadata([]), self.timeout_seconds)).cluster_id)
+            except HeadraceError as error:
+                connection.close()
+                self.reachability.failed(endpoint, error, self._loop.now())
+                raise
         self._opened_at[place] = self._loop.now()
         self.reachability.opened(endpoint, self._opened_at[place])
         self._connections[place] = connection
@@ -243,26 +247,22 @@ class Cluster:
         names, self._asked = sorted(self._asked), set()
         self._refreshed = None
         for start in range(0, max(len(names), 1), _TOPICS_AT_ONCE):
-            answer = await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE]))
-            if answer.brokers:
-                self.brokers = dict(answer.brokers)
-                self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
-            self.controller, self.cluster_id = answer.controller, answer.cluster_id
-            for topic in self._legal(answer.topics):
-                self.topics[topic.name] = topic
+            self._learn(await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE])))
 
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
         """Every topic of the cluster whose name Kafka allows. Raises Unreachable."""
-        answer = await self.ask(metadata(None))
-        self.brokers, self.controller = dict(answer.brokers), answer.controller
-        self.cluster_id = answer.cluster_id
-        found = {topic.name: topic for topic in self._legal(answer.topics)}
+        return self._learn(await self.ask(metadata(None)))
+
+    def _learn(self, answer: ClusterMetadata) -> dict[str, TopicMetadata]:
+        self._check_id(answer.cluster_id)
+        if answer.brokers:
+            self.brokers = dict(answer.brokers)
+            self.reachability.keep([*self.brokers.values(), *self._seeds.values()])
+        self.controller, self.cluster_id = answer.controller, answer.cluster_id
+        names = self.topic_names.legal(topic.name for topic in answer.topics)
+        found = {topic.name: topic for topic in answer.topics if topic.name in names}
         self.topics.update(found)
         return found
-
-    def _legal(self, topics: Sequence[TopicMetadata]) -> list[TopicMetadata]:
-        names = self.topic_names.legal(topic.name for topic in topics)
-        return [topic for topic in topics if topic.name in names]
 
     async def coordinator(self, kind: int, key: str) -> int:
         """The broker that coordinates a group or transactional id. Keys that come together are asked
@@ -424,6 +424,9 @@ class Cluster:
     def close(self) -> None:
         """Close every connection. Idempotent."""
         self._closed = True
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         connections, self._connections = self._connections, {}
         for connection in connections.values():
             connection.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from mirror.client.access import ClusterAccess
 from mirror.client.connection import Connection
@@ -28,6 +28,11 @@ _TICKET_ADVICE: Final = "does the key distribution centre of krb5.conf answer?"
 _ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at that port?"
 
 
+LIVE: Final = "live"
+BULK: Final = "bulk"
+"""How roles of connections that copy begin."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
     """What every connection of a cluster is opened with. `largest_batch_bytes`: of one that is read."""
@@ -39,6 +44,21 @@ class ConnectionConfig:
     timeout_seconds: float
     throttling: HeldTime = field(default_factory=HeldTime)
     largest_batch_bytes: int = LARGEST_BATCH_BYTES
+
+
+class ConnectionConfigs(NamedTuple):
+    """How connections are opened, by the memory that answers are received into: for lanes that are up to
+    date, for those that catch up, and for everything whose answers are used at once and never held."""
+
+    live: ConnectionConfig
+    bulk: ConnectionConfig
+    aside: ConnectionConfig
+
+    def for_role(self, role: str) -> ConnectionConfig:
+        """By how the role begins."""
+        if role.startswith(LIVE):
+            return self.live
+        return self.bulk if role.startswith(BULK) else self.aside
 
 
 async def open_connection(config: ConnectionConfig, endpoint: Endpoint) -> Connection:

@@ -14,12 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
-from mirror.model.identifiers import Epoch, GroupName, InstanceName, TaskName
+from mirror.model.datastreams.starts import restart_of
+from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
+
+_ANY_CLUSTER: Final[Mapping[ClusterRef, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -72,11 +76,14 @@ def duties(view: InstanceView) -> Duties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs."""
+    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs, and the id of
+    its destination may have been stored since."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
-        desired, policy=replace(desired.policy, bytes_per_second=running.policy.bytes_per_second)
+        desired,
+        policy=replace(desired.policy, bytes_per_second=running.policy.bytes_per_second),
+        destination_id=running.destination_id and desired.destination_id,
     )
 
 
@@ -103,8 +110,13 @@ def starts(
     return Starts(tuple(start), waiting)
 
 
-def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastream]) -> LaneSpecs:
-    """Every lane that the plan gives to the instance.
+def lane_specs(
+    plan: Plan,
+    instance: InstanceName,
+    datastreams: Sequence[Datastream],
+    written: Mapping[ClusterRef, str] = _ANY_CLUSTER,
+) -> LaneSpecs:
+    """Every lane that the plan gives to the instance. `written`: ids of destinations, as far as stored.
 
     A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
     lane. Of several datastreams that share tasks and select it, the first by name describes it that may
@@ -126,7 +138,8 @@ def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastr
                     chosen[name] = _member_for(partition.topic, members[placement.group], plan)
                 member = chosen[name]
                 if member is not None and not member.is_paused(partition):
-                    specs[key] = lane_spec(key, placement.task, member)
+                    spec = lane_spec(key, placement.task, member)
+                    specs[key] = replace(spec, destination_id=written.get(spec.destination, ""))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
                 problems[key] = error
     return LaneSpecs(specs, problems)
@@ -134,14 +147,16 @@ def lane_specs(plan: Plan, instance: InstanceName, datastreams: Sequence[Datastr
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
     """How a datastream wants one of its partitions to be copied."""
+    restart = restart_of(datastream)
     return LaneSpec(
         key=key,
         task=task,
         source=datastream.source,
         destination=datastream.destination,
         destination_topic=datastream.naming.destination(key.partition.topic),
-        start=datastream.start,
-        start_ms=datastream.start_ms,
+        start=restart.start.position,
+        start_ms=restart.start.at_ms,
+        restart_ms=restart.at_ms,
         policy=datastream.policy,
         consumer_group=datastream.consumer_group,
     )

@@ -22,6 +22,7 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Condition, Health
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
+from mirror.instance.problem_board import LostDefinitions
 from mirror.instance.workers.lane_table import NOBODY, NONE_IN_TIME, LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
@@ -94,6 +95,8 @@ class Follower:
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
+        self._has_older_data = shared.has_older_data
+        self._lost_definitions = LostDefinitions()
         self.event_drops: Callable[[], Drops] = Drops
         """Events of this process that were not delivered."""
 
@@ -332,6 +335,7 @@ class Follower:
             self._drained.set()
 
     def _report(self) -> None:
+        self._report_lost_definitions()
         idle, busy = {**self._given_up, **self._waiting_lanes()}, self._supervisor.lanes
         self._lanes_seen = {**idle, **busy}
         kept = {key: one for key, one in idle.items() if key not in busy}
@@ -387,6 +391,15 @@ class Follower:
                 self._health.report(part, True, f"{drops.count} dropped since the start: {drops.reason}")
             else:
                 self._health.forget(part)
+
+    def _report_lost_definitions(self) -> None:
+        if self._me is None or not self._plan_executor.has_looked:
+            return
+        lost = self._lost_definitions.note(self._plan_executor.datastreams, is_older=self._has_older_data())
+        if lost:
+            self._health.report("definitions", False, lost)
+        else:
+            self._health.forget("definitions")
 
     def _report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
         parts = {f"lanes of {group}": reason for group, reason in troubles.items()}

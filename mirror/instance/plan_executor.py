@@ -6,7 +6,7 @@ what the others hold, start what is free. Every round may break off anywhere; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -22,6 +22,7 @@ from mirror.coordination.reconcile import (
     others_of,
     starts,
 )
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
@@ -52,7 +53,8 @@ _LONGEST_REST_SECONDS: Final = 0.25
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores an instance reads and writes."""
+    """The stores an instance reads and writes. `has_older_data`: whether ZooKeeper came back with data from
+    before what was read."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -60,6 +62,8 @@ class SharedState:
     measured: MeasuredLoads
     troubles: TroubleStore
     costs: CostStore
+    written: WrittenClusters
+    has_older_data: Callable[[], bool] = lambda: False
 
 
 class PlanExecutor:
@@ -101,6 +105,8 @@ class PlanExecutor:
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
+        self.has_looked = False
+        """Whether definitions were read since the instance joined."""
         self._rests_until = 0.0
 
     def joined(self) -> None:
@@ -224,12 +230,14 @@ class PlanExecutor:
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
         datastreams = self._definitions.all().datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
-            self._describe(lane_specs(plan.plan, me.name, datastreams))
+            written = {one.destination: "" for one in datastreams}
+            written = {cluster: self._shared.written.get(cluster) for cluster in written}
+            self._describe(lane_specs(plan.plan, me.name, datastreams, written))
             known = {one.group for one in datastreams} | {key.group for key in self._desired}
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
-        self._plan, self._datastreams = plan, datastreams
+        self._plan, self._datastreams, self.has_looked = plan, datastreams, True
 
     def _describe(self, found: LaneSpecs) -> None:
         """Lanes that run and cannot be described any more go on as they are."""

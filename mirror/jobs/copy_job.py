@@ -85,7 +85,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     """Look at both clusters, make the destination topics, and say where each partition ends.
 
     Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
-    Unreachable, Refused.
+    UnexpectedCluster, Unreachable, Refused.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     topics = await source.patiently(source.all_topics)
@@ -98,7 +98,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
             f"no topic of {job.source} matches {job.selection.include}",
             advice="it must match the whole name; topics without the right DESCRIBE are not listed",
         )
-    await bench.progress(job.destination).require_safe()
+    await _require_same_cluster(bench, job, chosen)
     identity = bench.identity
     rules = CreationRules(identity.replication_factor, identity.progress_topic, job.excluded_settings)
     changes = await prepare_destination(source, target, chosen, job.naming, rules)
@@ -204,6 +204,22 @@ def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceE
         return Unreachable(f"no leader of {place} on {source.name} is available")
     host, port = source.brokers[leader[0]]
     return Unreachable(f"broker {leader[0]} of {source.name} ({host}:{port}) returned no end of {place}")
+
+
+async def _require_same_cluster(bench: EngineContext, job: CopyJob, topics: Sequence[str]) -> None:
+    """Compare the destination with where the state was copied to, before anything is written there."""
+    log, source, target = bench.progress(job.destination), bench.cluster(job.source), job.destination
+    await log.require_safe()
+    if not log.exists:
+        return
+    keys = [
+        LaneKey(GroupName(job.state), TopicPartition(topic, number))
+        for topic in topics
+        for number in range(len(source.topics[topic].leaders))
+    ]
+    for progress in (await log.load(keys)).values():
+        if progress is not None:
+            progress.require_cluster(target, bench.cluster(target).cluster_id)
 
 
 async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]) -> None:

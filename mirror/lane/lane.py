@@ -54,6 +54,7 @@ class Lane:
         "pause",
         "position",
         "queue",
+        "restart_ms",
         "rules",
         "sent",
         "sequence",
@@ -62,6 +63,7 @@ class Lane:
         "stable_offset",
         "state",
         "stored",
+        "target_cluster",
         "target_id",
         "target_loss",
         "target_next",
@@ -77,8 +79,9 @@ class Lane:
         self.ledger = Ledger(0)
         self.offset_map = OffsetMap()
         self.source = SourceIdentity()
-        self.target_id = b""
-        self.is_clean = False
+        self.target_id, self.target_cluster = b"", ""
+        self.restart_ms = spec.restart_ms
+        self.is_clean = self.is_established = self.dirty = False
         self.life = 0
         self.gaps: list[str] = []
         self.target_loss = ""
@@ -89,16 +92,11 @@ class Lane:
         """The stored record that we have loaded or written last."""
         self.pause: Pause | None = None
         self.position = 0
-        self.high_watermark = -1
-        self.stable_offset = -1
-        self.log_start = -1
+        self.high_watermark = self.stable_offset = self.log_start = -1
         self.queue: list[Item] = []  # lists, because an empty deque takes 760 bytes, and most lanes are idle
         self.sent: list[Item] = []
-        self.in_flight = 0
-        self.bytes_in_hand = 0
+        self.in_flight = self.bytes_in_hand = self.sequence = 0
         self.identity: ProducerStamp | None = None
-        self.sequence = 0
-        self.is_established = False
         self.is_held = False
         """Batches that have not been sent yet wait: a transaction is about to end, or to begin."""
         self.trouble: Trouble | None = None
@@ -111,7 +109,6 @@ class Lane:
         self.foreign_records = 0
         self.target_next: int | None = None
         """Where the next batch will lie if nobody else writes there; None when unknown."""
-        self.dirty = False
         self.counters = LaneCounters()
         self.totals: LaneCounters | None = None
 
@@ -146,7 +143,8 @@ class Lane:
         self.ledger = progress.ledger
         self.offset_map = progress.offset_map
         self.source = progress.source
-        self.target_id = progress.target_id
+        self.target_id, self.target_cluster = progress.target_id, progress.target_cluster
+        self.restart_ms = max(progress.restart_ms, self.spec.restart_ms)
         self.is_clean = progress.clean
         self.life = progress.life
         self.gaps = progress.gaps
@@ -163,7 +161,7 @@ class Lane:
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.rules = self.rules.without_refusals()
         self.source = SourceIdentity()
-        self.target_id, self.target_next = b"", None
+        self.target_id, self.target_next, self.target_cluster = b"", None, ""
         self.life, self.gaps, self.target_loss = 0, [], ""
         self.position = -1
 
@@ -188,6 +186,8 @@ class Lane:
             self.gaps,
             self.target_loss,
             self.spec.destination_topic,
+            self.target_cluster,
+            self.restart_ms,
             self.owner,
         )
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from mirror.errors import CorruptData, NewerFormat
+from mirror.errors import CorruptData, NewerFormat, UnexpectedCluster
 from mirror.lane.ledger import Ledger
 from mirror.lane.offset_map import CHUNK, MapRun, OffsetMap
 from mirror.model.datastreams.lanes import LaneKey
@@ -42,12 +42,13 @@ class SourceIdentity:
 class LaneProgress:
     """The state to resume from.
 
-    `target_id`: the destination topic's id, `target_topic` its name; `target_next`: where the lane's next
-    record will lie there. `clean`: the lane was drained and nobody has written since. `life` counts source
-    topics that bore the name. `gaps`: sentences about what was lost, newest last; `target_loss` is the one
-    about the destination that the lane has not continued behind. `owner`: the producer id and epoch that the
-    lane wrote under last, None when it never wrote. `version`: which stored record this is, None when it was
-    made here.
+    `target_id`: the destination topic's id, `target_topic` its name, `target_cluster` the id of its
+    cluster; `target_next`: where the lane's next record will lie there. `restart_ms`: the last restart of
+    the datastream that it is of, 0 for none. `clean`: the lane was drained and nobody has written since.
+    `life` counts source topics that bore the name. `gaps`: sentences about what was lost, newest last;
+    `target_loss` is the one about the destination that the lane has not continued behind. `owner`: the
+    producer id and epoch that the lane wrote under last, None when it never wrote. `version`: which
+    stored record this is, None when it was made here.
     """
 
     ledger: Ledger
@@ -61,6 +62,8 @@ class LaneProgress:
     gaps: list[str] = field(default_factory=list)
     target_loss: str = ""
     target_topic: str = ""
+    target_cluster: str = ""
+    restart_ms: int = 0
     owner: Owner | None = None
     version: Version | None = None
 
@@ -69,11 +72,18 @@ class LaneProgress:
         """The checkpoint."""
         return self.ledger.next
 
-    def is_of(self, target_topic: str, target_id: bytes) -> bool:
-        """Whether it is about copying to this topic, whose id is empty where it is not known. What an
-        operator has written by hand names no destination and counts for any."""
+    def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
+        """Return whether it is about copying to this topic since that restart. The id is empty where it is
+        unknown. What an operator has written by hand names no destination and counts for any."""
+        if self.restart_ms < restart_ms and self.target_topic:
+            return False
         is_same_topic = bool(target_id) and self.target_id == target_id
         return is_same_topic or self.target_topic in ("", target_topic)
+
+    def require_cluster(self, name: str, cluster_id: str) -> None:
+        """Raise UnexpectedCluster if another cluster than this holds what was copied."""
+        if self.target_cluster and cluster_id and cluster_id != self.target_cluster:
+            raise UnexpectedCluster(name, self.target_cluster, cluster_id)
 
 
 Entry = tuple[bytes, bytes | None]
@@ -118,6 +128,10 @@ def entries_of(
         optional["target_loss"] = progress.target_loss
     if progress.source.cluster_id:
         optional["source_cluster"] = progress.source.cluster_id
+    if progress.target_cluster:
+        optional["target_cluster"] = progress.target_cluster
+    if progress.restart_ms:
+        optional["restart"] = progress.restart_ms
     if progress.target_topic != key.partition.topic:
         optional["target"] = progress.target_topic
     document |= {name: value for name, value in optional.items() if value}
@@ -205,6 +219,8 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         gaps=[str(gap) for gap in document.get("gaps", ())],
         target_loss=str(document.get("target_loss", "")),
         target_topic=str(document.get("target", key.partition.topic)),
+        target_cluster=str(document.get("target_cluster", "")),
+        restart_ms=_number(document, "restart", 0),
         owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
         version=version,
     )

@@ -10,9 +10,9 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster, ConnectionConfigs
+from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
-from mirror.client.handshake import ConnectionConfig
+from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import TimedOut, UnsafeProgressTopic
 from mirror.lane.flow import TokenBucket
 from mirror.lane.memory import BufferStock, ByteBudget, SlabPool

@@ -272,7 +272,10 @@ class LiveLane(Lane):
         """What to pause it with for what its destination has lost; None where it continues behind that."""
         if not self.target_loss or self.spec.policy.on_loss is not OnLoss.HALT:
             return None
-        advice = "copy the topic again, or set on_loss = continue to continue behind the gap"
+        advice = (
+            "copy everything again with headrace datastream restart-from, or set on_loss = continue to"
+            " continue behind the gap"
+        )
         return DataLossDetected(self.target_loss, advice=advice)
 
     def begin_target(self, sentence: str) -> None:

@@ -66,6 +66,7 @@ class ProgressLog:
         self._reading: Promise[None] | None = None
         self._places: dict[bytes, int] = {}
         self._counts: set[int] = set()
+        self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
         """Why the topic may lose progress, as of the last look at its settings."""
@@ -73,10 +74,16 @@ class ProgressLog:
     async def require_safe(self) -> None:
         """Raise UnsafeProgressTopic if the topic exists and may lose progress. Raises Unreachable."""
         await self._cluster.patiently(lambda: self._cluster.refresh([self.topic]))
-        if not self._cluster.topics[self.topic].error:
+        if self.exists:
             await self._check_settings()
         if self.problem is not None:
             raise self.problem
+
+    @property
+    def exists(self) -> bool:
+        """Return whether the topic existed at the last look at it."""
+        known = self._cluster.topics.get(self.topic)
+        return known is not None and not known.error
 
     async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
         """What is stored of each lane. Raises Unreachable, CorruptData, NewerFormat, UnsafeProgressTopic."""
@@ -245,6 +252,7 @@ class ProgressLog:
         await self._check_settings()
         if self.problem is not None:
             raise self.problem
+        self._forget_other_cluster()
         count = self._count
         self._counts.add(count)
         numbers = range(count)
@@ -264,6 +272,14 @@ class ProgressLog:
             self._wanted -= unseen
             self._unseen |= unseen
             raise
+
+    def _forget_other_cluster(self) -> None:
+        """Drop what was read if another cluster has been accepted since."""
+        if self._cluster_id not in ("", self._cluster.cluster_id):
+            self._parts.clear()
+            self._places.clear()
+            self._counts.clear()
+        self._cluster_id = self._cluster.cluster_id
 
     async def _read(self, place: TopicPartition, end: int, *, again: bool) -> None:
         part = self._parts.get(place.partition)

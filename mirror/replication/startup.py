@@ -80,6 +80,7 @@ class LaneStartup:
             runner.sinks[spec.destination] = Sender(
                 bench.cluster(spec.destination), bench.settings, self._writing
             )
+        bench.cluster(spec.destination).pin(spec.destination_id)
         if not lane.is_loaded:
             bench.progress(spec.destination).want([spec.key])
 
@@ -93,6 +94,8 @@ class LaneStartup:
 
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
         source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
+        for spec in specs:
+            target.pin(spec.destination_id)
         places = {spec.key.partition for spec in specs}
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
         committed = {spec.policy.isolation is Isolation.READ_COMMITTED for spec in specs}
@@ -158,6 +161,8 @@ class LaneStartup:
         disputed = lane.disputed
         if disputed is not None and lane.has_owned and self._runner.is_foreign(lane, progress):
             raise disputed.lost()
+        if progress is not None and not _is_outdated(lane, progress):
+            progress.require_cluster(lane.spec.destination, self._runner.sink(lane).cluster.cluster_id)
         lane.load(progress)
         if progress is not None and progress.pause is not None:
             pause = Pause.from_json(progress.pause, now_ms)
@@ -206,7 +211,7 @@ class LaneStartup:
     def _problem(self, lane: LiveLane) -> HeadraceError | None:
         if self._is_elsewhere(lane):
             _log.warning(
-                "lane %s: what is stored is of another destination; %s begins by its own start",
+                "lane %s: stored progress is of another destination or of before a restart; %s begins again",
                 lane.key.partition,
                 lane.spec.destination_topic,
             )
@@ -234,12 +239,12 @@ class LaneStartup:
 
     def _is_elsewhere(self, lane: LiveLane) -> bool:
         """Whether the progress that was read is that of a former datastream of the same name, which had
-        another destination."""
+        another destination, or of before a restart."""
         progress, lane.found = lane.found, None
         if progress is None:
             return False
         name = lane.spec.destination_topic
-        return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name))
+        return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
 
     async def _find_positions(self, starting: Starting) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
@@ -271,12 +276,19 @@ class LaneStartup:
         identity = source.cluster.topic_id(lane.key.partition.topic)
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
+        lane.target_cluster = sink.cluster.cluster_id
+        sink.cluster.pin(lane.target_cluster)
         self._runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         if not lane.is_announced:
             lane.is_announced = True
             self._runner.events.append(LaneStarted(lane.key, lane.position))
         sink.attach(lane)
         self._runner.read_on(lane)
+
+
+def _is_outdated(lane: LiveLane, progress: LaneProgress) -> bool:
+    """Return whether the datastream was restarted since the progress was stored."""
+    return progress.restart_ms < lane.spec.restart_ms
 
 
 def _route_of(spec: LaneSpec) -> tuple[ClusterRef, ClusterRef]:

@@ -11,7 +11,7 @@ from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -82,6 +82,7 @@ def topic_discovery_of(
 ) -> TopicDiscovery:
     """What is known of these clusters."""
     rules = TopicRules(
+        WrittenClusters(session),
         TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
         most_partitions,
         OWN_TOPICS,
@@ -142,7 +143,7 @@ class FollowerRig:
         self.contact = FakeContact(self.clock.monotonic())
         self.workers = FakeWorkers(self.clock)
         self.workers.start()
-        self.health = Health()
+        self.health, self.has_older_data = Health(), False
         self.plans = PlanStore(self.session, writer=name)
         shared = SharedState(
             Membership(self.session),
@@ -151,6 +152,8 @@ class FollowerRig:
             MeasuredLoads(self.session),
             TroubleStore(self.session),
             CostStore(self.session),
+            WrittenClusters(self.session),
+            lambda: self.has_older_data,
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),

@@ -18,7 +18,9 @@ from headrace.plug_ins.names import PlugInNames
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
+from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
@@ -152,6 +154,7 @@ class Site:
             transports=frozenset({"kafkaTransportProvider"}),
             progress=lambda _, group: self._progress_of(group),
             progress_to_translate=lambda _source, _destination, group: self._progress_of(group),
+            restarts=RestartDestinations(clusters.__getitem__, WrittenClusters(self.session)),
             group_positions=self._positions_of,
             load_history=self._load_history,
             latency_history=self._latency_history,

@@ -95,6 +95,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "high_watermark",
         "is_announced",
         "source",
+        "target_cluster",
         "target_id",
     },
 }

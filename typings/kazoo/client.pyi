@@ -18,6 +18,7 @@ class TransactionRequest:
     def commit_async(self) -> AsyncResult[list[object]]: ...
 
 class KazooClient:
+    last_zxid: int
     client_id: tuple[int, bytes] | None
     state: str
     connected: bool

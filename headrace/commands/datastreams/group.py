@@ -21,6 +21,7 @@ for command in (
     states.resume_partitions,
     states.pause_group,
     states.resume_group,
+    states.restart_from,
     states.move,
     plans.plan,
     plans.show_plan,

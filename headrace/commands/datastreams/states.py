@@ -183,6 +183,33 @@ def resume_group(
     _act_on_group(connect(at, config), prefix, "resume", body, as_json=as_json, dry_run=dry_run)
 
 
+def restart_from(
+    name: NameArgument,
+    start: Annotated[str, typer.Argument(help="earliest, earliest-local, or a moment as 2027-01-31T18:00Z.")],
+    allow_duplicates: Annotated[
+        bool, typer.Option("--allow-duplicates", help="Restart although the destination holds records.")
+    ] = False,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    dry_run: DryRunOption = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy everything again from START, to a rebuilt destination."""
+    _act(
+        connect(at, config),
+        name,
+        "restart-from",
+        reason,
+        requested_by,
+        as_json=as_json,
+        dry_run=dry_run,
+        start=start,
+        allow_duplicates=allow_duplicates,
+    )
+
+
 def move(
     name: NameArgument,
     instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],

@@ -9,9 +9,9 @@ from typing import Any, Final, TypeVar
 
 from mirror.adapters.kafka.first_answer import first_answer
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster, ConnectionConfigs
+from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop, Promise, Timer
-from mirror.client.handshake import ConnectionConfig
+from mirror.client.handshake import ConnectionConfig, ConnectionConfigs
 from mirror.errors import HeadraceError, TimedOut, Unreachable
 from mirror.lane.memory import ByteBudget, SlabPool
 

@@ -15,6 +15,7 @@ from mirror.coordination.discovery import (
     topic_work,
 )
 from mirror.coordination.matching import Limits, Waiting
+from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError
 from mirror.instance.discovery.claims import TopicClaims
@@ -34,12 +35,14 @@ _RETRY_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What may be done at destinations. `claims`: which are whose; `most_partitions`: of a topic that
+    """What may be done at destinations. `written`: which clusters may be written to;
+    `claims`: which are whose; `most_partitions`: of a topic that
     is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
     `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
     stored definition would be refused today; `postponed`: what of selected topics, the older datastreams
     first, is not to be copied yet, beside the partitions that groups copy; None: everything is."""
 
+    written: WrittenClusters
     claims: TopicClaims
     most_partitions: int
     own: frozenset[str] = frozenset()
@@ -110,6 +113,7 @@ def prepare(
     `mirrored`: partition counts of source topics. Raises what a cluster answers to the other requests.
     """
     datastream = asked.question.datastream
+    rules.written.require(datastream.destination, destination.cluster_id())
     present = destination.list_topics()
     descriptions = source.describe(sorted(mirrored)) if mirrored else {}
     adopts = rules.adopts(datastream)

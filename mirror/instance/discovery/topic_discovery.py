@@ -92,7 +92,7 @@ class TopicDiscovery:
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             try:
                 adjustments = self._background_calls.ask(
-                    _topics_at(cluster), name, partial(self._admin_of(cluster).create, topic)
+                    _topics_at(cluster), name, partial(self._create_own, cluster, topic)
                 )
             except StillAsking:
                 continue
@@ -102,6 +102,11 @@ class TopicDiscovery:
                 for sentence in adjustments:
                     _log.warning("setting of own topic refused", cluster=cluster, difference=sentence)
                 del self._own_topics[name]
+
+    def _create_own(self, cluster: ClusterRef, topic: TopicDescription) -> Sequence[str]:
+        admin = self._admin_of(cluster)
+        self._rules.written.require(cluster, admin.cluster_id())
+        return admin.create(topic)
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:

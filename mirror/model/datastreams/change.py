@@ -12,7 +12,14 @@ from typing import Any, Final, TypeVar
 from mirror.errors import FieldProblem, InvalidRequest, RefusedFields
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
-from mirror.model.datastreams.metadata import CREATED_MS, GROUP_ID, OWNER, TASK_PREFIX, checked_metadata
+from mirror.model.datastreams.metadata import (
+    CREATED_MS,
+    GROUP_ID,
+    OWNER,
+    RESTART,
+    TASK_PREFIX,
+    checked_metadata,
+)
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import Start
@@ -44,9 +51,11 @@ _START: Final = "where a datastream began was decided when it was created"
 _GROUP: Final = "a datastream keeps its group: tasks and positions are stored under it"
 _CONSUMER_GROUP: Final = "a datastream keeps its consumer group: its positions are committed there"
 _CREATED: Final = "the time of the creation is the service's to stamp"
+_RESTART: Final = "restart-from sets it"
 _CONNECTOR: Final = "a datastream keeps its connector and its transport provider"
 _FIXED_METADATA: Final[Mapping[str, str]] = {
     CREATED_MS: _CREATED,
+    RESTART: _RESTART,
     "system.auto.offset.reset": _START,
     "system.destination.destinationTopicPrefix": _NAMING,
     "system.connectorName": _CONNECTOR,
@@ -140,7 +149,7 @@ def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProble
 
 
 def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Mapping[str, str]:
-    stamped = {CREATED_MS: present.metadata[CREATED_MS]} if CREATED_MS in present.metadata else {}
+    stamped = {key: present.metadata[key] for key in (CREATED_MS, RESTART) if key in present.metadata}
     metadata = {**stamped, **wanted.metadata}
     check_metadata(metadata, problems, wanted.pointers)
     for key, why in _FIXED_METADATA.items():

@@ -24,11 +24,15 @@ TASK_PREFIX: Final = "system.taskPrefix"
 GROUP_ID: Final = "group.id"
 CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
+RESTART: Final = "system.restart"
+"""When the datastream was restarted (epoch ms), and from where: a word, or a moment (epoch ms)."""
 BROKERS: Final = "system.destination.KafkaBrokers"
 MANAGED: Final = "system.IsConnectorManagedDestination"
 UUID: Final = "datastreamUUID"
 """Brooklin's client makes one for each creation, however often it sends it."""
 
+RESTART_WORDS: Final = ("earliest", "earliest-local")
+"""Other starts depend on positions that are committed, and would leave records out."""
 _LARGEST_BYTES: Final = 100_000
 """All keys and values together, as UTF-8; as JSON they can take six times as much."""
 _MOST_KEYS: Final = 1_000
@@ -46,6 +50,12 @@ def _milliseconds(what: str, value: str) -> object:
     return bounds.digits(what, value, 0, bounds.LARGEST_MS)
 
 
+def _restart(what: str, value: str) -> object:
+    restarted_ms, _, start = value.partition(" ")
+    bounds.digits(what, restarted_ms, 0, bounds.LARGEST_MS)
+    return start in RESTART_WORDS or bounds.digits(what, start, 0, bounds.LARGEST_MS)
+
+
 _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     EXCLUDED_SETTINGS: read_excluded_settings,
     OWNER: _sentence,
@@ -53,6 +63,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     GROUP_ID: _name,
     CREATED_MS: _milliseconds,
     TTL_MS: _milliseconds,
+    RESTART: _restart,
     OBJECTIVES: read_objectives,
     MONITOR_MODE: read_mode,
     CATCH_UP: read_catch_up,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from mirror.errors import InvalidRequest
 from mirror.model import bounds
-from mirror.model.datastreams.datastream import LATEST_START_MS, StartPosition
+from mirror.model.datastreams.datastream import LATEST_START_MS, Datastream, StartPosition
+from mirror.model.datastreams.metadata import RESTART, RESTART_WORDS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_NUMBER: Final = 10**11
@@ -28,6 +30,34 @@ class Start(NamedTuple):
             return self.position.value
         moment = _EPOCH + timedelta(milliseconds=self.at_ms)
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Restart(NamedTuple):
+    """The last restart of a datastream: what was stored of its lanes before does not count. `at_ms`: when
+    (epoch milliseconds), 0 for a datastream that was never restarted."""
+
+    at_ms: int
+    start: Start
+
+
+def restart_of(datastream: Datastream) -> Restart:
+    """Return where lanes begin that have stored nothing since the last restart, if there was one."""
+    value = datastream.metadata.get(RESTART)
+    if value is None:
+        return Restart(0, Start(datastream.start, datastream.start_ms))
+    at_ms, _, start = value.partition(" ")
+    if start in RESTART_WORDS:
+        return Restart(int(at_ms), Start(StartPosition(start)))
+    return Restart(int(at_ms), Start(StartPosition.TIMESTAMP, int(start)))
+
+
+def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
+    """Return the definition of a datastream that copies everything again from a start. Raises InvalidRequest
+    for a start that is not absolute."""
+    found = read_start("the start", start, RESTART_WORDS)
+    at_ms = max(now_ms, restart_of(datastream).at_ms + 1)
+    where = found.position.value if found.at_ms is None else str(found.at_ms)
+    return replace(datastream, metadata={**datastream.metadata, RESTART: f"{at_ms} {where}"})
 
 
 def read_start(what: str, value: object, words: Sequence[str] = WORDS) -> Start:

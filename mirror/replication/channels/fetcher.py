@@ -14,8 +14,9 @@ from itertools import count
 from math import inf
 from typing import Final, NamedTuple, Protocol
 
-from mirror.client.cluster import BULK, LIVE, Cluster
+from mirror.client.cluster import Cluster
 from mirror.client.connection import Connection, Request
+from mirror.client.handshake import BULK, LIVE
 from mirror.client.reachability import PATIENCE_SECONDS
 from mirror.errors import HeadraceError, ResponseStalled, ResponseTooLarge
 from mirror.lane.memory import Slab

@@ -240,7 +240,7 @@ class KafkaSink:
         await cluster.patiently(lambda: cluster.refresh([place.topic]))
         identity = await take_identity(cluster, identity_name(key), patience, transactional=True)
         stored = (await self._progress.load([key]))[key]
-        if stored is not None and not stored.is_of(place.topic, cluster.topic_id(place.topic)):
+        if stored is not None and not stored.is_of(place.topic, cluster.topic_id(place.topic), 0):
             stored = None
         if stored is not None and stored.target_id not in (b"", cluster.topic_id(place.topic)):
             raise DataLossDetected(

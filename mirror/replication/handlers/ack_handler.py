@@ -229,7 +229,8 @@ class AckHandler:
         if lane.target_id and identity and identity != lane.target_id:
             return DataLossDetected(
                 f"topic {name} on {cluster.name} was deleted and created again: what was mirrored is gone",
-                advice="on_loss = continue goes on with the new topic from the checkpoint",
+                advice="headrace datastream restart-from earliest copies everything again; on_loss = continue"
+                " continues at the checkpoint, without the history",
             )
         return None
 

@@ -182,7 +182,9 @@ class ProducerIdManager:
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
         stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
         is_foreign = self._runner.is_foreign(lane, stored)
-        is_ours = stored is not None and stored.is_of(lane.spec.destination_topic, lane.target_id)
+        is_ours = stored is not None and stored.is_of(
+            lane.spec.destination_topic, lane.target_id, lane.spec.restart_ms
+        )
         if stored is None or not (is_foreign or (transactional and is_ours and _differs(stored, lane))):
             return True
         found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"

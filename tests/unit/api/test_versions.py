@@ -20,6 +20,7 @@ WRITES: Final[dict[str, tuple[str, str, Any]]] = {
     "stop": ("POST", "/stop", {"reason": "x"}),
     "pause-partitions": ("POST", "/pause-partitions", {"partitions": {"t": "0"}}),
     "resume-partitions": ("POST", "/resume-partitions", {"partitions": {"t": "1"}}),
+    "restart-from": ("POST", "/restart-from", {"start": "earliest"}),
     "move": ("POST", "/move", {"partitions": ["t-0"], "instance": "one"}),
     "delete": ("DELETE", "", None),
     "patch": ("PATCH", "", {"metadata": {"note": "n"}}),

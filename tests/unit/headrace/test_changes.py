@@ -16,6 +16,7 @@ from tests.unit.headrace.conftest import Headrace
         ("pause orders", "2 partitions would stop"),
         ("stop orders", "2 partitions would stop"),
         ("delete orders", "2 partitions would stop"),
+        ("restart-from orders earliest", "t-0"),
         ("pause-partitions orders t:0 --reason x", "t-0"),
         ("resume-partitions orders t:1", "t-1"),
         ("resume paused", "PAUSED"),

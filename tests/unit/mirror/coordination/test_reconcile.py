@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from mirror.coordination.reconcile import InstanceView, duties, lane_specs, others_of, starts
+from mirror.coordination.reconcile import InstanceView, duties, lane_specs, needs_restart, others_of, starts
 from mirror.coordination.stores.membership import Holding
 from mirror.model.datastreams.datastream import DatastreamStatus, PartitionPause, StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
@@ -184,3 +185,16 @@ def test_a_lane_that_cannot_be_described_is_named_and_the_others_are_described()
     found = lane_specs(plan, ONE, (bad, good))
     assert [key.group for key in found.specs] == ["users"]
     assert [key.group for key in found.problems] == ["orders"]
+
+
+def test_lanes_get_the_id_of_the_only_cluster_that_they_may_write_to() -> None:
+    assert S0.destination_id == ""
+    written = {a_datastream().destination: "b"}
+    found = lane_specs(PLAN, ONE, (a_datastream(),), written).specs
+    assert {one.destination_id for one in found.values()} == {"b"}
+
+
+def test_an_id_that_is_stored_after_the_start_restarts_no_lane_and_another_one_does() -> None:
+    before, after = replace(S0, destination_id=""), replace(S0, destination_id="b")
+    assert not needs_restart(before, after)
+    assert needs_restart(after, replace(S0, destination_id="c"))

@@ -490,7 +490,7 @@ class Broken(FakeTopicAdmin):
 
 def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(house: House) -> None:
     elsewhere = ClusterRef("elsewhere")
-    house.clusters[elsewhere] = Broken()
+    broken = house.clusters[elsewhere] = Broken()
     house.create(a_datastream("bad", "t", destination=elsewhere), a_datastream("orders", "t"))
     house.tick()
     bad = DatastreamName("bad")
@@ -502,6 +502,7 @@ def test_whatever_a_step_raises_sets_one_datastream_aside_until_it_succeeds(hous
     house.tick(3)
     assert house.rig.stores.problems.all() == {bad: problem}
     house.clusters[elsewhere] = FakeTopicAdmin()
+    house.clusters[elsewhere].identity = broken.identity
     house.tick()
     assert house.ill() == []
     assert house.rig.stores.problems.all() == {}

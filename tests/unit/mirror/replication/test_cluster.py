@@ -8,8 +8,9 @@ from typing import Any, cast
 
 import pytest
 
-from mirror.client.cluster import Cluster, ConnectionConfigs
+from mirror.client.cluster import Cluster
 from mirror.client.event_loop import Loop
+from mirror.client.handshake import ConnectionConfigs
 from mirror.errors import Unreachable
 from mirror.model.topics import TopicPartition
 from mirror.protocol.codes import Code

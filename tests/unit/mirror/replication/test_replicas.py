@@ -13,9 +13,10 @@ from kafka.protocol.consumer import FetchRequest as TheirFetch
 from kafka.protocol.consumer import FetchResponse as TheirFetched
 
 from mirror.client.access import ClusterAccess
-from mirror.client.cluster import Cluster, ConnectionConfigs
+from mirror.client.cluster import Cluster
 from mirror.client.connection import Request
 from mirror.client.event_loop import Loop
+from mirror.client.handshake import ConnectionConfigs
 from mirror.errors import Unreachable
 from mirror.lane.lifecycle import EventKind, LifecycleEvent
 from mirror.lane.memory import Slab

@@ -1,0 +1,2 @@
+"""Decides whether a datastream may copy everything again. Imports the model and the shared state; read
+`destination.py` first."""

@@ -1,0 +1,59 @@
+"""The leader creates nothing at a cluster that has taken the address of another."""
+
+from __future__ import annotations
+
+import pytest
+
+from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.errors import UnexpectedCluster
+from mirror.instance.discovery.topic_discovery import TopicDiscovery
+from mirror.model.identifiers import ClusterRef
+from mirror.model.topics import TopicDescription
+from tests.builders import a_datastream
+from tests.fakes.clock import ManualClock
+from tests.fakes.instances import topic_discovery_of
+from tests.fakes.node_store import FakeZooKeeper
+from tests.fakes.topic_admin import FakeTopicAdmin
+
+DATASTREAM = a_datastream("orders", "t")
+
+
+class Clusters:
+    """A source with one topic, and a destination."""
+
+    def __init__(self) -> None:
+        self.session = FakeZooKeeper().session()
+        self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
+
+    def discovery(self) -> TopicDiscovery:
+        """Start a leader that has judged the source's topics."""
+        clusters = {DATASTREAM.source: self.source, DATASTREAM.destination: self.destination}
+        found = topic_discovery_of(self.session, clusters, ManualClock())
+        found.leave_out({}, found.topics([DATASTREAM.source]))
+        return found
+
+
+def test_no_destination_topic_is_created_at_another_cluster() -> None:
+    clusters = Clusters()
+    clusters.discovery().prepare_destination(DATASTREAM, tuple)
+    expected = clusters.destination.identity
+    clusters.destination = FakeTopicAdmin()
+    with pytest.raises(UnexpectedCluster) as refused:
+        clusters.discovery().prepare_destination(DATASTREAM, tuple)
+    assert (refused.value.expected, refused.value.found) == (expected, clusters.destination.identity)
+    assert clusters.destination.topics == {}
+    WrittenClusters(clusters.session).accept(DATASTREAM.destination, clusters.destination.identity)
+    clusters.discovery().prepare_destination(DATASTREAM, tuple)
+    assert list(clusters.destination.topics) == ["t"]
+
+
+def test_no_own_topic_is_created_at_another_cluster() -> None:
+    clusters = Clusters()
+    WrittenClusters(clusters.session).accept(ClusterRef(DATASTREAM.destination), "former")
+    discovery = clusters.discovery()
+    discovery.need_topic(DATASTREAM.destination, TopicDescription("events", 1))
+    discovery.ensure_own_topics()
+    assert clusters.destination.topics == {}
+    clusters.destination.identity = "former"
+    discovery.ensure_own_topics()
+    assert list(clusters.destination.topics) == ["events"]
