@@ -1,6 +1,6 @@
 """Situations from public bug reports of other mirrors, clients and brokers, as a table.
 
-Runs the tests of each row of `situations.toml` and prints the table of docs/comparison.md. In the
+Runs the tests of each row of `rig/situations.toml` and prints the table of docs/comparison.md. In the
 environment: `BENCH_CASES=record-too-large,headers-lost` takes some rows only, `WRITE=1` writes the table into
 the page.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from bench.reported.register import FAILS, HOUSE, Situation, block, missing_tests, read, write
+from bench.reported.rig.register import FAILS, HOUSE, Situation, block, missing_tests, read, write
 
 _PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-o", "junit_family=xunit1")
 _UNFAVOURABLE: Final = ("failure", "error", "skipped")

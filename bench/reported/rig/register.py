@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-HOUSE: Final = Path(__file__).parents[2]
+HOUSE: Final = Path(__file__).parents[3]
 PAGE: Final = HOUSE / "docs/comparison.md"
 FILE: Final = Path(__file__).with_name("situations.toml")
 BEGIN: Final = "<!-- reported: written by bench reported_faults -->"
