@@ -114,7 +114,7 @@ def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
 
 
 def block_on(page: Path = PAGE) -> str:
-    """Return what the page has between the marks."""
+    """Return the text between the marks of the page."""
     return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
 
 
