@@ -1,0 +1,71 @@
+"""Situations from public bug reports of other mirrors, clients and brokers, as a table.
+
+Runs the tests of each row of `rig/situations.toml` and prints the table of docs/comparison.md. In the
+environment: `BENCH_CASES=record-too-large,headers-lost` takes some rows only, `WRITE=1` writes the table into
+the page.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from bench.reported.rig.register import FAILS, HOUSE, Situation, block, missing_tests, read, write
+
+_PYTEST: Final = (sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-o", "junit_family=xunit1")
+_UNFAVOURABLE: Final = ("failure", "error", "skipped")
+
+
+def outcomes(report: Path) -> dict[str, bool]:
+    """Return whether each test of a report passed, by file::function: with all its parameters, unskipped."""
+    passed: dict[str, bool] = {}
+    for case in ElementTree.parse(report).iter("testcase"):
+        test = f"{case.get('file')}::{case.get('name', '').partition('[')[0]}"
+        is_good = all(case.find(kind) is None for kind in _UNFAVOURABLE)
+        passed[test] = passed.get(test, True) and is_good
+    return passed
+
+
+def run(tests: Iterable[str], house: Path = HOUSE) -> dict[str, bool]:
+    """Run tests in one process of pytest, whose output goes to stderr, and return their outcomes."""
+    chosen = sorted(set(tests))
+    if not chosen:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        command = [*_PYTEST, f"--junitxml={report}", *chosen]
+        subprocess.run(command, cwd=house, stdout=sys.stderr, check=False)
+        return outcomes(report) if report.exists() else {}
+
+
+def wanted(situations: Sequence[Situation]) -> list[Situation]:
+    """Return the rows that BENCH_CASES names, or all. Raises SystemExit for a name that no row has."""
+    names = {name for name in os.environ.get("BENCH_CASES", "").split(",") if name}
+    unknown = sorted(names - {one.id for one in situations})
+    if unknown:
+        sys.exit(f"no situation {', '.join(unknown)}; known: {', '.join(one.id for one in situations)}")
+    return [one for one in situations if not names or one.id in names]
+
+
+def main() -> None:
+    """Print the table. Raises SystemExit if a test does not exist, or if a row fails."""
+    known = read()
+    situations = wanted(known)
+    missing = missing_tests(situations)
+    if missing:
+        sys.exit("tests that do not exist:\n  " + "\n  ".join(missing))
+    passed = run(test for one in situations for test in one.tests)
+    verdicts = {one.id: one.verdict(passed) for one in situations}
+    table = block(situations, verdicts)
+    print(table)
+    failed = [name for name, verdict in verdicts.items() if verdict == FAILS]
+    if failed:
+        sys.exit(f"rows that fail: {', '.join(failed)}")
+    if os.environ.get("WRITE") and len(situations) == len(known):
+        write(table)

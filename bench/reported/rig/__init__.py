@@ -1,0 +1,1 @@
+"""The register of situations, and its table."""

@@ -1,0 +1,125 @@
+"""The situations of situations.toml, and the table of them on docs/comparison.md."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+HOUSE: Final = Path(__file__).parents[3]
+PAGE: Final = HOUSE / "docs/comparison.md"
+FILE: Final = Path(__file__).with_name("situations.toml")
+BEGIN: Final = "<!-- reported: written by bench reported_faults -->"
+END: Final = "<!-- end of reported -->"
+HEADER: Final = ("reported", "against", "reference", "here", "shown by")
+HOLDS: Final = "holds"
+FALLS_SHORT: Final = "falls short"
+FAILS: Final = "**fails**"
+
+_JIRA: Final = re.compile(r"[A-Z]+-\d+")
+_GITHUB: Final = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
+
+
+@dataclass(frozen=True)
+class Situation:
+    """A public bug report, and the tests that show what Headrace does in its situation.
+
+    `reference`: a key of Apache's Jira, or owner/name#number on GitHub. `state`: of the report when it was
+    read. `tests`: file::function. `falls_short`: why Headrace does not hold; empty where it does. Raises
+    ValueError for a reference of another form, and where neither tests nor `falls_short` are given.
+    """
+
+    id: str
+    against: str
+    reference: str
+    state: str
+    reported: str
+    tests: tuple[str, ...] = ()
+    falls_short: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.tests and not self.falls_short:
+            raise ValueError(f"{self.id}: neither tests nor falls_short")
+        if not self.link:
+            raise ValueError(f"{self.id}: {self.reference!r} is neither KAFKA-1234 nor owner/name#number")
+
+    @property
+    def link(self) -> str:
+        """Address of the report; empty if the reference has another form."""
+        if _JIRA.fullmatch(self.reference):
+            return f"https://issues.apache.org/jira/browse/{self.reference}"
+        found = _GITHUB.fullmatch(self.reference)
+        return f"https://github.com/{found[1]}/issues/{found[2]}" if found else ""
+
+    @property
+    def expected(self) -> str:
+        """Verdict if every test passes."""
+        return FALLS_SHORT if self.falls_short else HOLDS
+
+    def verdict(self, passed: Mapping[str, bool]) -> str:
+        """Return the verdict of a run. A test that did not run has not passed."""
+        return self.expected if all(passed.get(test, False) for test in self.tests) else FAILS
+
+    def row(self, verdict: str) -> tuple[str, ...]:
+        """Cells of its row."""
+        here = f"{verdict}: {self.falls_short}" if verdict == FALLS_SHORT else verdict
+        shown = ", ".join(f"`{test.rpartition('/')[2]}`" for test in self.tests)
+        reference = f"[{self.reference}]({self.link}), {self.state}"
+        return (self.reported, self.against, reference, here, shown or "no test yet")
+
+
+def read(file: Path = FILE) -> list[Situation]:
+    """Read the situations. Raises ValueError if a row is not valid or two have the same id."""
+    rows: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["situation"]
+    found = [Situation(**{**row, "tests": tuple(row.get("tests", ()))}) for row in rows]
+    names = [one.id for one in found]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"ids that two rows have: {', '.join(twice)}")
+    return found
+
+
+def missing_tests(situations: Iterable[Situation], house: Path = HOUSE) -> list[str]:
+    """Return each named test that does not exist, with the id of its row."""
+    missing = []
+    for one in situations:
+        for test in one.tests:
+            file, _, name = test.partition("::")
+            if name not in _functions_of(house / file):
+                missing.append(f"{one.id}: {test}")
+    return missing
+
+
+def _functions_of(file: Path) -> set[str]:
+    if not file.exists():
+        return set()
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    return {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
+def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
+    """Return the count and the table in Markdown. `verdicts`: by id."""
+    found = [verdicts[one.id] for one in situations]
+    parts = [
+        f"{found.count(one)} {what}"
+        for one, what in ((HOLDS, "hold"), (FALLS_SHORT, "fall short"), (FAILS, "fail"))
+    ]
+    count = f"{len(found)} situations: {', '.join(parts)}."
+    lines = [HEADER, ["---"] * len(HEADER), *(one.row(verdicts[one.id]) for one in situations)]
+    return "\n".join([count, "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+def block_on(page: Path = PAGE) -> str:
+    """Return the text between the marks of the page."""
+    return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
+
+
+def write(text: str, page: Path = PAGE) -> None:
+    """Put the text between the marks of the page."""
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    after = rest.partition(END)[2]
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
