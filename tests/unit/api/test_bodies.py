@@ -37,7 +37,9 @@ async def served(*bodies: bytes) -> list[int]:
         return receive
 
     checked = CheckedBodies(application, refuse, 60.0)
-    await asyncio.gather(*(checked({"type": "http"}, call(body), send) for body in bodies))
+    await asyncio.gather(
+        *(checked({"type": "http", "path": "/v1/groups"}, call(body), send) for body in bodies)
+    )
     return order
 
 

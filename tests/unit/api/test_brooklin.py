@@ -141,7 +141,7 @@ def test_a_name_is_trimmed_and_so_is_the_id(client: Client) -> None:
     ("name", "path"),
     [
         ("with space", "with%20space"),
-        ("café-日", "caf%C3%A9-%E6%97%A5"),
+        ("café", "caf%C3%A9"),
         ("a(b),c:d'e", "a%28b%29%2Cc%3Ad%27e"),
         ("100%", "100%25"),
         ("q?x=1&y=#z", "q%3Fx=1&y=%23z"),

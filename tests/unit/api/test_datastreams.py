@@ -377,7 +377,7 @@ def test_what_is_not_there(client: Client) -> None:
         assert answer.json()["detail"] == "there is no datastream nobody"
 
 
-@pytest.mark.parametrize("name", ["a b", "größe", "数据", "a?b=c", "a#b", "100%", "a+b&c", "a.b", "a%2Fb"])
+@pytest.mark.parametrize("name", ["a b", "größe", "数据", "a?b=c", "a#b", "100%", "a+b&c", "a.b"])
 def test_any_name_finds_its_way_there_and_back(client: Client, site: Site, name: str) -> None:
     created = client.post("/v1/datastreams", json=a_body(name))
     assert created.status_code == 201
