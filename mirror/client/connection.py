@@ -366,7 +366,7 @@ class Connection:
         most = self._pending[0][2].most_bytes
         if size > most:
             raise ResponseTooLarge(
-                f"{self.name} announces a response of {size} bytes to a request that allows {most}",
+                f"{self.name} announces a larger response than the {most} bytes that the request allows",
                 advice="look at that broker; mirror.copying.largest_batch_bytes bounds what is received",
             )
         return size

@@ -54,7 +54,7 @@ def frame_size(head: bytes | bytearray | View) -> int:
     (size,) = _INT.unpack_from(head)
     if not 4 <= size <= LARGEST_FRAME:
         raise CorruptData(
-            f"a broker announces a frame of {size} bytes",
+            "a server sends what is no frame of Kafka",  # not the size: these are four bytes of what it sent
             advice="is this port a Kafka listener of that protocol?",
         )
     return int(size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -27,6 +28,8 @@ _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
         Artefact("org.apache.spark", "spark-sql-kafka-0-10_2.13", _SPARK),
         Artefact("org.apache.spark", "spark-avro_2.13", _SPARK),
         Artefact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _SPARK),
+        # The connectors name 3.9.0, which has CVE-2025-27817.
+        Artefact("org.apache.kafka", "kafka-clients", "3.9.1"),
     ),
 }
 """What is wanted; the rest follows from it. Pinot's list is pinned by hand: see docs/stack.md."""
@@ -45,7 +48,7 @@ def renew(set_names: Iterable[str], report: Report) -> None:
             wanted = _ROOTS.get(name) or artefacts_of(name)
             found = _resolve(name, wanted, Path(folder), transitive=name in _ROOTS)
         if name == "spark":
-            found = _without_those_of_pyspark(found)
+            found = without_those_of_pyspark(found)
         file.write_text(format_list(_HEADINGS[name], found), encoding="utf-8")
         report(f"{name}: {len(found)} jars written to {file.name}")
 
@@ -71,6 +74,7 @@ def _named(coordinate: str) -> Artefact:
     return Artefact(group, name, version)
 
 
-def _without_those_of_pyspark(artefacts: Iterable[Artefact]) -> list[Artefact]:
-    bundled = {path.name.rpartition("-")[0] for path in ivy.pyspark_jars().glob("*.jar")}
+def without_those_of_pyspark(artefacts: Iterable[Artefact]) -> list[Artefact]:
+    """Return those of which the PySpark wheel has no version. Raises JarsUnavailable without the wheel."""
+    bundled = {re.split(r"-(?=\d)", path.stem, maxsplit=1)[0] for path in ivy.pyspark_jars().glob("*.jar")}
     return [artefact for artefact in artefacts if artefact.name not in bundled]

@@ -416,7 +416,7 @@ def test_what_would_cost_or_deceive_is_refused(besieged: Besieged) -> None:
 @pytest.mark.deep
 def test_an_expression_that_would_cost_years_is_matched_at_once(besieged: Besieged) -> None:
     make_topic(besieged.kafka_pair.source.address, "a" * 200 + besieged.root[1:], 1)
-    body = a_body("catastrophe", "(a+)+(a|aa)+(.*a){20}!")
+    body = a_body("catastrophe", "(a+)+(a|aa)+(.*a){20}Z")
     made = besieged.ask("bills", "POST", "/v1/datastreams", body)
     assert made.status_code == 201, made.text
     besieged.serves()

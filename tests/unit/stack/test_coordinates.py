@@ -6,6 +6,7 @@ import pytest
 
 from stack.errors import JarsUnavailable, UnknownName
 from stack.jars.coordinates import SET_NAMES, Artefact, artefacts_of, format_list, list_file, parse_list
+from stack.jars.lists import without_those_of_pyspark
 
 _SUM = "0123456789abcdef" * 4
 
@@ -72,3 +73,10 @@ def test_the_committed_lists_are_whole_and_name_no_host(name: str) -> None:
 )
 def test_a_set_has_what_its_server_starts_from(name: str, modules: set[str]) -> None:
     assert modules <= {artefact.name for artefact in artefacts_of(name)}
+
+
+def test_a_jar_of_pyspark_is_left_out_at_every_version() -> None:
+    ours = Artefact("org.example", "ours", "1")
+    theirs = Artefact("com.github.luben", "zstd-jni", "0.1-2")
+    assert without_those_of_pyspark([theirs, ours]) == [ours]
+    assert without_those_of_pyspark(artefacts_of("spark")) == list(artefacts_of("spark"))
