@@ -145,14 +145,14 @@ class Unreachable(HeadraceError):
 class UnexpectedCluster(Unreachable):
     """Another cluster answers at the address of a destination. Nothing is created or written there."""
 
-    def __init__(self, cluster: str, expected: str, found: str) -> None:
-        super().__init__(
+    @classmethod
+    def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
+        """Return the error for an address at which `found` answers; both are cluster ids."""
+        return cls(
             f"another cluster ({found}) answers at the address of {cluster}; expected {expected}",
             advice=f"correct bootstrap_servers of {cluster}; if the cluster was rebuilt, accept it with"
             " headrace datastream restart-from",
         )
-        self.expected = expected
-        self.found = found
 
 
 class TimedOut(Unreachable):

@@ -96,7 +96,7 @@ class Cluster:
     def _check_id(self, cluster_id: str) -> None:
         if self._pinned and cluster_id and cluster_id != self._pinned:
             self._disconnect()
-            raise UnexpectedCluster(self.name, self._pinned, cluster_id)
+            raise UnexpectedCluster.at(self.name, self._pinned, cluster_id)
 
     @property
     def is_connected(self) -> bool:

@@ -83,7 +83,7 @@ class LaneProgress:
     def require_cluster(self, name: str, cluster_id: str) -> None:
         """Raise UnexpectedCluster if another cluster than this holds what was copied."""
         if self.target_cluster and cluster_id and cluster_id != self.target_cluster:
-            raise UnexpectedCluster(name, self.target_cluster, cluster_id)
+            raise UnexpectedCluster.at(name, self.target_cluster, cluster_id)
 
 
 Entry = tuple[bytes, bytes | None]

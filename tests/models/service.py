@@ -20,7 +20,7 @@ from random import Random
 import structlog
 
 from mirror.coordination.matching import TopicMatching
-from mirror.coordination.operations.outcome_store import OutcomeStore
+from mirror.coordination.operations.outcome_store import OutcomeStore, superseded_by
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import groups_of
 from mirror.coordination.stores.definitions import DefinitionStore
@@ -222,8 +222,8 @@ class Simulation:
     def _ask_for_a_move(self) -> None:
         group = GroupName(self.random.choice(["orders", "users"]))
         moved = frozenset({TopicPartition("t", self.random.randrange(4))})
-        wish = MoveRequest(group, moved, self.random.choice(NAMES), "the test", 0)
-        self.asked.append(RequestQueue(self.admin).add(wish))
+        wish = MoveRequest(group, moved, self.random.choice(NAMES), "the test", self.clock.now_ms())
+        self.asked.append(RequestQueue(self.admin).add(wish, superseded_by(wish)))
 
     def _cut_off(self, node: Node) -> None:
         if node.session.is_up:
@@ -237,8 +237,8 @@ class Simulation:
 
     def _ask_for_a_rebalance(self) -> None:
         group = GroupName(self.random.choice(["orders", "users"]))
-        wish = RebalanceRequest(group, True, "the test", "chance", 0)
-        self.asked.append(RequestQueue(self.admin).add(wish))
+        wish = RebalanceRequest(group, True, "the test", "chance", self.clock.now_ms())
+        self.asked.append(RequestQueue(self.admin).add(wish, superseded_by(wish)))
 
     def check(self) -> None:
         """Nobody writes what another writes."""

@@ -55,7 +55,7 @@ class WrittenClusters:
         """Store the id before the first write. Raises UnexpectedCluster where another one is stored."""
         expected = self.get(cluster)
         if expected and identity and identity != expected:
-            raise UnexpectedCluster(cluster, expected, identity)
+            raise UnexpectedCluster.at(cluster, expected, identity)
         if identity and not expected:
             self.accept(cluster, identity)
 

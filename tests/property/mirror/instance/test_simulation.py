@@ -48,7 +48,7 @@ def test_long_schedules(seed: int) -> None:
 def test_the_faults_of_the_simulation_really_happen() -> None:
     simulation = Simulation(1)
     abandoned = 0
-    for seed in range(10):
+    for seed in range(15):
         simulation.random = Random(seed)
         for _ in range(200):
             simulation.step()

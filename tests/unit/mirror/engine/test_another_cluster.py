@@ -80,5 +80,6 @@ def test_a_copy_whose_progress_is_of_another_cluster_is_refused_before_anything_
     job = CopyJob("g-t", ClusterRef("source"), ClusterRef("destination"), TopicSelection("t|u"))
     with pytest.raises(UnexpectedCluster) as refused:
         fakes.context.run(plan_copy(fakes.context, job))
-    assert (refused.value.expected, refused.value.found) == ("b", "another")
+    assert "(another)" in str(refused.value)
+    assert "expected b" in str(refused.value)
     assert "u" not in fakes.target.topics

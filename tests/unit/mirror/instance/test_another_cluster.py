@@ -40,7 +40,8 @@ def test_no_destination_topic_is_created_at_another_cluster() -> None:
     clusters.destination = FakeTopicAdmin()
     with pytest.raises(UnexpectedCluster) as refused:
         clusters.discovery().prepare_destination(DATASTREAM, tuple)
-    assert (refused.value.expected, refused.value.found) == (expected, clusters.destination.identity)
+    assert expected in str(refused.value)
+    assert clusters.destination.identity in str(refused.value)
     assert clusters.destination.topics == {}
     WrittenClusters(clusters.session).accept(DATASTREAM.destination, clusters.destination.identity)
     clusters.discovery().prepare_destination(DATASTREAM, tuple)
