@@ -7,20 +7,21 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import httpx
 import structlog
 
 from api.access.gate import Access
 from api.access.settings import TlsSettings
+from api.calls.cluster_turns import ClusterTurns
 from api.services import Services
-from headrace.clusters.adhoc import bench_of
 from headrace.clusters.directory import ClusterDirectory, directory_of
+from headrace.clusters.questions import ClusterQuestions
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.instance_status import RunningStatus
@@ -72,9 +73,7 @@ from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.instance.world_view import LeaderStores
-from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
-from mirror.jobs.translate_job import group_positions
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName
+from mirror.model.identifiers import ClusterRef, Epoch, InstanceName
 from mirror.model.metrics import MirrorMetric, PlacementEvent
 from mirror.replication.context import EngineContext, EngineIdentity
 from mirror.replication.engine import BatchEngine
@@ -234,6 +233,7 @@ def _services(
 ) -> Services:
     clock, directory = SystemClock(), directory_of(settings)
     view, questions = world_views.preview(stores, memory), world_views.questions()
+    cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
         control=handlers,
@@ -258,10 +258,10 @@ def _services(
         tls=directory.tls,
         connectors=frozenset(settings.api.connector_names),
         transports=frozenset(settings.api.transport_provider_names),
-        progress=partial(_stored, settings),
-        progress_to_translate=partial(_stored_to_translate, settings),
-        restarts=RestartDestinations(world_views.admin_of, WrittenClusters(session)),
-        group_positions=lambda job: _answer(settings, lambda bench: group_positions(bench, job)),
+        progress=cluster_questions.stored,
+        progress_to_translate=cluster_questions.stored_to_translate,
+        restarts=RestartDestinations(cluster_questions.admin, WrittenClusters(session)),
+        group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
         topics=lambda cluster: questions.topics([cluster]).get(cluster),
@@ -285,25 +285,6 @@ def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
     """To the other instances."""
     verify = of_instances(tls) if tls.certificate_file else True
     return httpx.AsyncHTTPTransport(verify=verify, limits=_TO_OTHERS, trust_env=False)
-
-
-def _stored(settings: HeadraceSettings, destination: ClusterRef, group: GroupName) -> StoredLanes:
-    """What a group has stored at a destination."""
-    return _answer(settings, lambda bench: stored_and_current(bench, destination, group))
-
-
-def _stored_to_translate(
-    settings: HeadraceSettings, source: ClusterRef, destination: ClusterRef, group: GroupName
-) -> StoredLanes:
-    """The same, for translations between two clusters."""
-    return _answer(settings, lambda bench: stored_to_translate(bench, source, destination, group))
-
-
-def _answer(settings: HeadraceSettings, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:
-    """What clusters say to one request, asked over connections of its own. A cluster that does not answer is
-    named after one `request_timeout_seconds`; what takes longer than two of them is given up."""
-    with bench_of(settings, "headrace-rest") as bench:
-        return bench.run(ask(bench), 2 * bench.settings.request_timeout_seconds)
 
 
 def build_worker(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from api.calls.cluster_turns import ANSWER_SECONDS
 from headrace.clusters.directory import directory_of
 from headrace.clusters.own_topics import own_topics
 from headrace.planners import capacity_book, choose_planning
@@ -31,8 +32,8 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
 
-_PREVIEW_SECONDS: Final = 10.0
-"""What a dry run waits for a slow cluster: a person asked for it."""
+_PREVIEW_SECONDS: Final = ANSWER_SECONDS
+"""What a dry run waits for slow clusters: a person asked for it."""
 _CREATION_SECONDS: Final = 3.0
 """What a creation, or a pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from headrace.clusters.directory import ClusterDirectory
@@ -27,13 +29,17 @@ def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[En
 
 
 @contextmanager
-def bench_of(settings: HeadraceSettings, client_id: str) -> Iterator[EngineContext]:
-    """The same, of settings that were read already."""
+def bench_of(
+    settings: HeadraceSettings, client_id: str, request_seconds: float = math.inf
+) -> Iterator[EngineContext]:
+    """The same, of settings that were read already. `request_seconds`: limit of `request_timeout_seconds`."""
+    options = settings.mirror.copying.options()
+    seconds = min(options.request_timeout_seconds, request_seconds)
     directory = ClusterDirectory(settings.clusters)
     identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)
     bench = EngineContext(
         lambda reference: access_of(directory.resolve(reference)),
-        settings.mirror.copying.options(),
+        replace(options, request_timeout_seconds=seconds),
         identity,
         SystemClock(),
     )

@@ -46,13 +46,19 @@ _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOP
 
 class KafkaAdmin:
     """Thread-safe. It connects on first use, shares a thread with all others of the process (`loop`: with
-    those that have the same), and holds no connection when nobody has asked for a while. A call fails at once
-    where no address of the cluster can be connected to, and waits for one that is silent only if no other
-    call does."""
+    those that have the same), and holds no connection when nobody has asked for a while. A call takes at most
+    `deadline_seconds`. It fails at once where no address of the cluster can be connected to, and waits for
+    one that is silent only if no other call does."""
 
     def __init__(
-        self, cluster: KafkaCluster, replication_factor: int = -1, *, loop: LoopThread | None = None
+        self,
+        cluster: KafkaCluster,
+        replication_factor: int = -1,
+        *,
+        loop: LoopThread | None = None,
+        deadline_seconds: float = _DEADLINE_SECONDS,
     ) -> None:
+        self._deadline_seconds = deadline_seconds
         self._name = cluster.bootstrap_servers
         self._replication_factor = replication_factor
         self._loop = loop or shared_loop()
@@ -108,7 +114,7 @@ class KafkaAdmin:
 
     def _ask(self, what: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
         session = self._session
-        return self._loop.ask(what, _DEADLINE_SECONDS, lambda loop: session.ask(loop, question))
+        return self._loop.ask(what, self._deadline_seconds, lambda loop: session.ask(loop, question))
 
 
 async def _identity(cluster: Cluster) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from mirror.client.cluster import Cluster
-from mirror.errors import HeadraceError, NothingStored
+from mirror.errors import HeadraceError, NothingStored, Unreachable
 from mirror.lane.progress import LaneProgress
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import ClusterRef, GroupName
@@ -39,11 +39,13 @@ async def stored_lanes(
 class StoredLanes:
     """What a state has stored, and the ids of its destination topics now: None for one that is not there;
     one of which nothing was heard is missing. `first_offsets`: where at the destination the first record of a
-    lane will lie at the earliest that has mirrored nothing, as far as it was asked and is known."""
+    lane will lie at the earliest that has mirrored nothing, as far as it was asked and is known.
+    `source_error`: why the source was asked for that and did not answer."""
 
     lanes: Mapping[LaneKey, LaneProgress]
     topic_ids: Mapping[str, bytes | None]
     first_offsets: Mapping[LaneKey, int] = field(default_factory=dict)
+    source_error: Unreachable | None = None
 
     def is_current(self, progress: LaneProgress) -> bool | None:
         """Whether it is about the topic that is at the destination now; None: that is not known."""
@@ -88,9 +90,12 @@ async def stored_to_translate(
     copies = {key: TopicPartition(one.target_topic, key.partition.partition) for key, one in empty.items()}
     try:
         there = await _ends(bench.cluster(destination), copies.values())
-        here = await _ends(bench.cluster(source), (key.partition for key in empty))
     except HeadraceError:
         return stored
+    try:
+        here = await _ends(bench.cluster(source), (key.partition for key in empty))
+    except HeadraceError as error:
+        return replace(stored, source_error=error if isinstance(error, Unreachable) else None)
     stored = await stored_and_current(bench, destination, state)
     first = {
         key: there[copy]

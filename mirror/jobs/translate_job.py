@@ -47,6 +47,11 @@ class TranslateJob:
     rewinds: bool = False
 
     @property
+    def sides(self) -> tuple[ClusterRef, ClusterRef]:
+        """Where the group is, and where it goes."""
+        return (self.destination, self.source) if self.back else (self.source, self.destination)
+
+    @property
     def target_group(self) -> str:
         """The group whose positions are set."""
         return self.as_group or self.group
@@ -154,8 +159,8 @@ class GroupPositions(NamedTuple):
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
     """What the clusters say of the group. Raises NotAuthorized, Unreachable."""
-    here, there = _clusters(bench, job)
-    found = await bench.loop.together([_committed(here, job.group), _committed(there, job.target_group)])
+    here, there = (bench.cluster(one) for one in job.sides)
+    found = await bench.loop.together([committed_at(here, job.group), committed_at(there, job.target_group)])
     return GroupPositions(*found)
 
 
@@ -171,8 +176,7 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
     `stored` was read before `positions`: then what is beyond it is behind the group, never ahead.
     """
     if not positions.here:
-        here = job.destination if job.back else job.source
-        raise NotFound(f"group {job.group} has committed nothing on {here}")
+        raise NotFound(f"group {job.group} has committed nothing on {job.sides[0]}")
     translator = Translator(stored, back=job.back)
     return [
         _beside(job, translator.move(place, offset), positions)
@@ -201,7 +205,7 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:
         return 0
-    there, group = _clusters(bench, job)[1], job.target_group
+    there, group = bench.cluster(job.sides[1]), job.target_group
     codes = await there.ask_coordinator(
         GROUP, group, commit_offsets(group, offsets), lambda found: max(found.values(), default=0)
     )
@@ -216,13 +220,8 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
     return len(offsets)
 
 
-def _clusters(bench: EngineContext, job: TranslateJob) -> tuple[Cluster, Cluster]:
-    """(where the group is, where it goes)."""
-    source, destination = bench.cluster(job.source), bench.cluster(job.destination)
-    return (destination, source) if job.back else (source, destination)
-
-
-async def _committed(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
+async def committed_at(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
+    """All positions of a group on one cluster. Raises NotAuthorized, Unreachable."""
     call = committed_offsets(group, None)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:

@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from api.access.gate import Access
 from api.app import create_app
+from api.calls.cluster_turns import ClusterTurns
 from api.histories.questions import LatencyAsked, LoadsAsked, no_history
 from api.services import Services
 from headrace.clusters.directory import ClusterDirectory
@@ -99,6 +100,7 @@ class Site:
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
         self.follower = FollowerRig(self.server, name, rest_address=f"{name}.test:80")
         self.clock, self.session = self.follower.clock, self.follower.session
+        self.turns = ClusterTurns(self.clock.monotonic)
         self.leader = LeaderRig(
             self.session, clusters, self.clock, planner=planner, health=self.follower.health
         )
@@ -152,9 +154,11 @@ class Site:
             tls=directory.tls,
             connectors=frozenset({"kafkaMirroringConnector", "headrace"}),
             transports=frozenset({"kafkaTransportProvider"}),
-            progress=lambda _, group: self._progress_of(group),
-            progress_to_translate=lambda _source, _destination, group: self._progress_of(group),
-            restarts=RestartDestinations(clusters.__getitem__, WrittenClusters(self.session)),
+            progress=self._stored,
+            progress_to_translate=lambda _source, destination, group: self._stored(destination, group),
+            restarts=RestartDestinations(
+                lambda cluster, question: question(clusters[cluster]), WrittenClusters(self.session)
+            ),
             group_positions=self._positions_of,
             load_history=self._load_history,
             latency_history=self._latency_history,
@@ -173,6 +177,9 @@ class Site:
         self.client = client_of(self.app)
         self.neighbours = Neighbours(self.server.applications)
         self.server.applications[f"{name}.test"] = self.app
+
+    def _stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
+        return self.turns.ask(destination, lambda: self._progress_of(group))
 
     def _progress_of(self, group: GroupName) -> StoredLanes:
         self.before_progress()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol, TypeVar
 
 from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.errors import IllegalTransition
@@ -12,14 +13,23 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import TopicAdmin
 from mirror.wording import counted
 
+_T = TypeVar("_T")
 _MOST_NAMED = 5
+
+
+class AskAdmin(Protocol):
+    """Asks the administrator of a cluster."""
+
+    def __call__(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T], /) -> _T:
+        """Return the answer. Raises Unreachable, NotAuthorized."""
+        ...
 
 
 class RestartDestinations:
     """Asks both clusters of a datastream that is to be restarted. Thread-safe."""
 
-    def __init__(self, admin_of: Callable[[ClusterRef], TopicAdmin], written: WrittenClusters) -> None:
-        self._admin_of = admin_of
+    def __init__(self, ask: AskAdmin, written: WrittenClusters) -> None:
+        self._ask = ask
         self._written = written
 
     def require_empty(self, datastream: Datastream) -> None:
@@ -36,19 +46,18 @@ class RestartDestinations:
             )
 
     def _held(self, datastream: Datastream) -> Mapping[TopicPartition, int]:
-        counts = self._admin_of(datastream.source).list_topics()
-        destination = self._admin_of(datastream.destination)
-        present = destination.list_topics()
+        counts = self._ask(datastream.source, lambda admin: admin.list_topics())
+        present = self._ask(datastream.destination, lambda admin: admin.list_topics())
         topics = {datastream.naming.destination(topic) for topic in datastream.selection.choose(counts)}
         places = [
             TopicPartition(topic, number)
             for topic in sorted(topics & present.keys())
             for number in range(present[topic])
         ]
-        found = destination.positions("", places)
+        found = self._ask(datastream.destination, lambda admin: admin.positions("", places))
         return {place: one.end - one.first for place, one in found.items()}
 
     def accept(self, datastream: Datastream) -> None:
         """Let the cluster be written to that answers at the destination's address now. Raises Unreachable."""
         where = datastream.destination
-        self._written.accept(where, self._admin_of(where).cluster_id())
+        self._written.accept(where, self._ask(where, lambda admin: admin.cluster_id()))

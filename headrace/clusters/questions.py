@@ -1,0 +1,75 @@
+"""What REST asks of Kafka clusters: within a few seconds, and one question at a time for each cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from api.calls.cluster_turns import ANSWER_SECONDS, ClusterTurns
+from headrace.clusters.adhoc import bench_of
+from headrace.clusters.directory import directory_of
+from headrace.settings import HeadraceSettings
+from mirror.adapters.admin_pool import AdminPool
+from mirror.adapters.kafka_admin import KafkaAdmin
+from mirror.adapters.system_clock import SystemClock
+from mirror.jobs.stored_lanes import StoredLanes, stored_and_current, stored_to_translate
+from mirror.jobs.translate_job import GroupPositions, TranslateJob, committed_at
+from mirror.model.identifiers import ClusterRef, GroupName
+from mirror.ports import TopicAdmin
+from mirror.replication.context import EngineContext
+
+_T = TypeVar("_T")
+_ALL_SECONDS: Final = 2 * ANSWER_SECONDS
+"""For all requests of one question."""
+
+
+class ClusterQuestions:
+    """Thread-safe. All methods raise Unreachable, NotAuthorized and ClusterInUse."""
+
+    def __init__(self, settings: HeadraceSettings, turns: ClusterTurns) -> None:
+        directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
+        self._settings = settings
+        self._turns = turns
+        self._admins = AdminPool(
+            lambda cluster: KafkaAdmin(directory.resolve(cluster), factor, deadline_seconds=ANSWER_SECONDS),
+            SystemClock(),
+        )
+
+    def admin(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T]) -> _T:
+        """The result of a question to the administrator of a cluster."""
+        return self._turns.ask(cluster, lambda: question(self._admins(cluster)))
+
+    def stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
+        """What a group has stored at a destination. Raises NothingStored."""
+        return self._answer(destination, lambda bench: stored_and_current(bench, destination, group))
+
+    def stored_to_translate(
+        self, source: ClusterRef, destination: ClusterRef, group: GroupName
+    ) -> StoredLanes:
+        """The same, for translations between two clusters. A source that does not answer leaves out the
+        first offsets, and is not asked again at once. Raises NothingStored."""
+        if self._turns.failure(source) is not None:
+            return self.stored(destination, group)
+        found = self._answer(
+            destination, lambda bench: stored_to_translate(bench, source, destination, group)
+        )
+        if found.source_error is not None:
+            self._turns.note_failure(source, found.source_error)
+        return found
+
+    def group_positions(self, job: TranslateJob) -> GroupPositions:
+        """What a consumer group has committed on both sides."""
+        here, there = job.sides
+        return GroupPositions(
+            self._answer(here, lambda bench: committed_at(bench.cluster(here), job.group)),
+            self._answer(there, lambda bench: committed_at(bench.cluster(there), job.target_group)),
+        )
+
+    def _answer(self, cluster: ClusterRef, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:
+        """Over connections of its own."""
+
+        def question() -> _T:
+            with bench_of(self._settings, "headrace-rest", ANSWER_SECONDS) as bench:
+                return bench.run(ask(bench), _ALL_SECONDS)
+
+        return self._turns.ask(cluster, question)
