@@ -47,6 +47,7 @@ from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
 from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import WrittenClusters
@@ -164,7 +165,15 @@ def _shared_state(
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     written = WrittenClusters(session)
     return SharedState(
-        membership, definitions, plans, measured, troubles, costs, written, lambda: session.has_older_data
+        membership,
+        definitions,
+        plans,
+        measured,
+        troubles,
+        costs,
+        written,
+        FirstPartitionsStore(session),
+        lambda: session.has_older_data,
     )
 
 
@@ -219,6 +228,7 @@ def _leader_stores(
         AssessmentStore(session),
         ProposalStore(session),
         OutcomeStore(session),
+        FirstPartitionsStore(session),
     )
 
 

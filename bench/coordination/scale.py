@@ -20,6 +20,7 @@ from headrace.process.interpreter import collect_seldom
 from mirror.adapters.settings import ZooKeeperSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -125,6 +126,7 @@ class _World:
             AssessmentStore(own),
             ProposalStore(own),
             OutcomeStore(own),
+            FirstPartitionsStore(own),
         )
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()

@@ -16,14 +16,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from mirror.coordination.beginnings.first_partitions import FirstPartitions, with_beginning
 from mirror.coordination.stores.membership import Holding, LiveInstance
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.starts import restart_of
-from mirror.model.identifiers import ClusterRef, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 
 _ANY_CLUSTER: Final[Mapping[ClusterRef, str]] = {}
+_NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,10 @@ def lane_specs(
     instance: InstanceName,
     datastreams: Sequence[Datastream],
     written: Mapping[ClusterRef, str] = _ANY_CLUSTER,
+    first: Mapping[DatastreamName, FirstPartitions | None] = _NO_RECORDS,
 ) -> LaneSpecs:
     """Every lane that the plan gives to the instance. `written`: ids of destinations, as far as stored.
+    `first`: the partitions that were there when a datastream was first planned, as far as recorded.
 
     A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
     lane. Of several datastreams that share tasks and select it, the first by name describes it that may
@@ -138,7 +142,9 @@ def lane_specs(
                     chosen[name] = _member_for(partition.topic, members[placement.group], plan)
                 member = chosen[name]
                 if member is not None and not member.is_paused(partition):
-                    spec = lane_spec(key, placement.task, member)
+                    spec = with_beginning(
+                        lane_spec(key, placement.task, member), member, first.get(member.name)
+                    )
                     specs[key] = replace(spec, destination_id=written.get(spec.destination, ""))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
                 problems[key] = error

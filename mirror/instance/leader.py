@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from mirror.coordination.beginnings.first_partitions import begins_at_end
 from mirror.coordination.leader_actions import (
     Answer,
     Change,
@@ -229,6 +230,7 @@ class Leader:
     def _resign(self) -> None:
         """We do not lead: what a leader shows is another's to find."""
         self._leads_as = None
+        self._stores.beginnings.look_again()
         self._board.resign()
         self._load_watch.resign()
         self._uncopied.resign()
@@ -275,6 +277,7 @@ class Leader:
         world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
             return "waits for the others to come back before it plans"
+        self._record_beginnings(world)
         application = next_application(world, self._stores.proposals, self._clock.now_ms())
         if application is not None:
             return self._apply(application, me)
@@ -297,6 +300,16 @@ class Leader:
         if actions:
             self._stores.outcomes.trim(self._clock.now_ms())
         return decision.sentence
+
+    def _record_beginnings(self, world: World) -> None:
+        """Before a plan can hold a partition that was not there at first."""
+        topics = self._world_view.topic_discovery.known_topics(
+            sorted({one.source for one in world.datastreams})
+        )
+        for one in (one for members in world.groups.values() for one in members):
+            if one.source in topics and begins_at_end(one):
+                with self._board.guarding(one.name, through=_SHARED_STATE):
+                    self._stores.beginnings.record(one, topics[one.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
         """One step by itself; another look at the world follows at once."""
@@ -362,6 +375,7 @@ class Leader:
                         one.group == gone.group for one in known if one.name != name
                     ):
                         self._world_view.topic_discovery.claims.forget(gone.group)
+                    self._stores.beginnings.forget(name)
                     self._stores.definitions.remove(name, outcome_entries(outcome))
                     audit_removal(name, gone)
                     _log.info("datastream deleted", datastream=name)

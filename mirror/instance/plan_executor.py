@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.quotas import quotas_by_task
 from mirror.coordination.reconcile import (
     Duties,
@@ -63,6 +64,7 @@ class SharedState:
     troubles: TroubleStore
     costs: CostStore
     written: WrittenClusters
+    beginnings: FirstPartitionsStore
     has_older_data: Callable[[], bool] = lambda: False
 
 
@@ -232,7 +234,9 @@ class PlanExecutor:
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
             written = {one.destination: "" for one in datastreams}
             written = {cluster: self._shared.written.get(cluster) for cluster in written}
-            self._describe(lane_specs(plan.plan, me.name, datastreams, written))
+            mine = {one.group for one in plan.plan.of_instance(me.name)}
+            first = {one.name: self._shared.beginnings.of(one) for one in datastreams if one.group in mine}
+            self._describe(lane_specs(plan.plan, me.name, datastreams, written, first))
             known = {one.group for one in datastreams} | {key.group for key in self._desired}
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import structlog
 
+from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.effects import LaneEffect, Standing, effects
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.planning import Decision, LastPlanning, World, decide, groups_to_plan
@@ -67,6 +68,7 @@ class LeaderStores:
     assessments: AssessmentStore
     proposals: ProposalStore
     outcomes: OutcomeStore
+    beginnings: FirstPartitionsStore
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from mirror.control.admission import Admission, ClusterRights
+from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -153,6 +154,7 @@ class FollowerRig:
             TroubleStore(self.session),
             CostStore(self.session),
             WrittenClusters(self.session),
+            FirstPartitionsStore(self.session),
             lambda: self.has_older_data,
         )
         self.follower = Follower(
@@ -232,6 +234,7 @@ class LeaderRig:
             AssessmentStore(session),
             ProposalStore(session),
             OutcomeStore(session),
+            FirstPartitionsStore(session),
         )
         self.events = EventLog(session)
         measured = MeasuredLoads(session)

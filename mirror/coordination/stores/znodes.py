@@ -27,6 +27,7 @@
     /written/<name>                id of the cluster that may be written to under that name
     /made/<group>                  destination topics that were made for a group of datastreams
     /adopted/<group>               destination topics that were there before it and that it writes
+    /beginnings/<datastream>       which partitions it had when it was first planned, if it begins at the end
     /problems/<datastream>         why a datastream is set aside, and since when
     /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
     /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
@@ -85,6 +86,7 @@ CLUSTERS: Final = "/clusters"
 WRITTEN: Final = "/written"
 MADE: Final = "/made"
 ADOPTED: Final = "/adopted"
+BEGINNINGS: Final = "/beginnings"
 PROBLEMS: Final = "/problems"
 TROUBLES: Final = "/troubles"
 QUOTAS: Final = "/quotas"

@@ -1,0 +1,67 @@
+"""The partitions that were there when a datastream was first planned.
+
+Only they may begin at their end. Everything in a partition that appears later has been written since the
+datastream began, so it is copied from its beginning. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from mirror.model.datastreams.datastream import Datastream, StartPosition
+from mirror.model.datastreams.lanes import LaneSpec
+from mirror.model.datastreams.starts import restart_of
+from mirror.model.topics import TopicPartition, TopicSelection
+
+
+@dataclass(frozen=True)
+class FirstPartitions:
+    """Partition counts by topic. `since_ms`: when the datastream was created, 0 where it does not say.
+    `selection`: which topics it mirrored then."""
+
+    since_ms: int
+    selection: TopicSelection
+    counts: Mapping[str, int]
+
+    def holds(self, partition: TopicPartition) -> bool:
+        """Return whether the partition was there."""
+        return partition.partition < self.counts.get(partition.topic, 0)
+
+
+def since_of(datastream: Datastream) -> int:
+    """Return when the datastream was created (epoch milliseconds), 0 where it does not say."""
+    return datastream.created_ms or 0
+
+
+def begins_at_end(datastream: Datastream) -> bool:
+    """Return whether partitions of the datastream may begin at their end."""
+    return restart_of(datastream).start.position.is_latest
+
+
+def first_partitions(
+    datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
+) -> FirstPartitions:
+    """Return what is to be recorded. `topics`: all of the source. `known`: the record so far.
+
+    Another datastream of the name has a record of its own. An update that selects other topics adds those
+    that were not mirrored before.
+    """
+    selection = datastream.selection
+    selected = {topic: count for topic, count in topics.items() if selection.matches(topic)}
+    if known is None or known.since_ms != since_of(datastream):
+        return FirstPartitions(since_of(datastream), selection, selected)
+    if known.selection == selection:
+        return known
+    added = {topic: count for topic, count in selected.items() if not known.selection.matches(topic)}
+    return replace(known, selection=selection, counts={**known.counts, **added})
+
+
+def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
+    """Return the lane with the start that counts for its partition. `first` None, or of a former
+    datastream of the name: it is the first start."""
+    is_known = first is not None and first.since_ms == since_of(datastream)
+    if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
+        return spec
+    later = StartPosition.COMMITTED if spec.start.is_committed else StartPosition.EARLIEST
+    return replace(spec, start=later)
