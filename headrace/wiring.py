@@ -7,7 +7,7 @@ import os
 import queue
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -62,6 +62,7 @@ from mirror.coordination.stores.root import ensure_root, service_secret
 from mirror.errors import ConfigError
 from mirror.instance.background_calls import ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
+from mirror.instance.discovery.questions import Questions
 from mirror.instance.follower import Follower, Identity
 from mirror.instance.health import Health
 from mirror.instance.leader import Leader
@@ -241,8 +242,7 @@ def _services(
     memory: LoadMemory,
     session: ZooKeeper,
 ) -> Services:
-    clock, directory = SystemClock(), directory_of(settings)
-    view, questions = world_views.preview(stores, memory), world_views.questions()
+    clock, directory, view = SystemClock(), directory_of(settings), world_views.preview(stores, memory)
     cluster_questions = ClusterQuestions(settings, ClusterTurns(clock.monotonic))
     handlers = Control(control, _admission(settings), clock, world_views.gate(stores.plans))
     return Services(
@@ -274,7 +274,7 @@ def _services(
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
-        topics=lambda cluster: questions.topics([cluster]).get(cluster),
+        topics=partial(_topics_of, world_views.questions()),
         is_zookeeper_answering=session.is_answering,
         secret=lambda: service_secret(session),
         transport=lambda: _transport(settings.api.tls),
@@ -283,6 +283,10 @@ def _services(
         limits=settings.api.limits,
         metrics=settings.api.metrics,
     )
+
+
+def _topics_of(questions: Questions, cluster: ClusterRef) -> Mapping[str, int] | None:
+    return questions.topics([cluster]).get(cluster)
 
 
 def _admission(settings: HeadraceSettings) -> Admission:

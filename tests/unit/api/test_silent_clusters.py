@@ -131,7 +131,11 @@ def test_calls_that_came_beside_another_one_get_their_own_answers(site: Site) ->
     site.progress = {a_key("t-0"): a_progress()}
     site.turns = turns = Counted(site.clock)
     going = threading.Event()
-    site.before_progress = lambda: bool(going.wait()) and None
+
+    def hold() -> None:
+        going.wait()
+
+    site.before_progress = hold
     with ThreadPoolExecutor(3) as callers:
         calls = [callers.submit(site.client.get, PROGRESS) for _ in range(3)]
         wait_until(lambda: turns.wanted >= 3)

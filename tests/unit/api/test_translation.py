@@ -256,17 +256,23 @@ def test_what_can_be_no_group_is_refused(copied: Site, group: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"),
-    [(Unreachable("source is away"), 503), (TimedOut("too late"), 504), (NotAuthorized("not you"), 401)],
+    ("error", "of_source", "of_destination"),
+    [
+        (Unreachable("source is away"), 503, 503),
+        (TimedOut("too late"), 504, 503),
+        (NotAuthorized("not you"), 401, 401),
+    ],
 )
-def test_clusters_that_do_not_answer_are_told_of(copied: Site, error: HeadraceError, status: int) -> None:
+def test_clusters_that_do_not_answer_are_told_of(
+    copied: Site, error: HeadraceError, of_source: int, of_destination: int
+) -> None:
     copied.source.failure = error
     answer = of_group(copied)
-    assert (answer.status_code, answer.json()["detail"]) == (status, error.message)
-    assert ("Retry-After" in answer.headers) == (status == 503)
+    assert (answer.status_code, answer.json()["detail"]) == (of_source, error.message)
+    assert ("Retry-After" in answer.headers) == (of_source == 503)
     assert ask(copied).status_code == 200, "one offset needs the destination alone"
     copied.before_progress = lambda: fail(error)
-    assert ask(copied).status_code == status
+    assert ask(copied).status_code == of_destination
 
 
 def test_few_translations_are_under_way_at_once(copied: Site) -> None:

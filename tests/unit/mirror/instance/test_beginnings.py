@@ -31,12 +31,14 @@ class Installation:
         self.server, self.clock = FakeZooKeeper(), ManualClock()
         self.source, self.destination = FakeTopicAdmin(t=1), FakeTopicAdmin()
         self.store = FirstPartitionsStore(self.server.session())
-        self.restart()
+        self._start()
 
     def restart(self) -> None:
-        """Everything ends and begins anew; nothing has been copied yet."""
-        if hasattr(self, "follower"):
-            self.follower.lose()
+        """End everything and start it again; nothing has been copied yet."""
+        self.follower.lose()
+        self._start()
+
+    def _start(self) -> None:
         self.follower = FollowerRig(self.server, clock=self.clock)
         self.rig = LeaderRig(
             self.server.session(), {SOURCE: self.source, DESTINATION: self.destination}, self.clock
