@@ -84,6 +84,7 @@ class ProduceChannel:
         self._lanes: dict[LiveLane, None] = {}
         self._bulk: deque[LiveLane] = deque()
         self._live: deque[LiveLane] = deque()
+        self._is_bulk_next = False
         self._connection: Connection | None = None
         self._requests = 0
         self._bytes = 0
@@ -162,15 +163,24 @@ class ProduceChannel:
         return self._bytes < self._most_bytes or not self._requests
 
     def _choose(self) -> tuple[list[tuple[LiveLane, OutBatch]], bytes | None]:
-        """One batch of each of the lanes that are ready, and the transaction that they belong to."""
+        """One batch of each of the lanes that are ready, and the transaction that they belong to.
+
+        Lanes that are up to date come first. A lane with a transaction needs a request of its own: one that
+        catches up has the next request after one that it was left out of, or it would wait for ever.
+        """
         chosen: list[tuple[LiveLane, OutBatch]] = []
         targets: set[TopicPartition] = set()
         again: list[LiveLane] = []
         size = 0
-        for ready in (self._live, self._bulk):
+        queues = (self._bulk, self._live) if self._is_bulk_next else (self._live, self._bulk)
+        self._is_bulk_next = False
+        for ready in queues:
             for _ in range(len(ready)):
                 transactional_id = ready[0].transactional_id
-                if size >= self._request_bytes or (transactional_id is not None and chosen):
+                if size >= self._request_bytes:
+                    break
+                if transactional_id is not None and chosen:
+                    self._is_bulk_next = ready is self._bulk
                     break
                 lane = ready.popleft()
                 lane.is_ready = False

@@ -1,0 +1,52 @@
+"""What a produce request takes of the lanes that are ready."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mirror.model.topics import TopicPartition
+from mirror.replication.channels.sender import ProduceChannel
+from mirror.replication.options import CopyingOptions
+
+
+def a_channel() -> ProduceChannel:
+    loop = SimpleNamespace(call_soon=lambda _: None)
+    sink = SimpleNamespace(cluster=SimpleNamespace(loop=loop))
+    return ProduceChannel(cast(Any, sink), 1, "writes", CopyingOptions())
+
+
+def a_lane(topic: str, *, is_live: bool, transactional_id: bytes | None = None) -> Any:
+    """Return what a channel looks at of a lane that never runs out of batches."""
+    return SimpleNamespace(
+        target=TopicPartition(topic, 0),
+        is_live=is_live,
+        transactional_id=transactional_id,
+        is_ready=False,
+        queue=[b"batch"],
+        may_send=True,
+        next_to_send=lambda: SimpleNamespace(batch=b"batch"),
+    )
+
+
+def topics_of(channel: ProduceChannel) -> list[str]:
+    return [lane.target.topic for lane, _ in channel._choose()[0]]
+
+
+@pytest.mark.parametrize("others", [1, 3])
+def test_a_transaction_that_catches_up_is_written_beside_lanes_that_always_have_batches(others: int) -> None:
+    channel = a_channel()
+    channel.wake(a_lane("behind", is_live=False, transactional_id=b"id"))
+    live = [f"live-{number}" for number in range(others)]
+    for topic in live:
+        channel.wake(a_lane(topic, is_live=True))
+    assert [sorted(topics_of(channel)) for _ in range(4)] == [live, ["behind"], live, ["behind"]]
+
+
+def test_lanes_that_are_up_to_date_come_first() -> None:
+    channel = a_channel()
+    channel.wake(a_lane("behind", is_live=False))
+    channel.wake(a_lane("live", is_live=True))
+    assert [topics_of(channel) for _ in range(3)] == [["live", "behind"]] * 3
