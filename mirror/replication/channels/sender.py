@@ -165,8 +165,8 @@ class ProduceChannel:
     def _choose(self) -> tuple[list[tuple[LiveLane, OutBatch]], bytes | None]:
         """One batch of each of the lanes that are ready, and the transaction that they belong to.
 
-        Lanes that are up to date come first. A lane with a transaction needs a request of its own: one that
-        catches up has the next request after one that it was left out of, or it would wait for ever.
+        Lanes that are up to date come first. A lane with a transaction needs a request of its own: where that
+        leaves out a lane that catches up, the next request begins with those, or they would wait for ever.
         """
         chosen: list[tuple[LiveLane, OutBatch]] = []
         targets: set[TopicPartition] = set()
@@ -200,6 +200,7 @@ class ProduceChannel:
                 again.append(lane)
                 size += len(outgoing.batch)
                 if transactional_id is not None:
+                    self._is_bulk_next = ready is self._live
                     self._wake_all(again)
                     return chosen, transactional_id
         self._wake_all(again)

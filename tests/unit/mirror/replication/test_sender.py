@@ -45,6 +45,14 @@ def test_a_transaction_that_catches_up_is_written_beside_lanes_that_always_have_
     assert [sorted(topics_of(channel)) for _ in range(4)] == [live, ["behind"], live, ["behind"]]
 
 
+@pytest.mark.parametrize("transactional_id", [None, b"id"])
+def test_transactions_leave_requests_to_lanes_that_catch_up(transactional_id: bytes | None) -> None:
+    channel = a_channel()
+    channel.wake(a_lane("live", is_live=True, transactional_id=b"live"))
+    channel.wake(a_lane("behind", is_live=False, transactional_id=transactional_id))
+    assert [topics_of(channel) for _ in range(4)] == [["live"], ["behind"], ["live"], ["behind"]]
+
+
 def test_lanes_that_are_up_to_date_come_first() -> None:
     channel = a_channel()
     channel.wake(a_lane("behind", is_live=False))
