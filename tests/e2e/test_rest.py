@@ -100,7 +100,7 @@ class World:
         make_topic(kafka_pair.source.address, self.topic, PARTITIONS, retention_ms="-1")
         self.instances = {name: new_instance(name) for name in ("one", "two")}
         eventually(lambda: len(self.instances["one"].rest.get("/v1/instances")) == 2, "both are here")
-        self._written = 0
+        self._written = self._repeated = 0
 
     def write(self) -> None:
         """One record more into every partition."""
@@ -111,8 +111,14 @@ class World:
 
     def await_all_but(self, *paused: int) -> None:
         """Until every record is at the destination; those of paused partitions up to the last but one."""
-        wanted = {number: self._written - (number in paused) for number in range(PARTITIONS)}
+        present = self._written + self._repeated
+        wanted = {number: present - (number in paused) for number in range(PARTITIONS)}
         wait_until(lambda: self._arrived() == wanted, f"{wanted} arrive", interval_seconds=0.2)
+
+    def await_all_again(self) -> None:
+        """Wait until every record that was written so far is at the destination once more."""
+        self._repeated += self._written
+        self.await_all_but()
 
     def lanes(self) -> list[dict[str, Any]]:
         """Of both instances, as their REST lists them."""
@@ -158,6 +164,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _have_a_plan_applied(asked)
         _look_at_the_instance(asked, world)
         _translate(asked, world, kafka_pair)
+        _restart_from_the_start(asked, world)
         _through_the_states(asked, world)
         assert asked.unanswered() == OF_PINOT
 
@@ -246,6 +253,20 @@ def _have_a_plan_applied(asked: Asked) -> None:
     assert applied["id"] in {one["id"] for one in asked.ask("GET", "/v1/operations").json()}
     assert asked.ask("GET", path).json()["asked_by"] == "a test"
     asked.ask("POST", f"{path}/apply", 409)
+
+
+def _restart_from_the_start(asked: Asked, world: World) -> None:
+    path, wish = "/v1/datastreams/rest/restart-from", {"start": "earliest"}
+    asked.ask("POST", path, 409, json=wish)
+    allowed = {**wish, "allow_duplicates": True}
+    planned = asked.ask("POST", f"{path}?dry_run=true", json=allowed).json()["restarts"]
+    assert {one["partition"] for one in planned} == world.partitions()
+    asked.ask("POST", path, json=allowed)
+    world.await_all_again()
+    wait_until(
+        lambda: all(lane["is_balanced"] for lane in asked.ask("GET", "/v1/datastreams/rest/progress").json()),
+        "every ledger adds up",
+    )
 
 
 def _move_and_rebalance(asked: Asked, world: World) -> None:
