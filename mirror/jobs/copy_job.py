@@ -115,6 +115,8 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     if job.needs_checkpoint:
         await _require_checkpoints(bench, job, places)
     specs = tuple(_spec(job, place, ends.get(place)) for place in places)
+    if job.start is StartPosition.LATEST:
+        specs = await _with_later_ones(bench, job, specs)
     return CopyPlan(specs, changes, _remarks(job, usable), unknown)
 
 
@@ -129,6 +131,22 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
         policy=job.policy,
         start_ms=job.start_ms,
         end_offset=end,
+    )
+
+
+async def _with_later_ones(
+    bench: EngineContext, job: CopyJob, specs: tuple[LaneSpec, ...]
+) -> tuple[LaneSpec, ...]:
+    """Return the lanes, of which those without progress begin at their beginning if others have some: the
+    copy has run before, and what is in their partitions may have been written since."""
+    log = bench.progress(job.destination)
+    if not log.exists:
+        return specs
+    stored = await log.load([spec.key for spec in specs])
+    if log.is_damaged or all(progress is None for progress in stored.values()):
+        return specs
+    return tuple(
+        replace(spec, start=StartPosition.EARLIEST) if stored[spec.key] is None else spec for spec in specs
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy, plan_left_out
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.fakes.broker.faults import Asked, Code
@@ -179,3 +180,20 @@ def test_what_was_left_out_is_planned_once_more(fakes: MirroredFakes) -> None:
     whole = first.followed_by(second).followed_by(third)
     assert sorted(str(spec.key.partition) for spec in whole.specs) == ["bad-0", "orders-0", "orders-1"]
     assert (whole.failures, whole.changes.created) == ({}, ["bad"])
+
+
+def test_a_partition_that_is_added_to_a_copy_from_the_end_begins_at_its_beginning(
+    fakes: MirroredFakes,
+) -> None:
+    fakes.make_topic("t")
+    job = CopyJob("g-t", SOURCE, DESTINATION, TopicSelection("t|u"), start=StartPosition.LATEST)
+    (first,) = planned(fakes, job).specs
+    assert first.start is StartPosition.LATEST
+    fakes.write("t", 0, 5)
+    fakes.start("t")
+    fakes.run_to("t", 5)
+    fakes.stop()
+    fakes.source.create_topic("u", 1)
+    fakes.new_engine()
+    starts = {spec.key.partition.topic: spec.start for spec in planned(fakes, job).specs}
+    assert starts == {"t": StartPosition.LATEST, "u": StartPosition.EARLIEST}
