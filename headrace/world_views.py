@@ -33,7 +33,7 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
 
 _PREVIEW_SECONDS: Final = ANSWER_SECONDS
-"""What a dry run waits for slow clusters: a person asked for it."""
+"""How long a dry run, which somebody waits for, waits for slow clusters."""
 _CREATION_SECONDS: Final = 3.0
 """What a creation, or a pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}

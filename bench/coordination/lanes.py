@@ -18,7 +18,7 @@ from pathlib import Path
 import httpx
 import psutil
 
-from bench.mirror.rig.clusters import Pair, Topics, clusters
+from bench.mirror.rig.clusters import Pair, Topics, clusters_of_many_partitions
 from bench.mirror.rig.watch import MIB, family, peak_mib
 from stack.ports import free_ports
 from stack.wait import wait_until
@@ -26,14 +26,8 @@ from stack.zookeeper import ZooKeeperServer
 from tests.running import RunningInstance
 
 _PARTITIONS_OF_TOPIC = 1_000
-_NODES = 2  # a broker has a file open for each partition, and limits of 20,000 files are usual
 _PATIENCE_SECONDS = 900
 _STEADY_SECONDS = 30
-_BROKER = {
-    "log.index.size.max.bytes": 4096,
-    "log.retention.check.interval.ms": 3_600_000,
-    "default.replication.factor": 1,
-}
 _DEATHS = "headrace_worker_deaths_total"
 _COPYING = 'phase="copying"'
 _HEADING = f"  {'step':20}{'copy after s':>18}{'leases lost':>13}{'worker MiB':>12}{'peak':>7}{'control':>13}"
@@ -57,7 +51,7 @@ def _site(topics: int) -> Iterator[tuple[RunningInstance, Pair]]:
     """Run the servers; yield an instance that has not started, and the clusters."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        pair = stack.enter_context(clusters(nodes=_NODES, heap_mib=1024, properties=_BROKER))
+        pair = stack.enter_context(clusters_of_many_partitions())
         zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
         zookeeper.start()
         stack.callback(zookeeper.stop)

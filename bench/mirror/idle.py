@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import psutil
 
-from bench.mirror.rig.clusters import Pair, Topics, clusters
+from bench.mirror.rig.clusters import Pair, Topics, clusters_of_many_partitions
 from bench.mirror.rig.engines import Engine, Work, formers, headrace
 from bench.mirror.rig.watch import MIB, cpu_seconds, family, peak_mib
 from mirror.protocol.batches.compression import Codec
@@ -24,16 +24,10 @@ from stack.process.managed_process import ManagedProcess
 from stack.wait import wait_until
 
 _PARTITIONS_OF_TOPIC = 1_000
-_NODES = 2  # a broker has a file open for each partition, and limits of 20,000 files are usual
 _SECONDS = 30
 _RATES = (0, 20, 200)
 _START_SECONDS = 240
 _SETTLING_SECONDS = 10
-_BROKER = {
-    "log.index.size.max.bytes": 4096,
-    "log.retention.check.interval.ms": 3_600_000,
-    "default.replication.factor": 1,
-}
 
 
 def main() -> None:
@@ -44,7 +38,7 @@ def main() -> None:
 
 def _measure(make: Callable[[Pair, Work], Engine]) -> None:
     topics = int(os.environ.get("BENCH_PARTITIONS", "20000")) // _PARTITIONS_OF_TOPIC
-    with clusters(nodes=_NODES, heap_mib=1024, properties=_BROKER) as pair:
+    with clusters_of_many_partitions() as pair:
         made = Topics(pair.source)
         for number in range(topics):
             made.create(f"bench-idle-{number:02}", _PARTITIONS_OF_TOPIC)

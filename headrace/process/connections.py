@@ -38,7 +38,7 @@ class BoundedProtocol(H11Protocol):
     unread: ClassVar[dict[BoundedProtocol, None]] = {}
     """Those whose caller does not read what is sent, the one that waits longest first."""
     silent: ClassVar[dict[BoundedProtocol, None]] = {}
-    """Those of which no head is here, the one that waits longest first."""
+    """Connections without a complete request head, the one that has waited longest first."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)

@@ -66,6 +66,8 @@ PER_BATCH: Final = (
     "mirror/replication/live_lane",
 )
 """Modules that run once a batch or more often."""
+MODULES: Final = (*PER_RECORD, *PER_BATCH)
+"""What is compiled."""
 _MAKER: Final = Path(__file__).with_name("compilation")
 """How it is compiled is part of what it was made of."""
 
@@ -117,14 +119,14 @@ def take(home: Path = HOME) -> bool:
     if folder is None:
         return False
     sys.path.append(str(folder))  # for the library that the modules share
-    for room in {module.rpartition("/")[0] for module in (*PER_RECORD, *PER_BATCH)}:
+    for room in {module.rpartition("/")[0] for module in MODULES}:
         importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
     return True
 
 
 def data_plane() -> str:
     """Return what those modules are in this process: compiled or interpreted."""
-    modules = [importlib.import_module(one.replace("/", ".")) for one in (*PER_RECORD, *PER_BATCH)]
+    modules = [importlib.import_module(one.replace("/", ".")) for one in MODULES]
     return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in modules) else INTERPRETED
 
 

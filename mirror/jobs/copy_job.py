@@ -19,6 +19,7 @@ from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicS
 from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.control.offsets import LATEST
 from mirror.replication.context import EngineContext
+from mirror.replication.progress_log import ProgressLog
 
 
 @dataclass(frozen=True)
@@ -116,7 +117,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
         await _require_checkpoints(bench, job, places)
     specs = tuple(_spec(job, place, ends.get(place)) for place in places)
     if job.start is StartPosition.LATEST:
-        specs = await _with_later_ones(bench, job, specs)
+        specs = _with_later_ones(bench.progress(job.destination), specs)
     return CopyPlan(specs, changes, _remarks(job, usable), unknown)
 
 
@@ -134,15 +135,11 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
     )
 
 
-async def _with_later_ones(
-    bench: EngineContext, job: CopyJob, specs: tuple[LaneSpec, ...]
-) -> tuple[LaneSpec, ...]:
+def _with_later_ones(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
     """Return the lanes, of which those without progress begin at their beginning if others have some: the
-    copy has run before, and what is in their partitions may have been written since."""
-    log = bench.progress(job.destination)
-    if not log.exists:
-        return specs
-    stored = await log.load([spec.key for spec in specs])
+    copy has run before, and what is in their partitions may have been written since. The progress has been
+    read, where there is any."""
+    stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
         return specs
     return tuple(

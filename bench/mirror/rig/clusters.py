@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,11 @@ from stack.wait import wait_until
 
 _PATIENCE_SECONDS = 60
 _HERE = ClusterRef("here")
+_MANY_PARTITIONS = {
+    "log.index.size.max.bytes": 4096,
+    "log.retention.check.interval.ms": 3_600_000,
+    "default.replication.factor": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,12 @@ def clusters(
             yield Pair(both[0], both[1], Path(folder))
         finally:
             for_each(both, KafkaCluster.kill)
+
+
+def clusters_of_many_partitions() -> AbstractContextManager[Pair]:
+    """Return clusters of two brokers each, as a broker has a file open for each partition, and limits of
+    20,000 files are usual."""
+    return clusters(nodes=2, heap_mib=1024, properties=_MANY_PARTITIONS)
 
 
 def chosen(*names: str) -> list[str]:

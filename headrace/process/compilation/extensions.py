@@ -21,7 +21,7 @@ from typing import Final, Protocol
 
 from mypyc.build import mypycify
 
-from headrace.process.machine_code import PER_BATCH, PER_RECORD
+from headrace.process.machine_code import MODULES, PER_RECORD
 
 _UNITS: Final = 3
 """Of the modules that run once a batch. Those that run once a record are one more, entry points another."""
@@ -40,14 +40,14 @@ class Extension(Protocol):
 
 
 def make_extensions(settings: Path, made: Path) -> None:
-    """Write the extension modules of PER_RECORD and PER_BATCH, and the library that they share, into `made`.
+    """Write the extension modules of MODULES, and the library that they share, into `made`.
 
     Raises:
         subprocess.CalledProcessError: the C compiler refused a unit; its reason is on stderr.
         SystemExit: `mypyc` refused a source.
     """
     gc.disable()  # a quarter of mypyc's time, for a process that ends soon
-    modules = [f"{module}.py" for module in (*PER_RECORD, *PER_BATCH)]
+    modules = [f"{module}.py" for module in MODULES]
     arguments = ["--config-file", str(settings), "--cache-dir", "types"]
     library, *entries = mypycify([*arguments, *modules], multi_file=True)
     includes = [sysconfig.get_paths()["include"], *library.include_dirs]

@@ -268,7 +268,7 @@ def test_of_two_at_once_that_contradict_each_other_one_is_refused() -> None:
 def test_of_two_stored_ones_that_contradict_each_other_the_later_has_the_problem(
     mine: dict[str, Any], theirs: dict[str, Any], what: str, counts: str
 ) -> None:
-    """As versions store them that do not guard groups. What counts is said, and both are copied."""
+    """Older versions do not guard groups. Both are copied, and the problem says which fields count."""
     one, two = two_sites()
     one.source.create(TopicDescription("u", 4))
     two.source.create(TopicDescription("u", 4))
