@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
 def commands_reference(of_any: typer.Context) -> str:
     """Markdown: a section for each command that is not hidden. `of_any`: of `headrace` or of one of its
     commands."""
-    root = typer.Context(of_any.find_root().command, info_name="headrace")
+    root = root_context(of_any.find_root().command)
     sections = [
         _INTRODUCTION,
         "## `headrace`\n",
@@ -72,6 +72,12 @@ def commands_reference(of_any: typer.Context) -> str:
         title, text = f"## `{context.command_path}`\n", f"{_prose(context.command.help or '')}\n"
         sections += [title, text, f"    {usage}\n", _table("argument", context), _table("option", context)]
     return "\n".join(filter(None, sections))
+
+
+def root_context(command: Any) -> typer.Context:
+    """Return the context that a call of `headrace` has. With its settings, as a command keeps the help
+    option that its first context names."""
+    return typer.Context(command, info_name="headrace", **command.context_settings)
 
 
 def commands_of(parent: typer.Context) -> Iterator[typer.Context]:

@@ -19,7 +19,7 @@ import pinot
 import pmp
 from headrace.__main__ import app
 from headrace.errors import exit_code_of
-from headrace.reference.of_commands import commands_of, commands_reference
+from headrace.reference.of_commands import commands_of, commands_reference, root_context
 from headrace.reference.of_errors import errors_reference, every_kind
 from headrace.reference.what_to_do import WHAT_TO_DO
 from mirror.errors import HeadraceError
@@ -27,7 +27,7 @@ from stack.errors import StackError
 from tests.unit.headrace.conftest import Headrace
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
-ROOT: Final = typer.Context(typer.main.get_command(app), info_name="headrace")
+ROOT: Final = root_context(typer.main.get_command(app))
 PATHS: Final = [one.command_path for one in commands_of(ROOT)]
 
 
@@ -38,6 +38,15 @@ def page_of(name: str) -> str:
 def test_the_page_of_commands_is_what_the_command_prints(headrace: Headrace) -> None:
     assert page_of("cli.md") == commands_reference(ROOT), "headrace config reference --cli > docs/cli.md"
     assert headrace("config", "reference", "--cli").out == page_of("cli.md")
+
+
+def test_every_command_still_explains_itself_when_its_page_was_printed() -> None:
+    command = typer.main.get_command(app)
+    commands_reference(typer.Context(command))
+    for context in commands_of(root_context(command)):
+        option = context.command.get_help_option(context)
+        assert option is not None
+        assert set(option.opts) == {"-h", "--help"}, context.command_path
 
 
 def test_the_page_of_errors_is_what_the_command_prints(headrace: Headrace) -> None:
