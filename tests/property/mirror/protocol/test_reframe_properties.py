@@ -142,7 +142,8 @@ def test_nothing_is_kept_of_a_batch_that_ends_inside_a_record(
     reframer = Reframer(Codec.NONE)
     expected: list[Record] = []
     for batch in log:
-        if batch.records and data.draw(st.booleans(), label="cut"):
+        is_cut = data.draw(st.booleans())
+        if batch.records and is_cut:
             with pytest.raises(CorruptData):
                 reframer.add(batch.payload[:-1], batch.header, 0, 2**30)
         else:
