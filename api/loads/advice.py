@@ -59,7 +59,8 @@ class PastNeedAnswer(BaseModel):
 
 class AdviceAnswer(BaseModel):
     """`required_tasks`, `required_instances`: now and very soon; they rise at once and fall late. Null is
-    not known, and `why` says what is missing. `rises`: the first hour that needs more; `peak`: the hour that
+    not known of every datastream, and `why` says of which; `tasks_at_least`, `instances_at_least`: of the
+    others. `rises`: the first hour that needs more; `peak`: the hour that
     needs most, and the instances it takes. `lower_since_ms`: since when fewer tasks would do, `lower_tasks`:
     how many. `past_day`, `past_week`: of the last 24 and 168 whole hours, null where no hour of them is
     known. `computed_ms` is null where the leader has not computed it yet."""
@@ -71,6 +72,8 @@ class AdviceAnswer(BaseModel):
     required_instances: int | None
     why: str
     sentence: str
+    tasks_at_least: int | None = None
+    instances_at_least: int | None = None
     lower_since_ms: int | None = None
     lower_tasks: int | None = None
     rises: HourNeedAnswer | None = None

@@ -43,6 +43,14 @@ def _values(found: Advice | None) -> dict[str, tuple[str, float | None]]:
             "instances that the service needs now",
             found.required_instances if found else None,
         ),
+        "required_tasks_at_least": (
+            "tasks that the datastreams need now whose need is known",
+            found.tasks_at_least if found else None,
+        ),
+        "required_instances_at_least": (
+            "instances that the datastreams need now whose need is known",
+            found.instances_at_least if found else None,
+        ),
         "peak_required_tasks": (
             "tasks that the forecast hour of most need takes, at its high end",
             peak.most_tasks if peak else None,

@@ -8,7 +8,7 @@ high end of the forecast for the imminent hours, summed over all groups.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
@@ -51,37 +51,65 @@ def advise(
 ) -> Advice:
     """`before`: what was advised last, by whichever leader; None: nothing yet."""
     held = sum(one.tasks for one in groups)
-    unknown = [one for one in groups if one.now is None]
-    if unknown:
-        more = f" (and of {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-        why = f"what {unknown[0].group} needs is not known{more}: {unknown[0].why}"
-        said = f"what is needed is not known; there are {_having(held, fleet.instances)}"
-        last = before.last_required_tasks if before is not None else None
-        return Advice(now_ms, held, fleet.instances, None, None, why, said, last, groups=tuple(groups))
-    now = sum(one.now for one in groups if one.now is not None)
-    coming = _together(groups, now_ms)
+    now = sum(one.now or 0 for one in groups)
+    coming = _together([one for one in groups if one.now is not None], now_ms)
     soon = now_ms + terms.imminent_hours * HOUR_MS
     near = max([now, *(one.most_tasks for one in coming if one.hour_ms < soon)])
-    steady = _steady(near, terms, before, now_ms)
-    rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
     peak = max(coming, key=lambda one: one.most_tasks, default=None)
-    return Advice(
+    found = Advice(
         computed_ms=now_ms,
         tasks=held,
         instances=fleet.instances,
+        required_tasks=None,
+        required_instances=None,
+        why="",
+        sentence="",
+        tasks_at_least=near,
+        instances_at_least=fleet.needed(near),
+        peak=peak,
+        peak_instances=fleet.needed(peak.most_tasks) if peak else None,
+        groups=tuple(groups),
+    )
+    unknown = [one for one in groups if one.now is None]
+    if unknown:
+        return replace(
+            found,
+            why=f"what {unknown[0].group} needs is not known{_and_more(unknown)}: {unknown[0].why}",
+            sentence=_at_least(near, unknown, held, fleet),
+            last_required_tasks=before.last_required_tasks if before is not None else None,
+            rises=next((one for one in coming if one.most_tasks > near), None),
+        )
+    steady = _steady(near, terms, before, now_ms)
+    rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
+    return replace(
+        found,
         required_tasks=steady.tasks,
         required_instances=fleet.needed(steady.tasks),
         why=_missing(groups, fleet),
         sentence=_sentence(steady.tasks, rises, held, fleet, is_ahead=bool(coming)),
+        tasks_at_least=steady.tasks,
+        instances_at_least=fleet.needed(steady.tasks),
         last_required_tasks=steady.tasks,
         lower_since_ms=steady.lower_since_ms,
         lower_tasks=steady.lower_tasks,
         rises=rises,
-        peak=peak,
-        peak_instances=fleet.needed(peak.most_tasks) if peak else None,
         sums=_sums(coming, held, fleet),
-        groups=tuple(groups),
     )
+
+
+def _and_more(groups: Sequence[GroupNeed]) -> str:
+    return f" (and of {len(groups) - 1} more)" if len(groups) > 1 else ""
+
+
+def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: Fleet) -> str:
+    """The sentence where the need of some groups is not known."""
+    most = sum(max((hour.most_tasks for hour in one.coming), default=0) for one in unknown)
+    forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
+    named = f"what {unknown[0].group} needs is not known{_and_more(unknown)}{forecast}"
+    have = f"there are {_having(held, fleet.instances)}"
+    if not near:
+        return f"{named}; {have}"
+    return f"needs at least {_on(near, fleet)} now; {named}; {have}"
 
 
 def _together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
@@ -116,8 +144,7 @@ def _missing(groups: Sequence[GroupNeed], fleet: Fleet) -> str:
     blind = [one for one in groups if not one.coming]
     said = []
     if blind:
-        more = f" (and of {len(blind) - 1} more)" if len(blind) > 1 else ""
-        said.append(f"of {blind[0].group}{more} only the present need is known: {blind[0].why}")
+        said.append(f"of {blind[0].group}{_and_more(blind)} only the present need is known: {blind[0].why}")
     if fleet.tasks_per_instance is None:
         said.append("how many tasks an instance bears is not set (assigner.advice.tasks_per_instance)")
     return "; ".join(said)

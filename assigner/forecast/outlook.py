@@ -8,7 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from assigner.forecast.seasonal import DAY, WEEK, Grade, Interval, continued, graded
+from assigner.forecast.rules import DAY, WEEK
+from assigner.forecast.seasonal import Grade, Interval, SeasonalForecast
 from assigner.problem.loads import scaled
 from mirror.errors import InvalidRequest
 from mirror.model.load import HIGHEST_RATE, PartitionLoad
@@ -60,7 +61,7 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     A partition counts that was measured in the last day: what is deleted comes no more. An hour that is not
     in `history` is not known, and a partition without a load in an hour of it carried nothing.
 
-    Raises InvalidRequest as `continued` does, and when nothing can be said of an hour.
+    Raises InvalidRequest as SeasonalForecast does, and when nothing can be said of an hour.
     """
     if not history:
         raise InvalidRequest("the history has no hour")
@@ -74,7 +75,8 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     lately = [history[hour] for hour in hours[-DAY:] if hour in history]
     partitions = sorted({partition for loads in lately for partition in loads})
     series = np.array([_sum(history.get(hour), partitions) for hour in hours])
-    totals = continued(series, ahead, certainty)
+    forecast = SeasonalForecast(series, ahead, certainty)
+    totals = forecast.interval()
     if not np.isfinite(totals.high).all():
         number = int(np.argmin(np.isfinite(totals.high)))
         raise InvalidRequest(
@@ -88,7 +90,7 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     shapes = tuple(
         _shape(history, last + number * HOUR_MS, partitions, newest) for number in range(1, ahead + 1)
     )
-    return Outlook(last + HOUR_MS, totals, shapes, graded(series, ahead, certainty))
+    return Outlook(last + HOUR_MS, totals, shapes, forecast.grade())
 
 
 def _possible(load: PartitionLoad) -> PartitionLoad:

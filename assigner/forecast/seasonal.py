@@ -1,9 +1,8 @@
-"""One series of hourly values continued: the larger of the same hour a day and a week before, times what such
-a forecast was wrong by in the past.
+"""One series of hourly values continued: by the best of some rules, times what it was wrong by in the past.
 
-The next hour counts the present one, too. What a forecast was wrong by is looked up in the series itself:
-for each hour of the past with enough hours before it, the forecast that would have been made is compared
-with what came, for the same distance. The quantiles of these ratios make the interval.
+What the rules were wrong by is looked up in the series itself: for each hour of the past, the forecast that
+would have been made is compared with what came, for the same distance. The quantiles of these ratios make the
+interval.
 """
 
 from __future__ import annotations
@@ -13,20 +12,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from assigner.forecast.rules import DAY, WEEK, SeasonalRules, Values
 from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
-Values = npt.NDArray[np.float64]
 Places = npt.NDArray[np.int64]
 
-DAY: Final = 24
-WEEK: Final = 7 * DAY
-_PRESENT: Final = 1
-"""Hours ahead for which the present hour says something."""
 FEWEST_HOURS: Final = 2 * DAY
 """A day to forecast from, and a day to be wrong about."""
 LONGEST_AHEAD: Final = WEEK
 _GRADED: Final = 4 * WEEK
+_ALIKE: Final = 3
+"""Hours between the times of the week at which two forecasts are of the same days."""
 
 
 class Interval(NamedTuple):
@@ -47,75 +44,78 @@ class Grade(NamedTuple):
     error: float
 
 
-def continued(series: Values, ahead: int, certainty: float) -> Interval:
+class SeasonalForecast:
     """The next `ahead` hours of float64[hours], oldest first, NaN where an hour is not known.
 
     Raises InvalidRequest for less than two days, more than a week ahead, or a certainty that is not between
     a half and 1.
     """
-    _refuse_impossible(series, ahead, certainty)
-    now = np.array([len(series) - 1])
-    hours = []
-    for distance in range(1, ahead + 1):
-        forecast = _forecasts(series, now, distance, certainty)[0]
-        # Without an error of the past, as where nothing was carried then, it is what was.
-        hours.append(np.where(np.isnan(forecast), _bases(series, now, distance), forecast))
-    return Interval(*np.array(hours).T)
 
+    def __init__(self, series: Values, ahead: int, certainty: float) -> None:
+        _refuse_impossible(series, ahead, certainty)
+        self._series = series
+        self._shares = (1 - certainty, 0.5, certainty)
+        rules = SeasonalRules(series)
+        self._bases = [rules.forecasts(distance) for distance in range(1, ahead + 1)]
 
-def graded(series: Values, ahead: int, certainty: float) -> Grade:
-    """What `continued` would have said in every hour of the last four weeks, against what came; each time by
-    what was known then. Raises InvalidRequest as it does."""
-    _refuse_impossible(series, ahead, certainty)
-    came, said = [], []
-    for distance in range(1, ahead + 1):
-        origins = np.arange(max(FEWEST_HOURS - 1, len(series) - _GRADED), len(series) - distance)
-        said.append(_forecasts(series, origins, distance, certainty))
-        came.append(series[origins + distance])
-    actual, (_, middle, high) = np.concatenate(came), np.concatenate(said).T
-    known = np.isfinite(actual) & np.isfinite(high)
-    if not known.any():
-        return Grade(0, float("nan"), float("nan"))
-    actual, high, middle = actual[known], high[known], middle[known]
-    errors = np.abs(middle - actual)[actual > 0] / actual[actual > 0]
-    error = float(np.median(errors)) if len(errors) else float("nan")
-    return Grade(len(actual), float((actual <= high).mean()), error)
+    def interval(self) -> Interval:
+        """Return what comes."""
+        now = np.array([len(self._series) - 1])
+        hours = []
+        for distance, bases in enumerate(self._bases, 1):
+            said = self._said(now, distance)[0]
+            # Without an error of the past, as where nothing was carried then, it is what the rule says.
+            hours.append(np.where(np.isnan(said), bases[-1], said))
+        return Interval(*np.array(hours).T)
 
+    def grade(self) -> Grade:
+        """Compare what would have been said in the last four weeks with what came.
 
-def _forecasts(series: Values, origins: Places, distance: int, certainty: float) -> Values:
-    """float64[origins, 3]: low, middle and high of `distance` hours after each origin, by what was known at
-    the origin."""
-    past = np.arange(DAY - 1, len(series) - distance)
-    bases = _bases(series, past, distance)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ratios = np.where(bases > 0, series[past + distance] / bases, np.nan)
-    is_known = np.isfinite(ratios)
-    past, ratios = past[is_known], ratios[is_known]
-    # Row by row the ratios whose end had come at the origin, the others behind them.
-    ordered = np.sort(np.where(past[None, :] + distance <= origins[:, None], ratios, np.inf), axis=1)
-    counts = np.isfinite(ordered).sum(axis=1)
-    found = np.full((len(origins), 3), np.nan)
-    rows = np.flatnonzero(counts)
-    for column, share in enumerate((1 - certainty, 0.5, certainty)):
-        place = share * (counts[rows] - 1)
-        below = place.astype(np.int64)
-        above = np.minimum(below + 1, counts[rows] - 1)
-        lower, upper = ordered[rows, below], ordered[rows, above]
-        found[rows, column] = lower + (place - below) * (upper - lower)
-    return found * _bases(series, origins, distance)[:, None]
+        Forecasts count that were made at this time of the week, and so were of the same weekdays; all of them
+        where the past has none such. Each goes by what was known then.
+        """
+        hours = len(self._series)
+        origins = np.arange(max(FEWEST_HOURS - 1, hours - _GRADED), hours - 1)
+        alike = (hours - 1 - origins + _ALIKE) % WEEK <= 2 * _ALIKE
+        same_days = self._grade(origins[alike & (origins < hours - 1 - _ALIKE)])
+        return same_days if same_days.tried else self._grade(origins)
 
+    def _grade(self, origins: Places) -> Grade:
+        came, said = [np.empty(0)], [np.empty((0, 3))]
+        for distance in range(1, len(self._bases) + 1):
+            past = origins[origins + distance < len(self._series)]
+            said.append(self._said(past, distance))
+            came.append(self._series[past + distance])
+        actual, (_, middle, high) = np.concatenate(came), np.concatenate(said).T
+        known = np.isfinite(actual) & np.isfinite(high)
+        if not known.any():
+            return Grade(0, float("nan"), float("nan"))
+        actual, high, middle = actual[known], high[known], middle[known]
+        errors = np.abs(middle - actual)[actual > 0] / actual[actual > 0]
+        error = float(np.median(errors)) if len(errors) else float("nan")
+        return Grade(len(actual), float((actual <= high).mean()), error)
 
-def _bases(series: Values, origins: Places, distance: int) -> Values:
-    """The larger of what is known of the same hour a day and a week before `origins` + `distance`; NaN where
-    nothing is."""
-    target = origins + distance
-    found = np.full(len(origins), np.nan)
-    steps = [DAY * -(-distance // DAY), WEEK * -(-distance // WEEK)]
-    for step in [*steps, distance] if distance <= _PRESENT else steps:
-        places = target - step
-        there = places >= 0
-        found[there] = np.fmax(found[there], series[places[there]])
-    return found
+    def _said(self, origins: Places, distance: int) -> Values:
+        """float64[origins, 3]: low, middle and high of `distance` hours after each origin, by what was known
+        at the origin."""
+        bases = self._bases[distance - 1]
+        past = np.arange(DAY - 1, len(self._series) - distance)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratios = np.where(bases[past] > 0, self._series[past + distance] / bases[past], np.nan)
+        is_known = np.isfinite(ratios)
+        past, ratios = past[is_known], ratios[is_known]
+        # Row by row the ratios whose end had come at the origin, the others behind them.
+        ordered = np.sort(np.where(past[None, :] + distance <= origins[:, None], ratios, np.inf), axis=1)
+        counts = np.isfinite(ordered).sum(axis=1)
+        found = np.full((len(origins), 3), np.nan)
+        rows = np.flatnonzero(counts)
+        for column, share in enumerate(self._shares):
+            place = share * (counts[rows] - 1)
+            below = place.astype(np.int64)
+            above = np.minimum(below + 1, counts[rows] - 1)
+            lower, upper = ordered[rows, below], ordered[rows, above]
+            found[rows, column] = lower + (place - below) * (upper - lower)
+        return found * bases[origins][:, None]
 
 
 def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:

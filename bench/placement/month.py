@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from assigner.advice.settings import AdviceSettings
-from assigner.forecast.seasonal import DAY, WEEK, continued
+from assigner.forecast.rules import DAY, WEEK
+from assigner.forecast.seasonal import SeasonalForecast
 from assigner.planner import LoadPlanner
 from assigner.problem.problem import Policy
 from bench.placement.loads import CAPACITY, USABLE, Floats
@@ -195,7 +196,7 @@ class Month:
         """What the hours before this one forecast of it and the next."""
         advice = self._advice
         ahead = max(advice.imminent_hours, advice.consent_hours)
-        high = continued(self._totals[:hour], ahead, advice.certainty).high
+        high = SeasonalForecast(self._totals[:hour], ahead, advice.certainty).interval().high
         hours, totals = {}, {}
         for number in range(ahead):
             totals[(hour + number) * HOUR_MS] = float(high[number])
@@ -222,7 +223,11 @@ class Month:
         needed, needs, announced, false = self._needed(), 0, 0, 0
         for hour in range(self._first, len(needed)):
             most = needed[hour - DAY : hour].max()
-            high = continued(self._totals[: hour - DAY + 1], DAY, self._advice.certainty).high[-1]
+            high = (
+                SeasonalForecast(self._totals[: hour - DAY + 1], DAY, self._advice.certainty)
+                .interval()
+                .high[-1]
+            )
             forecast = int(np.ceil(high / USABLE))
             if needed[hour] > most:
                 needs += 1

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import structlog
 
@@ -16,6 +14,7 @@ from api.access.gate import SUBJECT
 from api.access.settings import LimitSettings, TlsSettings
 from headrace.process.connections import BoundedProtocol
 from mirror.errors import ConfigError
+from mirror.tls import ReloadingContext
 
 _log = structlog.get_logger(__name__)
 _SHORT: Final = {
@@ -79,47 +78,10 @@ def _reason(error: Exception) -> str:
     return getattr(error, "reason", None) or getattr(error, "strerror", None) or type(error).__name__
 
 
-class FreshContext(ssl.SSLContext):
-    """One that is made again by `make` when its files change. Files that do not fit together, as while they
-    are replaced one by one, leave the former one in force. For any thread."""
-
-    def __new__(cls, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> FreshContext:
-        """Python's own has the protocol here; none of it is used but its type."""
-        return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
-
-    def __init__(self, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> None:
-        self._make = make
-        self._files = [one for one in files if one]
-        self._lock = threading.Lock()
-        self._seen = _stamps(self._files)
-        self._inner = make()
-
-    def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """Of each connection, in its beginning."""
-        return self.newest().wrap_bio(*arguments, **more)
-
-    def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
-        """Likewise, for callers that wait."""
-        return self.newest().wrap_socket(*arguments, **more)
-
-    def newest(self) -> ssl.SSLContext:
-        """That of the files as they are."""
-        with self._lock:
-            if (seen := _stamps(self._files)) != self._seen:
-                self._seen = seen
-                try:
-                    self._inner = self._make()
-                except ConfigError as error:
-                    _log.warning("new certificates cannot be used", reason=str(error))
-                else:
-                    _log.info("certificates are read again")
-            return self._inner
-
-
-def of_listener(tls: TlsSettings) -> FreshContext:
+def of_listener(tls: TlsSettings) -> ReloadingContext:
     """Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
-    return FreshContext(lambda: server_context(tls), files)
+    return ReloadingContext(lambda: server_context(tls), files)
 
 
 def is_readable(tls: TlsSettings) -> bool:
@@ -133,23 +95,10 @@ def is_readable(tls: TlsSettings) -> bool:
     return True
 
 
-def of_instances(tls: TlsSettings) -> FreshContext:
+def of_instances(tls: TlsSettings) -> ReloadingContext:
     """Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.instances_ca_file)
-    return FreshContext(lambda: instances_context(tls), files)
-
-
-def _stamps(files: Sequence[str]) -> list[tuple[int, ...]]:
-    """What differs when a file is another one; nothing of one that is not there."""
-    found: list[tuple[int, ...]] = []
-    for file in files:
-        try:
-            now = os.stat(file)
-        except OSError:
-            found.append(())
-        else:
-            found.append((now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size))
-    return found
+    return ReloadingContext(lambda: instances_context(tls), files)
 
 
 class CertifiedProtocol(BoundedProtocol):

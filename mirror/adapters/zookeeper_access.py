@@ -20,6 +20,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, Permissions
 from mirror.adapters.digest_md5 import DigestMd5
 from mirror.adapters.settings import ZooKeeperSecurity
 from mirror.errors import ConfigError, NotAuthorized
+from mirror.tls import ReloadingContext
 
 _DIGEST_URI: Final = "zookeeper/zk-sasl-md5"
 """ZooKeeper's servers and clients both use this for every host."""
@@ -67,8 +68,16 @@ def tls_connection(
         raise
 
 
-def tls_context(security: ZooKeeperSecurity) -> ssl.SSLContext:
-    """Who we trust and who we are. Raises ConfigError when certificates cannot be used."""
+def tls_context(security: ZooKeeperSecurity) -> ReloadingContext:
+    """Return a context for the servers' certificates and our own, which follows its files.
+
+    Raises ConfigError when certificates cannot be used.
+    """
+    files = security.ca_file, security.certificate_file, security.key_file
+    return ReloadingContext(lambda: _context_of(security), files)
+
+
+def _context_of(security: ZooKeeperSecurity) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=security.ca_file or None)
         if not security.verify:
@@ -77,7 +86,7 @@ def tls_context(security: ZooKeeperSecurity) -> ssl.SSLContext:
         if security.certificate_file:
             secret = security.key_password.get_secret_value()
             context.load_cert_chain(security.certificate_file, security.key_file, lambda: secret)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         files = ", ".join(filter(None, (security.ca_file, security.certificate_file, security.key_file)))
         raise ConfigError(f"zookeeper.security: {files} cannot be used ({error})") from error
     return context

@@ -12,6 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_like
 from mirror.protocol.control.cluster import Endpoint
 from mirror.protocol.control.sasl import SaslAccess
+from mirror.tls import ReloadingContext
 from mirror.tokens import token_from_file
 
 
@@ -57,13 +58,23 @@ class TlsFiles:
     key_password: str = ""
 
 
-def tls_context(files: TlsFiles) -> ssl.SSLContext:
-    """A context that checks the brokers' certificates and host names. Raises ConfigError."""
+def tls_context(files: TlsFiles) -> ReloadingContext:
+    """Return a context that checks the brokers' certificates and host names, and follows its files.
+
+    Raises ConfigError.
+    """
+    return ReloadingContext(
+        lambda: _context_of(files), (files.ca_file, files.certificate_file, files.key_file)
+    )
+
+
+def _context_of(files: TlsFiles) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=files.ca_file or None)
         if files.certificate_file:
-            context.load_cert_chain(files.certificate_file, files.key_file, files.key_password or None)
-    except (OSError, ssl.SSLError) as error:
+            # A function, as OpenSSL asks at the terminal where an encrypted key comes without a password.
+            context.load_cert_chain(files.certificate_file, files.key_file, lambda: files.key_password)
+    except (OSError, ValueError) as error:
         raise ConfigError(
             f"the TLS files cannot be used: {error}",
             advice="ca_file, certificate_file and key_file must be readable PEM files that fit each other",

@@ -438,6 +438,36 @@ def test_one_is_one(page: Page) -> None:
     assert "(1 hour of 24 is known) needed 1 task-hour at" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("most", "labels"),
+    [
+        (1.1, ["0 ms", "1 ms"]),
+        (60_000, ["0 s", "15 s", "30 s", "45 s", "60 s"]),
+        (200_000, ["0 min", "1 min", "2 min", "3 min"]),
+        (9_000_000, ["0 min", "30 min", "60 min", "90 min", "120 min", "150 min"]),
+        (10_800_000, ["0 h", "1 h", "2 h", "3 h"]),
+    ],
+)
+def test_ticks_of_a_chart_say_what_they_stand_at(most: float, labels: list[str], page: Page) -> None:
+    code = "import('/ui/lib/format.js').then((one) => one.DURATION_STEPS)"
+    steps = page.evaluate(code)
+    step = next(step for step in steps if most / step < 6)
+    ticks = [step * number for number in range(int(most / step) + 1)]
+    assert call(page, "lib/format", "durationTicks", ticks, step) == labels
+
+
+def test_every_distance_of_ticks_has_exact_and_different_labels(page: Page) -> None:
+    steps = page.evaluate("import('/ui/lib/format.js').then((one) => one.DURATION_STEPS)")
+    assert steps == sorted(set(steps))
+    units = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+    for step in steps:
+        labels = call(page, "lib/format", "durationTicks", [0, step, 2 * step, 7 * step], step)
+        numbers, names = zip(*(label.replace(",", "").split() for label in labels), strict=True)
+        assert [int(number) * units[name] for number, name in zip(numbers, names, strict=True)] == [
+            0, step, 2 * step, 7 * step,
+        ]  # fmt: skip
+
+
 def test_the_newest_place_of_a_chart_has_a_value_of_any_line(page: Page) -> None:
     assert call(page, "lib/chart", "newestOf", [[1, None, None], [2, 3, None]]) == 1
     assert call(page, "lib/chart", "newestOf", [[None], [None]]) == -1

@@ -45,15 +45,14 @@ _TOML: Final = re.compile(r"(?:^(?: {4}.*)?\n)+", re.MULTILINE)
 """Indented blocks with the blank lines between them."""
 
 
-def texts_of(file: Path) -> Iterator[str]:
+@cache
+def texts_of(file: Path) -> list[str]:
     """Lines of a page; those of every string in a source."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".md":
-        yield from text.splitlines()
-        return
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield from node.value.splitlines()
+        return text.splitlines()
+    strings = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+    return [line for one in strings if isinstance(one, str) for line in one.splitlines()]
 
 
 def found(pattern: re.Pattern[str], files: Iterable[Path]) -> Iterator[tuple[str, re.Match[str]]]:

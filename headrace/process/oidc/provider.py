@@ -14,8 +14,9 @@ from api.access.settings import OidcSettings
 from api.access.tokens import principal_named
 from headrace.process.oidc.keys import IssuerKeys
 from headrace.process.oidc.tokens import Issuer, Trust
-from mirror.errors import ConfigError, Unreachable
+from mirror.errors import Unreachable
 from mirror.ports import Clock
+from mirror.tls import trusting
 
 _LARGEST: Final = 1_000_000
 _PLAIN: Final = {"Accept-Encoding": "identity"}
@@ -41,10 +42,7 @@ def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
 
 def _reader(oidc: OidcSettings) -> Callable[[], bytes]:
     """Raises ConfigError."""
-    try:
-        context = ssl.create_default_context(cafile=oidc.keys_ca_file or None)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"api.access.oidc.keys_ca_file cannot be used: {error}") from error
+    context = trusting(oidc.keys_ca_file, "api.access.oidc.keys_ca_file")
     return lambda: asyncio.run(_fetched(oidc.keys_url, oidc.deadline_seconds, context))
 
 

@@ -69,10 +69,12 @@ class Advice:
     """Computed by the leader at `computed_ms` (epoch ms).
 
     `required_tasks`, `required_instances`: what is needed now and very soon, steady enough for an autoscaler;
-    None where it is not known, and then `why` says what is missing. `last_required_tasks`: the newest number
-    that was known. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that time; None
-    while not. `rises`: the first hour that needs more than is required now. `peak`: the hour that needs most,
-    `peak_instances`: how many that takes. `sums`: None without a forecast.
+    None where it is not known of every group, and then `why` says of which. `tasks_at_least`,
+    `instances_at_least`: the same of the groups whose need is known. `last_required_tasks`: the newest number
+    that was known of all. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that
+    time; None while not. `rises`: the first hour that needs more than is required now. `peak`: the hour that
+    needs most, `peak_instances`: how many that takes; both of the groups whose need is known. `sums`: None
+    without a forecast.
     `past_day`, `past_week`: of the last 24 and 168 whole hours; None where no hour of it is known of every
     group.
     """
@@ -84,6 +86,8 @@ class Advice:
     required_instances: int | None
     why: str
     sentence: str
+    tasks_at_least: int = 0
+    instances_at_least: int | None = None
     last_required_tasks: int | None = None
     lower_since_ms: int | None = None
     lower_tasks: int | None = None

@@ -1,19 +1,27 @@
-"""The hours of the day in which a datastream carries least, learned from its hourly load. Pure.
+"""The hours of each weekday in which a datastream carries least, learned from its hourly load. Pure.
 
 Each day counts by its own mean, so that a busy day weighs as much as a calm one; of each hour of the day the
-median of these shares is taken, and of all runs of the wanted length the one that carries least.
+median of these shares is taken, and of all runs of the wanted length the one that carries least. A weekday
+that is known of two weeks has a window of its own where the one of all days carries clearly more on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean, median
 from typing import Final
 
 HOUR_MS: Final = 3_600_000
 _DAY: Final = 24
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_FIRST_WEEKDAY: Final = 3
+"""The first of January 1970 was a Thursday."""
 _FEWEST_DAYS: Final = 2
+_CLEARLY: Final = 1.25
+Day = Mapping[int, float]
+"""Loads (bytes/s) by hour of the day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +35,30 @@ class QuietTerms:
 
 @dataclass(frozen=True, slots=True)
 class QuietWindow:
-    """From an hour of the day in UTC on, for some hours, every day."""
+    """From an hour in UTC on, for some hours. `first_hours`: by weekday, from Monday on."""
 
-    first_hour: int
+    first_hours: tuple[int, ...]
     hours: int
 
     def contains(self, now_ms: int) -> bool:
-        """Whether the moment (epoch ms) is within."""
-        return (now_ms // HOUR_MS - self.first_hour) % _DAY < self.hours
+        """Return whether the moment (epoch ms) is within the window of its day or of the day before."""
+        day, hour = divmod(now_ms // HOUR_MS, _DAY)
+        today, yesterday = (self.first_hours[_weekday(one)] for one in (day, day - 1))
+        return 0 <= hour - today < self.hours or 0 <= hour + _DAY - yesterday < self.hours
 
     @property
     def text(self) -> str:
-        """As people read it."""
-        return f"{self.first_hour:02}:00 to {(self.first_hour + self.hours) % _DAY:02}:00 UTC"
+        """As people read it: `22:00 to 02:00 UTC`, or with weekdays where these differ."""
+        runs = [
+            (hour, [weekday for weekday, _ in days])
+            for hour, days in groupby(enumerate(self.first_hours), key=lambda one: one[1])
+        ]
+        spans = [f"{first:02}:00 to {(first + self.hours) % _DAY:02}:00" for first, _ in runs]
+        if len(runs) == 1:
+            return f"{spans[0]} UTC"
+        return (
+            ", ".join(f"{_days(days)} {span}" for (_, days), span in zip(runs, spans, strict=True)) + " UTC"
+        )
 
 
 def quiet_window(totals: Mapping[int, float], terms: QuietTerms) -> QuietWindow | None:
@@ -50,31 +69,66 @@ def quiet_window(totals: Mapping[int, float], terms: QuietTerms) -> QuietWindow 
     """
     if not 0 < terms.hours < _DAY:
         return None
-    shares = _shares(totals)
-    if any(len(one) < _FEWEST_DAYS for one in shares):
+    days = _days_of(totals)
+    common = _profile(days.values())
+    if common is None or not _has_contrast(common, first := _lightest(common, terms.hours), terms):
         return None
-    profile = [median(one) for one in shares]
-    runs = [_run(profile, first, terms.hours) for first in range(_DAY)]
-    first = min(range(_DAY), key=lambda hour: (fmean(runs[hour]), hour))
-    others = _run(profile, first + terms.hours, _DAY - terms.hours)
-    if not fmean(others) or fmean(others) < terms.contrast * fmean(runs[first]):
-        return None
-    return QuietWindow(first, terms.hours)
+    by_weekday = (
+        _profile(loads for day, loads in days.items() if _weekday(day) == weekday)
+        for weekday in range(len(_WEEKDAYS))
+    )
+    return QuietWindow(tuple(_own(profile, first, terms.hours) for profile in by_weekday), terms.hours)
 
 
-def _shares(totals: Mapping[int, float]) -> list[list[float]]:
-    """By hour of the day, of each day that carried something and of which half is known: the load of the hour
-    over the mean of the day."""
+def _weekday(day: int) -> int:
+    """Of the days since 1970: 0 for Monday."""
+    return (day + _FIRST_WEEKDAY) % len(_WEEKDAYS)
+
+
+def _days(weekdays: list[int]) -> str:
+    first, last = (_WEEKDAYS[one] for one in (weekdays[0], weekdays[-1]))
+    return first if first == last else f"{first} to {last}"
+
+
+def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
+    """Days since 1970 that carried something and of which half is known: loads over the mean of the day."""
     days: dict[int, dict[int, float]] = {}
     for hour_ms, total in totals.items():
         day, hour = divmod(hour_ms // HOUR_MS, _DAY)
         days.setdefault(day, {})[hour] = total
-    found: list[list[float]] = [[] for _ in range(_DAY)]
-    for loads in days.values():
+    found: dict[int, Day] = {}
+    for day, loads in days.items():
         mean = fmean(loads.values())
-        for hour, total in loads.items() if mean and 2 * len(loads) >= _DAY else ():
-            found[hour].append(total / mean)
+        if mean and 2 * len(loads) >= _DAY:
+            found[day] = {hour: total / mean for hour, total in loads.items()}
     return found
+
+
+def _profile(days: Iterable[Day]) -> list[float] | None:
+    """The median of each hour of the day; None where one is not known of two days."""
+    shares: list[list[float]] = [[] for _ in range(_DAY)]
+    for loads in days:
+        for hour, share in loads.items():
+            shares[hour].append(share)
+    return None if any(len(one) < _FEWEST_DAYS for one in shares) else [median(one) for one in shares]
+
+
+def _lightest(profile: list[float], hours: int) -> int:
+    return min(range(_DAY), key=lambda first: (fmean(_run(profile, first, hours)), first))
+
+
+def _own(profile: list[float] | None, common: int, hours: int) -> int:
+    """Return the first hour for a weekday: `common` unless another window is clearly lighter."""
+    if profile is None:
+        return common
+    own = _lightest(profile, hours)
+    own_load, common_load = (fmean(_run(profile, first, hours)) for first in (own, common))
+    return own if common_load > _CLEARLY * own_load else common
+
+
+def _has_contrast(profile: list[float], first: int, terms: QuietTerms) -> bool:
+    others = fmean(_run(profile, first + terms.hours, _DAY - terms.hours))
+    return others > 0 and others >= terms.contrast * fmean(_run(profile, first, terms.hours))
 
 
 def _run(profile: list[float], first: int, hours: int) -> list[float]:

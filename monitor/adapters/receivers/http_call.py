@@ -6,7 +6,6 @@ now and then would hold it for ever; a cancelled task does not.
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -17,7 +16,8 @@ from typing import Final
 import anyio
 import httpx
 
-from mirror.errors import ConfigError, InvalidRequest, Refused, TimedOut, Unreachable, legible
+from mirror.errors import InvalidRequest, Refused, TimedOut, Unreachable, legible
+from mirror.tls import trusting
 from monitor.alerts.deliveries.ports import ToldToWait
 
 _MOST_ANSWER_BYTES: Final = 65_536
@@ -44,10 +44,7 @@ class HttpCall:
     """
 
     def __init__(self, ca_file: str, timeout_seconds: float, *, shows_answers: bool = False) -> None:
-        try:
-            self._tls = ssl.create_default_context(cafile=ca_file) if ca_file else httpx.create_ssl_context()
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{ca_file} holds no authorities that can be used: {error}") from error
+        self._tls = trusting(ca_file, "ca_file") if ca_file else httpx.create_ssl_context()
         self._timeout = timeout_seconds
         self._shows_answers = shows_answers
 

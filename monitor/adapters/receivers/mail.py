@@ -16,7 +16,8 @@ from typing import Final
 
 import structlog
 
-from mirror.errors import ConfigError, Refused, TimedOut, Unreachable, legible
+from mirror.errors import Refused, TimedOut, Unreachable, legible
+from mirror.tls import trusting
 from monitor.adapters.receivers.secrets import secret_from
 from monitor.alerts.alert import Notice
 from monitor.alerts.deliveries.messages import subject_of, text_of
@@ -34,10 +35,7 @@ class Mail:
 
     def __init__(self, settings: MailSettings) -> None:
         self._settings = settings
-        try:
-            self._tls = ssl.create_default_context(cafile=settings.ca_file or None)
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{settings.ca_file} holds no authorities that can be used: {error}") from error
+        self._tls = trusting(settings.ca_file, "ca_file")
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
         """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""

@@ -95,7 +95,7 @@ def a_site() -> Site:
     need = GroupNeed(orders, 2, 3, (hour,), "", 3, 0.5, 0.1)
     sums = Hours(1, 2, 3, 4, 5)
     AdviceStore(site.session).put(
-        Advice(now, 2, 1, 3, 1, "", "s", 3, now, 2, hour, hour, 1, sums, past, None, (need,))
+        Advice(now, 2, 1, 3, 1, "", "s", 3, 1, 3, now, 2, hour, hour, 1, sums, past, None, (need,))
     )
     loads = {TopicPartition("t", number): PartitionLoad(5.0, 1.0) for number in range(2)}
     ObservationStore(site.session).write(LoadSource(SOURCE), (), [Dated(now, now, loads)])

@@ -58,6 +58,31 @@ def test_what_is_not_known_is_no_number() -> None:
     assert "not known" in found.sentence
 
 
+def test_what_is_known_is_summed_where_another_need_is_not() -> None:
+    groups = [need(9, hours(9, 11, 17)), need(None, name="logs"), need(None, hours(4, 6), name="histds")]
+    found = advise(groups, FLEET, TERMS, None, MONDAY)
+    assert found.required_tasks is None
+    assert (found.tasks_at_least, found.instances_at_least) == (11, 3)
+    assert "at least 11 tasks on 3 instances" in found.sentence
+    assert "logs" in found.sentence
+    assert "up to 6 tasks by forecast" in found.sentence
+    assert found.peak is not None
+    assert (found.peak.most_tasks, found.peak_instances) == (17, 4)
+
+
+def test_nothing_is_at_least_needed_where_nothing_is_known() -> None:
+    found = advise([need(None)], FLEET, TERMS, None, MONDAY)
+    assert found.tasks_at_least == 0
+    assert "at least" not in found.sentence
+
+
+def test_what_is_needed_is_at_least_needed() -> None:
+    before = advise([need(20)], FLEET, TERMS, None, MONDAY)
+    found = advise([need(9)], FLEET, TERMS, before, MONDAY)
+    assert found.tasks_at_least == found.required_tasks == 20
+    assert found.instances_at_least == found.required_instances == 4
+
+
 def test_without_a_history_only_the_present_is_known_and_that_is_said() -> None:
     found = advise([need(9)], FLEET, TERMS, None, MONDAY)
     assert (found.required_tasks, found.rises, found.peak, found.sums) == (9, None, None, None)

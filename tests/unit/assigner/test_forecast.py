@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from assigner.forecast.outlook import HOUR_MS, Loads, outlook
-from assigner.forecast.seasonal import DAY, WEEK, Values, continued, graded
+from assigner.forecast.rules import DAY, WEEK, SeasonalRules, Values
+from assigner.forecast.seasonal import Grade, Interval, SeasonalForecast
 from assigner.what_if.ahead import coming_hours
 from assigner.what_if.document import Fallback
 from mirror.errors import InvalidRequest
@@ -14,6 +15,14 @@ from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
 HOW = Fallback(TaskCapacity(100, None, 100))
+
+
+def continued(series: Values, ahead: int, certainty: float) -> Interval:
+    return SeasonalForecast(series, ahead, certainty).interval()
+
+
+def graded(series: Values, ahead: int, certainty: float) -> Grade:
+    return SeasonalForecast(series, ahead, certainty).grade()
 
 
 def weekly(weeks: float, seed: int = 1, noise: float = 0.0) -> Values:
@@ -44,7 +53,7 @@ def test_growth_week_by_week_is_in_the_ratios() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_high_end_covers_about_what_was_asked_for(seed: int) -> None:
     found = graded(weekly(3, seed, 0.2), DAY, 0.9)
-    assert found.tried > 5_000
+    assert found.tried == 2 * 7 * DAY
     assert 0.8 <= found.covered <= 0.98
     assert found.error < 0.25
 
@@ -74,15 +83,30 @@ def test_where_nothing_was_carried_nothing_comes_and_where_it_began_a_day_ago_th
     assert outlook(silent, 5, 0.9).totals.high.tolist() == [0.0] * 5
 
 
-def test_grades_know_nothing_of_what_came_later() -> None:
-    series = weekly(2, 1, 0.1)
-    changed = series.copy()
-    changed[-DAY:] *= 50
-    before = graded(series[:-DAY], DAY, 0.9)
-    assert graded(changed, DAY, 0.9).tried > before.tried
-    assert (
-        continued(changed[:-DAY], DAY, 0.9).high.tolist() == continued(series[:-DAY], DAY, 0.9).high.tolist()
-    )
+@pytest.mark.parametrize("seed", range(3))
+def test_forecasts_of_the_past_know_nothing_of_what_came_later(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    series = weekly(3, seed, 0.3)
+    series[random.random(len(series)) < 0.1] = np.nan
+    for distance in (1, 5, DAY, DAY + 1, WEEK - 1, WEEK):
+        whole = SeasonalRules(series).forecasts(distance)
+        for hour in random.integers(0, len(series), 12):
+            then = SeasonalRules(series[: hour + 1]).forecasts(distance)[-1]
+            np.testing.assert_equal(whole[hour], then)
+
+
+def test_a_grade_is_of_the_days_that_are_forecast() -> None:
+    """Days can be told in advance, but for the weekends, which are as they fall."""
+    series = weekly(4)
+    weekends = np.arange(len(series)) // DAY % 7 >= 5
+    series[weekends] *= np.random.default_rng(1).uniform(0.2, 3.0, weekends.sum())
+    before_tuesday, before_saturday = series[: 3 * WEEK + DAY], series[: 3 * WEEK + 5 * DAY]
+    assert graded(before_tuesday, DAY, 0.9).error < 0.1
+    assert graded(before_saturday, DAY, 0.9).error > 0.2
+
+
+def test_without_a_week_of_forecasts_a_grade_is_of_all_days() -> None:
+    assert graded(weekly(1, 1, 0.1), DAY, 0.9).tried > 1_000
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 // Lines over time, by uPlot. The library is loaded when the first chart is drawn.
 
-import { UNKNOWN, isKnown, moment } from "./format.js";
+import { COUNT_STEPS, DURATION_STEPS, UNKNOWN, count, countTicks, duration, durationTicks, isKnown, moment } from "./format.js";
 import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
 
 let loading = null;
@@ -28,6 +28,9 @@ const TICKS = [
   [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", null, "\n{MM}-{DD}", null, null, null, 1],
   [1, ":{ss}", "\n{HH}:{mm}", null, "\n{MM}-{DD} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
 ];
+/** What an axis measures: text of a value, distances and labels of its ticks. */
+export const DURATION = { text: duration, steps: DURATION_STEPS, labels: durationTicks };
+export const COUNT = { text: (value) => count(Math.round(value)), steps: COUNT_STEPS, labels: countTicks };
 const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
 
 /** The last place at which a line has a value, or -1. `lines`: [[value]]. */
@@ -40,24 +43,27 @@ function atPlace(plot, line, at, say) {
   return place < 0 ? "" : isKnown(value) ? say(value) : UNKNOWN;
 }
 
-function options(series, format, width, label) {
+function options(series, measure, width, label) {
   const axis = { stroke: ink("--quiet"), grid: { stroke: ink("--line"), width: 1 }, ticks: { stroke: ink("--line") } };
   return {
     width, height: 220, cursor: { y: false }, scales: { y: { range: (_, __, most) => [0, (most || 1) * 1.1] } },
-    axes: [{ ...axis, values: TICKS }, { ...axis, size: 74, values: (_, ticks) => ticks.map(format) }],
+    axes: [
+      { ...axis, values: TICKS },
+      { ...axis, size: 74, incrs: measure.steps, values: (_, ticks, __, ___, step) => measure.labels(ticks, step) },
+    ],
     series: [
       { label, value: (plot, _, line, at) => atPlace(plot, line, at, (seconds) => moment(seconds * 1000)) },
       ...series.map((one, at) => ({
         label: one.name, stroke: ink(one.ink), width: one.width || 1.6, dash: DASHES[at % DASHES.length],
-        value: (plot, _, line, at) => atPlace(plot, line, at, format),
+        value: (plot, _, line, at) => atPlace(plot, line, at, measure.text),
         spanGaps: false,
       })),
     ],
   };
 }
 
-/** `times`: seconds; `series`: [{ name, ink, values }]. `text`: the same in words, for who cannot see it. */
-export function Lines({ times, series, format, text }) {
+/** `times`: seconds; `series`: [{ name, ink, values }]; `measure`: DURATION or COUNT. `text`: the same in words, for who cannot see it. */
+export function Lines({ times, series, measure, text }) {
   const place = useRef(null);
   const [isAway, setAway] = useState(false);
   const chart = useRef(null);
@@ -68,7 +74,7 @@ export function Lines({ times, series, format, text }) {
     library().then((Plot) => {
       if (isGone) return;
       const width = () => Math.max(240, place.current.clientWidth);
-      chart.current = new Plot(options(series, format, width(), "time"), [times, ...series.map((one) => one.values)], place.current);
+      chart.current = new Plot(options(series, measure, width(), "time"), [times, ...series.map((one) => one.values)], place.current);
       observer = new ResizeObserver(() => chart.current?.setSize({ width: width(), height: 220 }));
       observer.observe(place.current);
     }).catch(() => setAway(true));

@@ -39,6 +39,24 @@ export function duration(ms) {
   return `${Math.round(seconds / 86400)} d`;
 }
 
+const UNITS = [[1, "ms"], [1000, "s"], [60_000, "min"], [3_600_000, "h"], [86_400_000, "d"]];
+
+/** Distances between the ticks of an axis that starts at 0, at which every label is exact. */
+export const DURATION_STEPS = UNITS.flatMap(([unit, name]) => {
+  const parts = { ms: [1, 2, 5, 10, 20, 50, 100, 200, 500], h: [1, 2, 3, 6, 12], d: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000] };
+  return (parts[name] || [1, 2, 5, 10, 15, 30]).map((part) => part * unit);
+});
+export const COUNT_STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((part) => part * 10 ** power)).flat();
+
+/** Labels of ticks at multiples of `step` ms, all in the largest unit in which they are whole numbers. */
+export function durationTicks(ticks, step) {
+  const [unit, name] = UNITS.findLast(([unit]) => step % unit === 0);
+  return ticks.map((ms) => `${count(ms / unit)} ${name}`);
+}
+
+/** Labels of ticks that are counts. */
+export const countTicks = (ticks) => ticks.map(count);
+
 /** How long ago, or in how long. */
 export function ago(ms, nowMs) {
   if (!isKnown(ms)) return UNKNOWN;

@@ -1,8 +1,7 @@
 // How the service should be sized, now and in the hours ahead, and what that would save.
 
 import { html, useMemo } from "../vendor/htm/standalone.module.js";
-import { Lines } from "../lib/chart.js";
-import { count } from "../lib/format.js";
+import { COUNT, Lines } from "../lib/chart.js";
 import { Ago, Card, Facts, Sign, Troubles, Value, useAnswers, usePage } from "../lib/parts.js";
 import { factsOf, forecastOf, groupsOf, momentsOf, pastOf, savingsOf, standingOf } from "../views/advice.js";
 
@@ -41,7 +40,7 @@ function Forecast({ advice }) {
   ], [drawn]);
   if (!drawn.times.length) return null;
   return html`<${Card} id="forecast" title="Tasks in the hours ahead" note="all groups together">
-    <${Lines} times=${drawn.times} series=${series} format=${(value) => count(Math.round(value))} text="Tasks that are needed in each hour ahead, with the high end of the forecast" /><//>`;
+    <${Lines} times=${drawn.times} series=${series} measure=${COUNT} text="Tasks that are needed in each hour ahead, with the high end of the forecast" /><//>`;
 }
 
 function Groups({ advice }) {

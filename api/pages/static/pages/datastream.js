@@ -2,7 +2,7 @@
 
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
-import { Lines } from "../lib/chart.js";
+import { DURATION, Lines } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
@@ -76,11 +76,11 @@ function Kept({ one, history }) {
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
   const note = `in steps of ${duration(history.step_ms)}`;
   return html`<div class="grid">
-    <${Card} id="late" title="How late records were" note=${note}><${Lines} times=${times} series=${late} format=${duration} text=${lateText(history)} />
+    <${Card} id="late" title="How late records were" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
       <p class="small quiet">${lateText(history)}</p><//>
-    <${Card} id="latency" title="Where the time goes" note=${`an average batch, ${note}`}><${Lines} times=${times} series=${stages} format=${duration} text=${latencyText(one)} />
+    <${Card} id="latency" title="Where the time goes" note=${`an average batch, ${note}`}><${Lines} times=${times} series=${stages} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p><//>
-    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} format=${duration} text="Age of the oldest waiting record over time" /><//></div>`;
+    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//></div>`;
 }
 
 /** What this tab has seen, where nothing older can be had. */
@@ -99,11 +99,11 @@ function SinceOpened({ one, atMs, why }) {
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
   return html`<div class="grid">
     <${Card} id="latency" title="Where the time goes" note="an average batch">
-      <${Lines} times=${drawn.times} series=${series} format=${duration} text=${latencyText(one)} />
+      <${Lines} times=${drawn.times} series=${series} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p>
     <//>
     <${Card} id="oldest" title="Age of the oldest waiting record" note="since this page was opened">
-      <${Lines} times=${drawn.times} series=${waits} format=${duration} text="Age of the oldest waiting record over time" />
+      <${Lines} times=${drawn.times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" />
       ${why && html`<p class="small quiet">Nothing older can be shown: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
     <//></div>`;
 }

@@ -18,13 +18,16 @@ export function standingOf(advice) {
   return { tone: "good", sign: "✓", word: "it fits" };
 }
 
+/** A number that is needed, or what is needed of what is known. */
+const needOf = (known, atLeast) => (isKnown(known) || !atLeast ? count(known) : `at least ${count(atLeast)}`);
+
 /** Numbers of the whole service. A moment is `ms`, with `note` in front of it. */
 export function factsOf(advice) {
   const peak = advice.peak;
   const bearing = peak && isKnown(advice.peak_instances) ? `on ${many(advice.peak_instances, "instance")}` : "";
   return [
-    { name: "Tasks needed", text: count(advice.required_tasks), note: isKnown(advice.tasks) ? `${count(advice.tasks)} now` : "" },
-    { name: "Instances needed", text: count(advice.required_instances), note: isKnown(advice.instances) ? `${count(advice.instances)} now` : "" },
+    { name: "Tasks needed", text: needOf(advice.required_tasks, advice.tasks_at_least), note: isKnown(advice.tasks) ? `${count(advice.tasks)} now` : "" },
+    { name: "Instances needed", text: needOf(advice.required_instances, advice.instances_at_least), note: isKnown(advice.instances) ? `${count(advice.instances)} now` : "" },
     { name: "At the peak", text: peak ? `${intervalOf(peak)} ${intervalOf(peak) === "1" ? "task" : "tasks"}` : "unknown", note: bearing },
     { name: "Would do", text: isKnown(advice.lower_tasks) ? many(advice.lower_tasks, "task") : "nothing less" },
   ];

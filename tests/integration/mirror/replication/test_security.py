@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -202,6 +203,26 @@ def test_a_missing_certificate_of_ours_is_named(
     access = ClusterAccess(endpoints(guarded.address_of("SSL")), tls_context(TlsFiles(str(TLS / "ca.pem"))))
     engine = new_engine(guarded.address, kafka_pair.destination.address, access={SOURCE: access})
     assert "certificate" in refusal(engine, "no-certificate").lower()
+
+
+@pytest.mark.deep
+def test_a_certificate_that_is_replaced_on_disk_is_shown_without_a_restart(
+    guarded: KafkaCluster, kafka_pair: KafkaPair, new_engine: Callable[..., EngineUnderTest], tmp_path: Path
+) -> None:
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    for file in (certificate, key):
+        shutil.copy(TLS / "rest/client.pem", file)  # of an authority that the broker does not know
+    tls = tls_context(TlsFiles(str(TLS / "ca.pem"), str(certificate), str(key)))
+    access = ClusterAccess(endpoints(guarded.address_of("SSL")), tls)
+    engine = new_engine(guarded.address, kafka_pair.destination.address, access={SOURCE: access})
+    topic = "renewed-certificate"
+    make_topic(guarded.address, topic)
+    write(guarded.address, topic, [Record(0, b"k", b"v", (), NOW)])
+    assert refusal(engine, topic)
+    shutil.copy(TLS / "client-certificate.pem", certificate)
+    shutil.copy(TLS / "client-key.pem", key)
+    engine.run_to(topic, [1])
+    assert check_copy(engine, topic) == 1
 
 
 @pytest.mark.deep

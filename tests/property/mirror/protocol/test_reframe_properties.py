@@ -6,6 +6,7 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -130,6 +131,24 @@ def test_merging_and_trimming_keeps_every_wanted_record(
         assert reframer.add(batch.payload, batch.header, first, 2**30) is None
     expected = [record for batch in log for record in batch.records if record.offset >= first]
     assert reframer.count == len(expected)
+    if expected:
+        check(reframer.finish(), expected)
+
+
+@given(source_logs(), st.data())
+def test_nothing_is_kept_of_a_batch_that_ends_inside_a_record(
+    log: list[SourceBatch], data: st.DataObject
+) -> None:
+    reframer = Reframer(Codec.NONE)
+    expected: list[Record] = []
+    for batch in log:
+        is_cut = data.draw(st.booleans())
+        if batch.records and is_cut:
+            with pytest.raises(CorruptData):
+                reframer.add(batch.payload[:-1], batch.header, 0, 2**30)
+        else:
+            reframer.add(batch.payload, batch.header, 0, 2**30)
+            expected += batch.records
     if expected:
         check(reframer.finish(), expected)
 

@@ -70,8 +70,8 @@ def test_a_new_partition_gets_a_task_in_a_calm() -> None:
 
 def test_quiet_hours_are_of_a_group_and_end_with_the_lead() -> None:
     expected = ExpectedLoads()
-    expected.put_quiet({GroupName("g"): QuietWindow(1, 4)})
-    assert expected.quiet(GroupName("g")) == QuietWindow(1, 4)
+    expected.put_quiet({GroupName("g"): QuietWindow((1,) * 7, 4)})
+    assert expected.quiet(GroupName("g")) == QuietWindow((1,) * 7, 4)
     assert expected.quiet(GroupName("h")) is None
     expected.forget()
     assert expected.quiet(GroupName("g")) is None
