@@ -42,7 +42,7 @@ from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.copy_costs import share_cpu
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
-from mirror.replication.reports.measurements import Interval, take_metric
+from mirror.replication.reports.measurements import Interval, counted_metric, take_metric
 from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
@@ -106,7 +106,9 @@ class BatchEngine:
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._context.buckets(spec)
-        self.runner.take(LiveLane(spec, self._context.fetch_bytes(buckets), buckets))
+        lane = LiveLane(spec, self._context.fetch_bytes(buckets), buckets)
+        lane.excuse(int(self._context.settings.catch_up_seconds * 1000))
+        self.runner.take(lane)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Let the lanes of these datastream groups together copy `shares` bytes a second from now on; those
@@ -161,6 +163,13 @@ class BatchEngine:
                 found.append(one)
                 self._measured.append(lane)
         return share_cpu(found, cpu_ms, interval_ms)
+
+    def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
+        """Return these measurements, the last ones, with the age of the oldest waiting record that counts."""
+        return [
+            one if lane.excused is None else counted_metric(lane.excused, one)
+            for lane, one in zip(self._measured, metrics, strict=True)
+        ]
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None

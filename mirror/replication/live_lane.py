@@ -10,6 +10,7 @@ from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import InHand, Intent, LaneState
 from mirror.lane.offset_map import OffsetMap
+from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import LaneProgress, Version
 from mirror.model.datastreams.lanes import ANSWERED, LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
@@ -364,6 +365,31 @@ class LiveLane(Lane):
         """What to ask the source for next; `share`: bytes of a response that are for this lane."""
         size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
         return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the destination may hold batches that we do not know of."""
+        return any(
+            isinstance(item, OutBatch) and item.maybe_stored and not item.acknowledged
+            for item in [*self.sent, *self.queue]
+        )
+
+    def recount(self) -> None:
+        """Count again what is in hand, after a step that failed half-way."""
+        batches = [item for item in [*self.sent, *self.queue] if isinstance(item, OutBatch)]
+        self.in_flight = sum(item.outstanding for item in batches)
+        self.bytes_in_hand = sum(len(item.batch) for item in batches)
+
+    def free_all(self) -> None:
+        """Forget all that is in hand: for a lane that fails in an unforeseen way, and is loaded again.
+        Buffers that a request may still read from are let go when that is answered."""
+        self._note_waiting()
+        items, self.queue, self.sent = [*self.sent, *self.queue], [], []
+        self.in_flight = self.bytes_in_hand = 0
+        self.trouble = None
+        for item in items:
+            if isinstance(item, OutBatch):
+                item.forget()
 
 
 def identity_name(key: LaneKey) -> str:

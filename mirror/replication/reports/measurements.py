@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -12,6 +13,7 @@ from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import ANSWERED, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
+from mirror.model.movement.excuses import ExcusedLane
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.copy_costs import cost_of
 
@@ -48,6 +50,8 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         return None
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
+    if lane.excused is not None:
+        lane.excused.note(lag, interval.end_ms)
     counters = lane.take_counters()
     silent = interval.silent.get(lane.spec.destination, inf) if lane.is_identifying else inf
     is_answered = interval.is_answered and silent == inf
@@ -74,6 +78,12 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         spare_cpu_ms=cost.spare_us / 1000,
         **counters.measured(),
     )
+
+
+def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
+    """Return a measurement as it counts against objectives."""
+    age = excused.counted_age(metric.lag_ms, metric.time_ms)
+    return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
 
 
 def lag_records(lane: Lane) -> int:
