@@ -68,11 +68,11 @@ class MirrorMetric:
     counts (`mirror.model.movement.excuses`).
     `latency_counts`: records per latency bucket; latency is destination acknowledgement minus the
     timestamp of the batch's newest record, and only records that count are in it. `uncompressed_bytes`: of
-    those batches whose size before compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,
-    by where they spent it: at the source, being received, in our queue, until the acknowledgement.
-    `cpu_ms`: the lane's share of its worker's CPU time, by what it has done; `spare_cpu_ms` of it is what a
-    backlog of the same bytes would not cost: small parts of answers, and small batches.
-    What adds up over partitions and time, but for `latency_counts`, has a `Series`.
+    those batches whose size before compression is known without opening them. `wait_ms` … `produce_ms`: the
+    latency of all batches, summed, by where they spent it: at the source, being received, in our queue, until
+    the acknowledgement. `cpu_ms`: the lane's share of its worker's CPU time, by what it has done;
+    `spare_cpu_ms` of it is what a backlog of the same bytes would not cost: small parts of answers, and small
+    batches. What adds up over partitions and time, but for `latency_counts`, has a `Series`.
     A new field goes to the end, and `MIRROR_METRIC_VERSION` rises.
     """
 
