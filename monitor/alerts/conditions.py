@@ -26,6 +26,7 @@ from monitor.alerts.catalogue import (
     BLIND,
     BURNING,
     CATALOGUE,
+    CATCHING_UP,
     HALTED,
     LATE,
     LOSS_AHEAD,
@@ -63,6 +64,7 @@ class AlertPatience:
     loss_seconds: float = 20.0
     loss_within_seconds: float = 14_400.0
     receiver_seconds: float = 120.0
+    catching_up_seconds: float = 1_800.0
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
@@ -71,6 +73,7 @@ class AlertPatience:
             UNJUDGED: self.unjudged_seconds,
             BLIND: self.blind_seconds,
             TRANSACTION: self.transaction_seconds,
+            CATCHING_UP: self.catching_up_seconds,
             LOSS_AHEAD: self.loss_seconds,
             RECEIVER_AWAY: self.receiver_seconds,
         }

@@ -178,6 +178,8 @@ class AlertSettings(Settings):
     transaction_after_seconds: float = Field(default=900.0, ge=0)
     """The same where all that waits is hidden by an open transaction; brokers end one after
     `transaction.max.timeout.ms`, 15 minutes by default."""
+    catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
+    """The same, as a warning, where partitions catch up with what a pause, an outage or a creation has left."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """The same where the source will delete records before they are copied."""
     loss_within_seconds: float = Field(default=14_400.0, ge=0)
@@ -225,6 +227,7 @@ class AlertSettings(Settings):
             self.loss_after_seconds,
             self.loss_within_seconds,
             self.receiver_after_seconds,
+            self.catching_up_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:

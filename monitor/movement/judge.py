@@ -176,7 +176,7 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     found = approach(history)
     eta = eta_seconds(found, history, now)
     if eta is not None:
-        reason = f"{they_wait}; {facts.throttled}" if facts.throttled else they_wait
+        reason = "; ".join(filter(None, (f"{they_wait}, for about {eta:.0f} s more", facts.throttled)))
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)

@@ -7,8 +7,9 @@ from typing import Final
 import pytest
 
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.alert import Alert, Style
+from monitor.alerts.alert import Alert, Severity, Style
 from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.alerts.told import matters_of
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
@@ -63,6 +64,15 @@ def names(alerts: list[Alert]) -> list[str]:
     return sorted(one.kind.name.removeprefix("Headrace") for one in alerts)
 
 
+def test_catching_up_is_progress_and_a_warning_when_it_takes_long() -> None:
+    monitor, catching = Monitor(), moving(MovementState.CATCHING_UP)
+    assert monitor.turns(catching, 180) == []
+    (warning,) = monitor.turns(catching)
+    assert (names([warning]), warning.kind.severity) == (["CatchingUp"], Severity.WARNING)
+    assert matters_of([warning]) == {}
+    assert monitor.turns(moving(), 7) == []
+
+
 @pytest.mark.parametrize(
     ("state", "kind"),
     [
@@ -75,7 +85,6 @@ def names(alerts: list[Alert]) -> list[str]:
         (MovementState.TRUNCATED, "SourceTruncated"),
         (MovementState.RECREATED, "TopicRecreated"),
         (MovementState.WARN, None),
-        (MovementState.CATCHING_UP, None),
         (MovementState.THROTTLED, None),
         (MovementState.PAUSED_BY_USER, None),
     ],
