@@ -60,6 +60,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "gaps": ([],),
     "guarantee": ("effectively-once",),
     "group": ("billing",),
+    "backlog": (None,),
     "halt": (None,),
     "held": (0,),
     "holder": ("5d0c11ae at mirror-1.example.net:4711",),

@@ -2,8 +2,8 @@
 
 One alert for each state, however many partitions are in it; the number and the worst of them are annotations.
 What a person has paused and what a quota holds back is no alert; neither is WARN: where that is too late, the
-objective says so. What catches up is a warning where that takes long. That the source will delete records before they are copied is an alert of
-its own, whatever the state: also where a person has paused them.
+objective says so. What catches up is a warning where that takes long. That the source will delete records
+before they are copied is an alert of its own, whatever the state: also where a person has paused them.
 """
 
 from __future__ import annotations

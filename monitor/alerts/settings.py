@@ -179,7 +179,7 @@ class AlertSettings(Settings):
     """The same where all that waits is hidden by an open transaction; brokers end one after
     `transaction.max.timeout.ms`, 15 minutes by default."""
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
-    """The same, as a warning, where partitions catch up with what a pause, an outage or a creation has left."""
+    """The same, as a warning, where partitions catch up after a pause, an outage or a creation."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """The same where the source will delete records before they are copied."""
     loss_within_seconds: float = Field(default=14_400.0, ge=0)

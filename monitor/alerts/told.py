@@ -57,7 +57,7 @@ class ToldAlerts:
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
-    """What is the matter with datastreams beside their objectives. Catching up is progress, and no incident."""
+    """What is the matter with datastreams beside their objectives. Catching up is progress, no incident."""
     found: dict[DatastreamName, list[Matter]] = {}
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):

@@ -176,7 +176,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
             except HeadraceError:
                 return {}
             mine = [one for one in found if one["datastream"] == name]
-            return mine[0] if len(mine) == 1 and mine[0]["cause"] == Cause.QUOTA else {}
+            return mine[0] if len(mine) == 1 and mine[0]["cause"] == Cause.BROKER_QUOTA else {}
 
         before = wait_until(lambda: incident(instances[0]), "the quota is the cause")
         assert isinstance(before["evidence"]["broker"], int | float)

@@ -217,14 +217,14 @@ def _troubles(rng: np.random.Generator) -> dict[DatastreamName, list[Trouble]]:
     def lasting(day: int, cause: Cause) -> Trouble:
         return some(day, cause, 0)._replace(end=STEPS)
 
-    quota = some(12, Cause.QUOTA, 90)
+    quota = some(12, Cause.OUR_QUOTA, 90)
     week = some(10, Cause.SOURCE_BOUND, 7 * PER_DAY // PER_MINUTE)
     return {
         SHIFTED[0]: [lasting(7, Cause.HOT_PARTITION)],
         SHIFTED[1]: [quota._replace(quota=QuotaOwner.DATASTREAM), lasting(24, Cause.OVERLOADED_TASK)],
         SOURCE_BOUND: [week._replace(share=0.75 * PEAK / CAPACITY)],
         STEADY: [
-            some(1, Cause.QUOTA, 60)._replace(quota=QuotaOwner.DESTINATION),
+            some(1, Cause.BROKER_QUOTA, 60)._replace(quota=QuotaOwner.DESTINATION),
             some(4, Cause.DESTINATION_BOUND, 60),
             some(7, Cause.NETWORK, 40),
             some(10, Cause.HOT_PARTITION, 60)._replace(is_alone=True),

@@ -139,7 +139,7 @@ def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest
 
 
 def test_a_cause_alone_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
-    book, found = IncidentBook(), Diagnosis(Cause.QUOTA, "quota: broker 3 throttles")
+    book, found = IncidentBook(), Diagnosis(Cause.BROKER_QUOTA, "quota: broker 3 throttles")
     breached = a_finding(Standing.BREACHED)
     said = f"incident opened: {breached.verdict.sentence}; {found.sentence}"
     (record,) = book.judged({ORDERS: replace(breached, action=said, diagnosis=found)}, 1_000)
