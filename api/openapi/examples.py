@@ -130,6 +130,8 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "IncidentAnswer.left_out": (0,),
     "IncidentAnswer.opened_ms": (_MS,),
     "IncidentAnswer.worst_ms": (81_230.0,),
+    "TimelineAnswer.first_ms": (None,),
+    "TimelineAnswer.times": (1,),
     "TimelineAnswer.phase": ("detected",),
     "TimelineAnswer.text": ("p99 is 81230 ms; wanted p99 within 60000 ms",),
     "TimelineAnswer.time_ms": (_MS,),

@@ -69,7 +69,7 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
                 kind,
                 summary,
                 _said(count),
-                0,
+                count.since_ms or 0,
                 name,
                 one.cluster,
                 partitions=count.partitions,

@@ -186,6 +186,9 @@ class AlertSettings(Settings):
     """Such a loss is no alert while it is further away."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""
+    recovered_after_seconds: float = Field(default=180.0, ge=0)
+    """An objective must be met for this time before the alert that it is missed is over; its incident stays
+    open for `monitor.close_seconds`."""
     keep_seconds: float = Field(default=60.0, ge=0)
     """What is seen and not seen by turns is one alert, which is over when it was not seen for this time."""
     gather_seconds: float = Field(default=10.0, ge=0)
@@ -228,6 +231,7 @@ class AlertSettings(Settings):
             self.loss_within_seconds,
             self.receiver_after_seconds,
             self.catching_up_after_seconds,
+            self.recovered_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:
