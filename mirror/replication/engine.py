@@ -38,6 +38,7 @@ from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.quotas.deadline_watch import DeadlineWatch
+from mirror.replication.quotas.end_watch import EndWatch
 from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.copy_costs import share_cpu
@@ -63,6 +64,7 @@ class BatchEngine:
         self._context = context
         self.runner = LaneRunner(context, TransactionManager)
         self._quotas = QuotaWatch(self.runner)
+        self._ends = EndWatch(self.runner)
         self._pacer = pacer = ReadPacer(self.runner, self._quotas)
         rejections = Rejections(self.runner)
         producer_ids = ProducerIdManager(self.runner, pacer)
@@ -162,6 +164,9 @@ class BatchEngine:
             if (one := self._metric(lane, when)) is not None:
                 found.append(one)
                 self._measured.append(lane)
+        self._ends.look(
+            lane for lane in self.runner.lanes.values() if lane.waits and lane.measured[0] is None
+        )
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:

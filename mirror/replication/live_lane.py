@@ -137,7 +137,8 @@ class LiveLane(Lane):
     `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
     queued for sending. `is_slow`: the destination has not enough replicas of its partition, so its batches go
     alone. `is_writable`: there is a connection to write to; without one nothing is read.
-    `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
+    `waits`: something that is not the source keeps it from reading; `heard_at`: when the source has said
+    meanwhile where it ends, in monotonic seconds. `is_loaded`: its stored progress has
     been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
     `identity_asked_at`: when what its first batch needs was asked for, in monotonic seconds, or infinity.
     `damaged_reads`: responses in a row whose batches were damaged. `damaged_sends`: how often the destination
@@ -159,6 +160,7 @@ class LiveLane(Lane):
         "fetch_bytes",
         "found",
         "has_owned",
+        "heard_at",
         "held_by",
         "hidden",
         "identity_asked_at",
@@ -220,6 +222,7 @@ class LiveLane(Lane):
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
         self.waits = False
+        self.heard_at = -inf
         self.fetch_bytes = fetch_bytes
         """Most bytes to ask for at a time, unless a batch is larger."""
         self.batch_bytes = 0

@@ -106,6 +106,9 @@ class Conditions:
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
+        self._recovered: set[str] = set()
+        """Datastreams whose alert was over before their incident closed. One that is late again stays so until
+        it closes: an objective that is nearly met is no page every few minutes."""
 
     def restore(self, records: Iterable[IncidentRecord], now: Moment) -> list[Alert]:
         """Incidents that a former monitor opened and that go on: their alerts, which fire since then."""
@@ -143,6 +146,7 @@ class Conditions:
         self._held = {
             key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
         }
+        self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
         drafts = [
             draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements, now)
         ]
@@ -248,13 +252,19 @@ class Conditions:
 
     def _forget(self, now: Moment, kinds: Collection[AlertKind] = CATALOGUE) -> None:
         """What was not seen now, and has not fired, or is over."""
-        self._held = {
+        kept = {
             key: one
             for key, one in self._held.items()
-            if one.seen == now.seconds
-            or one.alert.kind not in kinds
-            or (one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind))
+            if one.seen == now.seconds or one.alert.kind not in kinds or self._stays(one, now)
         }
+        gone = self._held.keys() - kept.keys()
+        self._recovered |= {key.datastream for key in gone if key.name == LATE.name}
+        self._held = kept
+
+    def _stays(self, one: _Condition, now: Moment) -> bool:
+        if one.alert.kind is LATE and one.alert.datastream in self._recovered:
+            return one.fires
+        return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)
 
     def _firing(self, now: Moment) -> list[Alert]:
         for one in self._held.values():

@@ -19,6 +19,8 @@ from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 _NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
+_HEARD_SECONDS: Final = 15.0
+"""For so long it counts where a source ended."""
 _OVERDUE_SECONDS: Final = 1.0
 """An answer that has been due for less is on its way."""
 
@@ -93,9 +95,12 @@ def lag_records(lane: Lane) -> int:
 
 def is_heard(lane: LiveLane, now: float) -> bool:
     """Whether the source would have said by `now`, in monotonic seconds, that it has more for the lane: not
-    where its answers come late. It is not asked for a lane that waits for something else, as for a quota."""
+    where its answers come late. It is not asked for a lane that waits for something else; of one that waits
+    for a quota its end is asked for beside that."""
+    if lane.waits:
+        return now - lane.heard_at < _HEARD_SECONDS
     reader = lane.reader
-    return reader is not None and lane.is_writable and not lane.waits and reader.is_current(now)
+    return reader is not None and lane.is_writable and reader.is_current(now)
 
 
 def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:

@@ -56,6 +56,10 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
         ("LL-L", "LL.L"),
         ("L" + "w" * 20 + "L", "L" * 18 + "..." + "L"),
         ("L" + "w" * 20 + "lw", "L" * 18 + "....."),
+        (
+            "L" + "w" * 20 + "L" + "w" * 30 + "LWLw" + "w" * 20,
+            "L" * 18 + "..." + "L" * 32 + ".LL" + "L" * 16 + "....",
+        ),
         ("L" * 14 + "B" * 4 + "H" * 2, "L" * 17 + "2HH"),
         ("UUUUUUUU", "....UUUU"),
         ("NNNNNNNN", "......NN"),
