@@ -221,8 +221,7 @@ class LiveLane(Lane):
         self.watch = PositionWatch()
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
-        self.waits = False
-        self.heard_at = -inf
+        self.waits, self.heard_at = False, -inf
         self.fetch_bytes = fetch_bytes
         """Most bytes to ask for at a time, unless a batch is larger."""
         self.batch_bytes = 0
@@ -368,6 +367,11 @@ class LiveLane(Lane):
         """What to ask the source for next; `share`: bytes of a response that are for this lane."""
         size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
         return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
+
+    def hear_end(self, end: int, now_ms: int, now: float) -> None:
+        """Note where the source ends for a lane that does not read now. `now`: monotonic seconds."""
+        self.note_end(max(self.high_watermark, end), end, now_ms)
+        self.heard_at = now
 
     @property
     def is_ambiguous(self) -> bool:

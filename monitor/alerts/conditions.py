@@ -107,8 +107,8 @@ class Conditions:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
         self._recovered: set[str] = set()
-        """Datastreams whose alert was over before their incident closed. One that is late again stays so until
-        it closes: an objective that is nearly met is no page every few minutes."""
+        """Datastreams whose alert ended before their incident closed. A second alert lasts until that closes:
+        an objective that is nearly met does not page every few minutes."""
 
     def restore(self, records: Iterable[IncidentRecord], now: Moment) -> list[Alert]:
         """Incidents that a former monitor opened and that go on: their alerts, which fire since then."""

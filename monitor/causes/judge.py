@@ -291,7 +291,7 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
         mates = mates_of(task, evidence.of_tasks)
         hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
     can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
-    held = ()
+    held: tuple[QuotaHold, ...] = ()
     if cause in (Cause.OUR_QUOTA, Cause.HOT_PARTITION, Cause.OVERLOADED_TASK):
         held = tuple(filter(None, (hold_of(one, evidence.of_tasks) for one in lanes)))
     if cause is Cause.OUR_QUOTA:

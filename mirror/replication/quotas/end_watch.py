@@ -57,5 +57,4 @@ class EndWatch:
         for lane in lanes:
             end = ends[lane.key.partition]
             if lane.waits and not end.error and self._runner.lanes.get(lane.key) is lane:
-                lane.note_end(max(lane.high_watermark, end.offset), end.offset, now_ms)
-                lane.heard_at = now
+                lane.hear_end(end.offset, now_ms, now)

@@ -20,7 +20,7 @@ from mirror.replication.reports.copy_costs import cost_of
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 _NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
 _HEARD_SECONDS: Final = 15.0
-"""For so long it counts where a source ended."""
+"""Validity of an end that the source has named."""
 _OVERDUE_SECONDS: Final = 1.0
 """An answer that has been due for less is on its way."""
 

@@ -141,7 +141,7 @@ def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
 
 
 def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: MirroredFakes) -> None:
-    """Nothing is fetched for it meanwhile, so nothing says where its partition ends but a question for that."""
+    """Nothing is fetched for it meanwhile, so only a question for that says where its partition ends."""
     fakes.make_topic("t")
     fakes.start("t", policy=CopyPolicy(bytes_per_second=2_000))
     fakes.run(2)
