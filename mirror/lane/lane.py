@@ -148,10 +148,10 @@ class Lane:
                 self._end_excuse()
         self.high_watermark, self.stable_offset = high_watermark, stable_offset
 
-    def excuse(self, patience_ms: int) -> None:
-        """Count nothing of what the lane finds when it begins, for at most that time."""
+    def excuse(self, patience_ms: int, now_ms: int) -> None:
+        """Count nothing of what the lane finds when it begins now, for at most that time."""
         if self.spec.excuse.name:
-            self.excused = ExcusedLane(self.spec.excuse, patience_ms)
+            self.excused = ExcusedLane(self.spec.excuse.as_of(now_ms), patience_ms)
 
     def _end_excuse(self) -> None:
         """The lane has caught up where all is delivered that was there."""

@@ -109,7 +109,8 @@ class BatchEngine:
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._context.buckets(spec)
         lane = LiveLane(spec, self._context.fetch_bytes(buckets), buckets)
-        lane.excuse(int(self._context.settings.catch_up_seconds * 1000))
+        patience_ms = int(self._context.settings.catch_up_seconds * 1000)
+        lane.excuse(patience_ms, self._context.clock.now_ms())
         self.runner.take(lane)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:

@@ -56,6 +56,10 @@ class Excuse(NamedTuple):
         """Number that is higher for each later excuse of a lane; 0 for none."""
         return max(self.before_ms, self.until_ms)
 
+    def as_of(self, now_ms: int) -> Excuse:
+        """Return the excuse without what lies in the future: a definition may claim any moment."""
+        return Excuse(*(min(moment, now_ms) for moment in self))
+
     def covers(self, timestamp: int) -> bool:
         """Return whether a record with that timestamp was there before the lane was to copy it."""
         return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms

@@ -107,3 +107,18 @@ def test_what_was_produced_during_a_pause_is_excused_and_what_was_late_before_is
     fakes.run_to("t", 25)
     found = counted(fakes)
     assert late_of(found) == records_of(found) == 5
+
+
+def test_a_creation_in_the_future_hides_nothing_that_is_produced_from_now_on(fakes: MirroredFakes) -> None:
+    """Who takes over a definition may claim any moment."""
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+    future = fakes.clock.now_ms() + 10**9
+    fakes.start("t", excuse=Excuse(future, patience_ms=future))
+    excused = fakes.lane("t").excused
+    assert excused is not None
+    now = fakes.clock.now_ms()
+    excused.note(10, now)
+    excused.note(10, now + 601_000)
+    assert excused.counts(now + 1)
+    assert not excused.counts(now - 1)
