@@ -59,6 +59,10 @@ class CopyEngine(Protocol):
         """What was copied since the last call, a record for every lane with something to say."""
         ...
 
+    def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
+        """Return these measurements, the last ones, as they count against objectives."""
+        ...
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:

@@ -16,7 +16,7 @@ from mirror.ports import Clock
 from monitor.actions.worth import Worth
 from monitor.causes.diagnosis import Diagnosis
 from monitor.causes.inquiry import NO_ANSWER, Answer, Inquiry
-from monitor.incidents import Incident, IncidentPolicy, Step, advance
+from monitor.incidents import Incident, IncidentPolicy, Step, advance, closes_in_seconds
 from monitor.latency import Standing, Subject, Verdict
 from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.objectives.alone import SourcesAlone
@@ -32,7 +32,9 @@ _log = structlog.get_logger(__name__)
 class Finding:
     """What a turn found of one datastream, and what was done about it. `cluster`: its source. `diagnosis`:
     why it is late, while an incident is open; None where there is none, or the evidence cannot be read.
-    `worth`: what was predicted of a rebalance that was asked for in the turn. `subject`: as it was judged."""
+    `worth`: what was predicted of a rebalance that was asked for in the turn. `subject`: as it was judged.
+    `decision`: what was decided about a rebalance, which `has_acted` where one was asked for. `closes_in`:
+    seconds until an incident that has recovered closes, if it stays so."""
 
     verdict: Verdict
     incident: Incident
@@ -41,6 +43,9 @@ class Finding:
     diagnosis: Diagnosis | None = None
     worth: Worth | None = None
     subject: Subject | None = None
+    decision: str = ""
+    has_acted: bool = False
+    closes_in: float | None = None
 
 
 class Listener(Protocol):
@@ -168,27 +173,33 @@ class MonitorCycle:
         before = self._incidents.get(name, Incident())
         incident, steps = advance(before, verdict, self._policy, self._clock.monotonic())
         cause = self._cause(name, subject, verdict, incident)
-        actions, worth = [], None
+        actions, worth, decision = [], None, ""
         for step in steps:
             try:
                 if step is Step.HELP:
                     opened_at = incident.opened_at or self._clock.monotonic()
                     helped = self._help(name, subject, verdict, cause, opened_at)
-                    actions.append(helped.sentence)
-                    worth = helped.worth
+                    said = cause.sentence if helped.says_cause else ""
+                    actions.append("; ".join(filter(None, (said, helped.sentence))))
+                    worth, decision = helped.worth, helped.sentence
                     if helped.done is Done.NOT_NOW:
                         incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
                 else:
                     actions.append(self._take(step, name, verdict))
             except HeadraceError as error:
                 _log.error("rebalance not asked for", datastream=name, reason=str(error))
-                actions.append(f"a rebalance could not be asked for: {error}")
+                decision = f"a rebalance could not be asked for: {error}"
+                actions.append(decision)
                 incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
         found = cause.diagnosis
         if found is not None and cause.is_news and not found.placement_can_help:
             actions.append(found.sentence)
         action = "; ".join(filter(None, actions))
-        return Finding(verdict, incident, action, subject.source.cluster, found, worth, subject)
+        closes_in = closes_in_seconds(incident, self._policy, self._clock.monotonic())
+        cluster, has_acted = subject.source.cluster, worth is not None
+        return Finding(
+            verdict, incident, action, cluster, found, worth, subject, decision, has_acted, closes_in
+        )
 
     def _cause(self, name: DatastreamName, subject: Subject, verdict: Verdict, incident: Incident) -> Answer:
         if verdict.standing is not Standing.BREACHED or not incident.is_open:
@@ -210,7 +221,7 @@ class MonitorCycle:
         told, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at
         helped = self._rebalancing.help(name, subject.mode, told, lasts)
         is_said = helped.done is Done.ACTED or found is None or cause.is_news
-        return helped._replace(sentence=f"{why}; {helped.sentence}") if is_said else helped
+        return helped._replace(says_cause=is_said)
 
     def _take(self, step: Step, name: DatastreamName, verdict: Verdict) -> str:
         match step:

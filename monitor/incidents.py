@@ -89,3 +89,10 @@ def advance(
         bad = replace(bad, helped_at=now)
         steps.append(Step.HELP)
     return bad, tuple(steps)
+
+
+def closes_in_seconds(incident: Incident, policy: IncidentPolicy, now: float) -> float | None:
+    """Return the time until an incident that has recovered closes, if it stays so; None where it has not."""
+    if not incident.is_open or incident.good_since is None:
+        return None
+    return max(policy.close_seconds - (now - incident.good_since), 0.0)

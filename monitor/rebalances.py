@@ -37,6 +37,8 @@ class Help(NamedTuple):
     sentence: str
     worth: Worth | None = None
     """What was predicted of a rebalance that was asked for."""
+    says_cause: bool = False
+    """Whether the cause is to be said with it."""
 
 
 class Rebalancing:

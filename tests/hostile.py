@@ -182,6 +182,12 @@ STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("creation",),
     ("creation", "key"),
     ("creation", "wish"),
+    ("resumptions",),
+    ("resumptions", "t"),
+    ("resumptions", "t", "partitions"),
+    ("resumptions", "t", "since_ms"),
+    ("resumptions", "t", "until_ms"),
+    ("resumptions", "t", "began_ms"),
     ("unheard-of",),
 )
 """Of a definition in ZooKeeper."""

@@ -76,3 +76,14 @@ def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
         return found if found >= expected else 0
 
     wait_until(arrived, f"{expected} records of {topic}", interval_seconds=0.3)
+
+
+def wait_until_caught_up(instance: RunningInstance, name: str) -> None:
+    """Wait until lanes of the datastream copy and nothing waits: what they find before counts as late for no
+    objective."""
+
+    def is_caught_up() -> bool:
+        lanes = instance.rest.get("/v1/lanes", datastream=name)["lanes"]
+        return bool(lanes) and all(one["lag_records"] == 0 for one in lanes)
+
+    wait_until(is_caught_up, f"{name} has caught up")

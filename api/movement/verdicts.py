@@ -9,6 +9,7 @@ from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
 from mirror.model.movement.loss import seconds_to_loss
+from monitor.causes.evidence import Origin
 from monitor.movement.judge import DEFAULT_RULES, judge_lane
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
@@ -20,6 +21,10 @@ _ACTIVITY: Final = {
     LanePhase.STOPPING: LaneActivity.BEGINNING,
 }
 _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
+_AT_ONCE_SECONDS: Final = 30.0
+"""A lane that is late so soon after it began has been behind since then."""
+_STARTS_WITHIN_MS: Final = 120_000
+"""By then a lane copies that was to copy."""
 IN_TIME: Final = Judgement(MovementState.OK)
 """Of every lane that is in time and of which nothing will be lost, as far as that is known."""
 
@@ -45,3 +50,23 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
     loss = 0.0 if lane.lost_records else left
     state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
     return Judgement(state, lane.what.reason, seconds_to_loss=loss)
+
+
+def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:
+    """Return what has left the backlog of a lane that copies; None where none is left, or it was in time
+    since it began. `now`: monotonic seconds, `now_ms` the same in epoch ms."""
+    waiting, age_ms = lane.lag
+    excuse, since = lane.spec.excuse, lane.since
+    if lane.phase is not LanePhase.COPYING or not waiting or since is None:
+        return None
+    if age_ms is not None and excuse.covers(now_ms - age_ms):
+        return Origin.CREATION if now_ms - age_ms < excuse.before_ms else Origin.PAUSE
+    late_since = lane.history.late_since
+    if late_since is None or late_since - since > _AT_ONCE_SECONDS:
+        return None
+    if lane.recovered:
+        return Origin.OUTAGE
+    after_ms = now_ms - (now - since) * 1000 - excuse.name
+    if not excuse.name or not 0 <= after_ms <= _STARTS_WITHIN_MS:
+        return Origin.RESTART
+    return Origin.CREATION if excuse.name == excuse.before_ms else Origin.PAUSE

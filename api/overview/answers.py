@@ -143,7 +143,11 @@ def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | 
     for one in incidents:
         if one.is_open:
             return OpenIncidentAnswer(
-                id=one.id, opened_ms=one.opened_ms, cause=one.cause, is_late=one.is_late
+                id=one.id,
+                opened_ms=one.opened_ms,
+                cause=one.cause,
+                is_late=one.is_late,
+                closing_ms=one.closing_ms,
             )
     return None
 

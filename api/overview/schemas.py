@@ -15,9 +15,11 @@ class OpenIncidentAnswer(_OverviewModel):
     id: str
     opened_ms: int
     cause: str
-    """As it was diagnosed last; empty: it was not."""
+    """Of most of its bad seconds; empty: it was not diagnosed."""
     is_late: bool
-    """Whether an objective is missed now."""
+    """Whether an objective is missed now, or was until it recovered."""
+    closing_ms: int | None
+    """When it closes if it stays as it is, of one that has recovered; null: it has not."""
 
 
 class LatencyAnswer(_OverviewModel):

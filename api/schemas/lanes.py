@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from api.movement.verdicts import judged, judged_uncopied
+from api.movement.verdicts import backlog_origin, judged, judged_uncopied
 from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -144,6 +144,9 @@ class LaneAnswer(BaseModel):
     """Which quota holds it back while it copies; null: none does."""
     movement: MovementAnswer | None = None
     """What its copying does; null while nothing is known of that."""
+    backlog: str | None = None
+    """What has left the backlog of a lane that has been behind since it began: creation, pause (by a person),
+    outage, restart (of a worker process or instance, or a move); null where it has none or was in time."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
@@ -167,6 +170,7 @@ class LaneAnswer(BaseModel):
             unanswered=_unanswered(state.track.unanswered),
             held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
+            backlog=backlog_origin(state, now, now_ms),
         )
 
     @classmethod

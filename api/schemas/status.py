@@ -151,9 +151,14 @@ class TimelineAnswer(_StatusModel):
     """Something that happened to an incident."""
 
     time_ms: int
-    phase: Literal["detected", "classified", "acted", "recovered", "relapsed", "closed"]
+    """Of the last time."""
+    phase: Literal["detected", "classified", "acted", "decided", "recovered", "relapsed", "closed"]
     text: str
-    """What was seen or done, with its figures."""
+    """What was seen, done or decided, with its figures, how often, and since when."""
+    times: int
+    """How often."""
+    first_ms: int | None
+    """The first time, of what happened more than once."""
 
 
 class BudgetCostAnswer(_StatusModel):
@@ -215,7 +220,7 @@ class IncidentAnswer(_StatusModel):
     matters: list[str]
     """What else was the matter, by the names of alerts."""
     cause: str
-    """As it was diagnosed last; empty: it was not."""
+    """Of most of its bad seconds; empty: it was not diagnosed."""
     evidence: dict[str, float | str]
     """The figures of that, by name."""
     bad_seconds: float
@@ -231,10 +236,15 @@ class IncidentAnswer(_StatusModel):
     deliveries: list[DeliveryCostAnswer] | None
     """What it cost in records, of each objective: counted half a minute after its end; null is not known, or
     not yet."""
+    causes: dict[str, float]
+    """Bad seconds by cause."""
+    closing_ms: int | None
+    """When it closes if it stays as it is, of one that has recovered; null: it has not."""
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
         """The JSON form."""
         costs = [{**asdict(one), "spent": one.spent} for one in record.costs]
         gain = None if record.gain is None else {**asdict(record.gain), "saved": record.gain.saved}
-        return cls.model_validate({**asdict(record), "costs": costs, "gain": gain})
+        timeline = [{**asdict(one), "text": one.said} for one in record.timeline]
+        return cls.model_validate({**asdict(record), "costs": costs, "gain": gain, "timeline": timeline})

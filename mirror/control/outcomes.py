@@ -12,7 +12,7 @@ from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.errors import IllegalTransition
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.lifecycle import next_status
-from mirror.model.datastreams.pauses import later_end, paused, resumed
+from mirror.model.datastreams.pauses import later_end, noting_resumptions, paused, resumed
 
 _AT_REST: Final = frozenset({DatastreamStatus.STOPPING, DatastreamStatus.STOPPED})
 
@@ -67,7 +67,7 @@ def _with_pauses(datastream: Datastream, command: ChangePauses, now_ms: int) -> 
         pauses = paused(datastream.pauses, command.partitions, cause)
     else:
         pauses = resumed(datastream.pauses, command.partitions)
-    return replace(datastream, pauses=pauses)
+    return noting_resumptions(datastream, replace(datastream, pauses=pauses), now_ms)
 
 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
@@ -85,4 +85,4 @@ def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> 
         halt = Halt(command.reason, now_ms, command.requested_by, command.until_ms)
     elif status.is_mirrored:
         halt = None
-    return replace(datastream, status=status, halt=halt)
+    return noting_resumptions(datastream, replace(datastream, status=status, halt=halt), now_ms)

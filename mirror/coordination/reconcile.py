@@ -22,6 +22,7 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.starts import restart_of
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
+from mirror.model.movement.excuses import excuse_of
 from mirror.model.plan import Plan
 
 _ANY_CLUSTER: Final[Mapping[ClusterRef, str]] = {}
@@ -78,14 +79,15 @@ def duties(view: InstanceView) -> Duties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs, and the id of
-    its destination may have been stored since."""
+    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs, the id of its
+    destination may have been stored since, and an excuse is about how it began."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
         desired,
         policy=replace(desired.policy, bytes_per_second=running.policy.bytes_per_second),
         destination_id=running.destination_id and desired.destination_id,
+        excuse=running.excuse,
     )
 
 
@@ -165,6 +167,12 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         restart_ms=restart.at_ms,
         policy=datastream.policy,
         consumer_group=datastream.consumer_group,
+        excuse=excuse_of(
+            max(datastream.created_ms or 0, restart.at_ms),
+            datastream.resumptions,
+            key.partition.topic,
+            key.partition.partition,
+        ),
     )
 
 

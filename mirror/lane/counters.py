@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from mirror.lane.out_batch import OutBatch, Path
 from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, age_ms, latency_bucket
+from mirror.model.movement.excuses import ExcusedLane
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
 """Fields of `MirrorMetric` that have their names here, too; CPU time is a worker's, and shared out."""
@@ -59,9 +60,12 @@ class LaneCounters:
         self.queue_ms = 0.0
         self.produce_ms = 0.0
 
-    def delivered(self, outgoing: OutBatch, now_ms: int, now: float) -> None:
+    def delivered(
+        self, outgoing: OutBatch, now_ms: int, now: float, excused: ExcusedLane | None = None
+    ) -> None:
         """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds. Of records whose
-        timestamp says no age the latency is not known: they are in no bucket of the histogram."""
+        timestamp says no age the latency is not known: they are in no bucket of the histogram. Neither are
+        records that do not count, as `excused` has it."""
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes
         self.uncompressed_bytes += outgoing.payload_bytes
@@ -76,16 +80,16 @@ class LaneCounters:
         self.queue_ms += queue_ms
         fetch_ms = (outgoing.fetched_at - outgoing.began_at) * 1000
         self.fetch_ms += fetch_ms
-        total_ms = self._count_latency(outgoing, now_ms)
+        total_ms = self._count_latency(outgoing, now_ms, excused)
         if total_ms is not None:
             self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
 
-    def _count_latency(self, outgoing: OutBatch, now_ms: int) -> float | None:
-        """The mean over its records, None where their timestamps say nothing."""
+    def _count_latency(self, outgoing: OutBatch, now_ms: int, excused: ExcusedLane | None) -> float | None:
+        """The mean over its records that count, None where their timestamps say nothing."""
         summed = known = 0
         for timestamp, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
             age = age_ms(now_ms, timestamp)
-            if age is not None:
+            if age is not None and (excused is None or excused.counts(timestamp)):
                 if not self.latency:
                     self.latency = [0] * LATENCY_BUCKETS
                 self.latency[latency_bucket(age)] += count

@@ -23,6 +23,7 @@ from mirror.lane.out_batch import FoundRecords, Item, OutBatch, Trouble
 from mirror.lane.progress import LaneProgress, Owner, SourceIdentity, Version
 from mirror.lane.rules import RoutingRules
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
+from mirror.model.movement.excuses import ExcusedLane
 from mirror.protocol.batches.batch import ProducerStamp, next_sequence, stamp
 
 MOST_IN_FLIGHT: Final = 5
@@ -34,10 +35,12 @@ class Lane:
 
     __slots__ = (
         "bytes_in_hand",
+        "caught_up",
         "caught_up_ms",
         "counters",
         "delivered_ms",
         "dirty",
+        "excused",
         "foreign_records",
         "gaps",
         "high_watermark",
@@ -104,6 +107,10 @@ class Lane:
         """Timestamp of the newest record at the destination."""
         self.caught_up_ms = -1
         """When everything that could be read at the source was read last, in wall time."""
+        self.caught_up = 0
+        """As of `LaneProgress`."""
+        self.excused: ExcusedLane | None = None
+        """Records that do not count, until the lane has caught up."""
         self.waiting = (-1, -1)
         """Source offset and timestamp of the first batch in hand that was let go of, to be fetched again."""
         self.foreign_records = 0
@@ -136,7 +143,20 @@ class Lane:
         """Where the source ends, as it said now."""
         if self.high_watermark >= 0 and self.position >= self.readable_end:
             self.caught_up_ms = now_ms  # nothing had been said to be there until now
+            if self.excused is not None and self.excused.end < 0:
+                self.excused.end = self.position
+                self._end_excuse()
         self.high_watermark, self.stable_offset = high_watermark, stable_offset
+
+    def excuse(self, patience_ms: int, now_ms: int) -> None:
+        """Count nothing of what the lane finds when it begins now, for at most that time."""
+        if self.spec.excuse.name:
+            self.excused = ExcusedLane(self.spec.excuse.as_of(now_ms), patience_ms)
+
+    def _end_excuse(self) -> None:
+        """The lane has caught up where all is delivered that was there."""
+        if (excused := self.excused) is not None and 0 <= excused.end <= self.checkpoint:
+            self.excused, self.caught_up = None, excused.excuse.name
 
     def restore(self, progress: LaneProgress) -> None:
         """Go on from stored progress."""
@@ -152,6 +172,9 @@ class Lane:
         self.target_next = progress.target_next
         self.owner = progress.owner
         self.stored = progress.version
+        self.caught_up = max(progress.caught_up, self.caught_up)
+        if self.excused is not None and self.excused.excuse.name <= self.caught_up:
+            self.excused = None
         self.position = progress.next_offset
         self.dirty = False
 
@@ -189,6 +212,7 @@ class Lane:
             self.target_cluster,
             self.restart_ms,
             self.owner,
+            caught_up=self.caught_up,
         )
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
@@ -313,11 +337,12 @@ class Lane:
         outgoing.target = target
         self.in_flight -= 1
         self.is_established = True
-        self.counters.delivered(outgoing, now_ms, now)
+        self.counters.delivered(outgoing, now_ms, now, self.excused)
         self.delivered_ms = max(self.delivered_ms, outgoing.max_timestamp)
         self.bytes_in_hand -= len(outgoing.batch)
         outgoing.free()
         self._settle()
+        self._end_excuse()
 
     def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
         """The destination refused the batch, or its answer was lost; then it may be stored all the same, also
@@ -326,14 +351,6 @@ class Lane:
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         self.in_flight -= 1
 
-    @property
-    def is_ambiguous(self) -> bool:
-        """Whether the destination may hold batches that we do not know of."""
-        return any(
-            isinstance(item, OutBatch) and item.maybe_stored and not item.acknowledged
-            for item in [*self.sent, *self.queue]
-        )
-
     def requeue(self) -> None:
         """Put every batch that is not acknowledged back in front, in order. Nothing is outstanding."""
         assert self.in_flight == 0, "a batch could overtake one that is under way"
@@ -341,23 +358,6 @@ class Lane:
         self.sent = []
         self.trouble = None
         self._pass_over()
-
-    def recount(self) -> None:
-        """Count again what is in hand, after a step that failed half-way."""
-        batches = [item for item in [*self.sent, *self.queue] if isinstance(item, OutBatch)]
-        self.in_flight = sum(item.outstanding for item in batches)
-        self.bytes_in_hand = sum(len(item.batch) for item in batches)
-
-    def free_all(self) -> None:
-        """Forget all that is in hand: for a lane that fails in an unforeseen way, and is loaded again.
-        Buffers that a request may still read from are let go when that is answered."""
-        self._note_waiting()
-        items, self.queue, self.sent = [*self.sent, *self.queue], [], []
-        self.in_flight = self.bytes_in_hand = 0
-        self.trouble = None
-        for item in items:
-            if isinstance(item, OutBatch):
-                item.forget()
 
     def drop(self) -> None:
         """Let go of everything in hand and go back to the checkpoint. Nothing is outstanding.

@@ -48,7 +48,8 @@ class LaneProgress:
     `life` counts source topics that bore the name. `gaps`: sentences about what was lost, newest last;
     `target_loss` is the one about the destination that the lane has not continued behind. `owner`: the
     producer id and epoch that the lane wrote under last, None when it never wrote. `version`: which
-    stored record this is, None when it was made here.
+    stored record this is, None when it was made here. `caught_up`: name of the last excuse that is over
+    because the lane has caught up, 0 for none.
     """
 
     ledger: Ledger
@@ -66,6 +67,7 @@ class LaneProgress:
     restart_ms: int = 0
     owner: Owner | None = None
     version: Version | None = None
+    caught_up: int = 0
 
     @property
     def next_offset(self) -> int:
@@ -132,6 +134,8 @@ def entries_of(
         optional["target_cluster"] = progress.target_cluster
     if progress.restart_ms:
         optional["restart"] = progress.restart_ms
+    if progress.caught_up:
+        optional["caught_up"] = progress.caught_up
     if progress.target_topic != key.partition.topic:
         optional["target"] = progress.target_topic
     document |= {name: value for name, value in optional.items() if value}
@@ -223,6 +227,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         restart_ms=_number(document, "restart", 0),
         owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
         version=version,
+        caught_up=_number(document, "caught_up", 0),
     )
 
 

@@ -64,14 +64,15 @@ class MirrorMetric:
     `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`.
     `lag_ms`: age of the oldest record that can be read at the source and is not acknowledged, 0 when there is
     none; None where that is not known, such as while the source does not answer. What an open transaction
-    holds back cannot be read, and does not count.
+    holds back cannot be read, and does not count. As it is published it is the age of the oldest record that
+    counts (`mirror.model.movement.excuses`).
     `latency_counts`: records per latency bucket; latency is destination acknowledgement minus the
-    timestamp of the batch's newest record. `uncompressed_bytes`: of those batches whose size before
-    compression is known without opening them. `wait_ms` … `produce_ms`: the latency of all batches, summed,
-    by where they spent it: at the source, being received, in our queue, until the acknowledgement.
-    `cpu_ms`: the lane's share of its worker's CPU time, by what it has done; `spare_cpu_ms` of it is what a
-    backlog of the same bytes would not cost: small parts of answers, and small batches.
-    What adds up over partitions and time, but for `latency_counts`, has a `Series`.
+    timestamp of the batch's newest record, and only records that count are in it. `uncompressed_bytes`: of
+    those batches whose size before compression is known without opening them. `wait_ms` … `produce_ms`: the
+    latency of all batches, summed, by where they spent it: at the source, being received, in our queue, until
+    the acknowledgement. `cpu_ms`: the lane's share of its worker's CPU time, by what it has done;
+    `spare_cpu_ms` of it is what a backlog of the same bytes would not cost: small parts of answers, and small
+    batches. What adds up over partitions and time, but for `latency_counts`, has a `Series`.
     A new field goes to the end, and `MIRROR_METRIC_VERSION` rises.
     """
 

@@ -38,11 +38,12 @@ from mirror.replication.ownership.checkpoints import Checkpoints
 from mirror.replication.ownership.producer_ids import ProducerIdManager
 from mirror.replication.ownership.transactions import TransactionManager
 from mirror.replication.quotas.deadline_watch import DeadlineWatch
+from mirror.replication.quotas.end_watch import EndWatch
 from mirror.replication.quotas.quota_watch import QuotaWatch
 from mirror.replication.quotas.read_pacer import ReadPacer
 from mirror.replication.reports.copy_costs import share_cpu
 from mirror.replication.reports.lane_reports import LaneReport, LaneSums, report_of, sums_of
-from mirror.replication.reports.measurements import Interval, take_metric
+from mirror.replication.reports.measurements import Interval, counted_metric, take_metric
 from mirror.replication.reports.positions import Positions
 from mirror.replication.reports.retention import RetentionBook
 from mirror.replication.startup import LaneStartup
@@ -63,6 +64,7 @@ class BatchEngine:
         self._context = context
         self.runner = LaneRunner(context, TransactionManager)
         self._quotas = QuotaWatch(self.runner)
+        self._ends = EndWatch(self.runner)
         self._pacer = pacer = ReadPacer(self.runner, self._quotas)
         rejections = Rejections(self.runner)
         producer_ids = ProducerIdManager(self.runner, pacer)
@@ -106,7 +108,10 @@ class BatchEngine:
 
     def _start(self, spec: LaneSpec) -> None:
         buckets = self._context.buckets(spec)
-        self.runner.take(LiveLane(spec, self._context.fetch_bytes(buckets), buckets))
+        lane = LiveLane(spec, self._context.fetch_bytes(buckets), buckets)
+        patience_ms = int(self._context.settings.catch_up_seconds * 1000)
+        lane.excuse(patience_ms, self._context.clock.now_ms())
+        self.runner.take(lane)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
         """Let the lanes of these datastream groups together copy `shares` bytes a second from now on; those
@@ -160,7 +165,17 @@ class BatchEngine:
             if (one := self._metric(lane, when)) is not None:
                 found.append(one)
                 self._measured.append(lane)
+        self._ends.look(
+            lane for lane in self.runner.lanes.values() if lane.waits and lane.measured[0] is None
+        )
         return share_cpu(found, cpu_ms, interval_ms)
+
+    def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
+        """Return these measurements, the last ones, with the age of the oldest waiting record that counts."""
+        return [
+            one if lane.excused is None else counted_metric(lane.excused, one)
+            for lane, one in zip(self._measured, metrics, strict=True)
+        ]
 
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None

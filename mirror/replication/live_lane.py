@@ -10,6 +10,7 @@ from mirror.lane.flow import Replica, TokenBucket, bytes_to_ask, spread_of
 from mirror.lane.lane import Lane
 from mirror.lane.lifecycle import InHand, Intent, LaneState
 from mirror.lane.offset_map import OffsetMap
+from mirror.lane.out_batch import OutBatch
 from mirror.lane.progress import LaneProgress, Version
 from mirror.model.datastreams.lanes import ANSWERED, LaneKey, LaneSpec
 from mirror.model.datastreams.policy import OnLoss
@@ -136,7 +137,8 @@ class LiveLane(Lane):
     `is_live`: up to date, so it is read through the channel that catching up cannot delay. `is_ready`:
     queued for sending. `is_slow`: the destination has not enough replicas of its partition, so its batches go
     alone. `is_writable`: there is a connection to write to; without one nothing is read.
-    `waits`: something that is not the source keeps it from reading. `is_loaded`: its stored progress has
+    `waits`: something that is not the source keeps it from reading; `heard_at`: when the source has said
+    meanwhile where it ends, in monotonic seconds. `is_loaded`: its stored progress has
     been read. `is_announced`: its start has been reported. `has_owned`: it has had a producer id here.
     `identity_asked_at`: when what its first batch needs was asked for, in monotonic seconds, or infinity.
     `damaged_reads`: responses in a row whose batches were damaged. `damaged_sends`: how often the destination
@@ -158,6 +160,7 @@ class LiveLane(Lane):
         "fetch_bytes",
         "found",
         "has_owned",
+        "heard_at",
         "held_by",
         "hidden",
         "identity_asked_at",
@@ -218,7 +221,7 @@ class LiveLane(Lane):
         self.watch = PositionWatch()
         self.needs_fence = False
         """Somebody, a former owner or ourselves, may have batches under way that we do not know of."""
-        self.waits = False
+        self.waits, self.heard_at = False, -inf
         self.fetch_bytes = fetch_bytes
         """Most bytes to ask for at a time, unless a batch is larger."""
         self.batch_bytes = 0
@@ -364,6 +367,36 @@ class LiveLane(Lane):
         """What to ask the source for next; `share`: bytes of a response that are for this lane."""
         size = bytes_to_ask(share, self.fetch_bytes, self.batch_bytes, self.batch_spread)
         return FetchPosition(leader_epoch, self.position, self.source.leader_epoch, size)
+
+    def hear_end(self, end: int, now_ms: int, now: float) -> None:
+        """Note where the source ends for a lane that does not read now. `now`: monotonic seconds."""
+        self.note_end(max(self.high_watermark, end), end, now_ms)
+        self.heard_at = now
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the destination may hold batches that we do not know of."""
+        return any(
+            isinstance(item, OutBatch) and item.maybe_stored and not item.acknowledged
+            for item in [*self.sent, *self.queue]
+        )
+
+    def recount(self) -> None:
+        """Count again what is in hand, after a step that failed half-way."""
+        batches = [item for item in [*self.sent, *self.queue] if isinstance(item, OutBatch)]
+        self.in_flight = sum(item.outstanding for item in batches)
+        self.bytes_in_hand = sum(len(item.batch) for item in batches)
+
+    def free_all(self) -> None:
+        """Forget all that is in hand: for a lane that fails in an unforeseen way, and is loaded again.
+        Buffers that a request may still read from are let go when that is answered."""
+        self._note_waiting()
+        items, self.queue, self.sent = [*self.sent, *self.queue], [], []
+        self.in_flight = self.bytes_in_hand = 0
+        self.trouble = None
+        for item in items:
+            if isinstance(item, OutBatch):
+                item.forget()
 
 
 def identity_name(key: LaneKey) -> str:

@@ -35,3 +35,4 @@ class CopyingOptions:
     transaction_timeout_seconds: float = 60.0
     hanging_transaction_seconds: float = 60.0
     metadata_age_seconds: float = 60.0
+    catch_up_seconds: float = 21_600.0

@@ -61,6 +61,10 @@ class CopyingSettings(Settings):
     metadata_age_seconds: Seconds = _DEFAULTS.metadata_age_seconds
     """Topics are looked at again after this time, moves of leaders at once."""
 
+    catch_up_seconds: Seconds = _DEFAULTS.catch_up_seconds
+    """For how long after a creation, a restart or the end of a pause records behind the backlog count against
+    no objective, if the partition has not caught up and its backlog becomes less."""
+
     @model_validator(mode="after")
     def _consistent(self) -> CopyingSettings:
         if self.fetch_bytes > self.buffer_bytes or self.live_fetch_bytes > self.live_buffer_bytes:

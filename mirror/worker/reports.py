@@ -82,7 +82,7 @@ class MetricReports:
     def closing(self) -> Sequence[Message]:
         """What was copied since the last interval."""
         metrics = self._engine.metrics()
-        self._sink.publish(metrics)
+        self._sink.publish(self._engine.counted(metrics))
         throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
         core = CoreUse(_cores(metrics), self._waited_share(metrics))
         at = self._clock.monotonic()

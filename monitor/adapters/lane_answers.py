@@ -9,7 +9,7 @@ from typing import Any, Final
 from mirror.errors import DamagedState
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.topics import TopicSelection
-from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
 from monitor.latency import Source
 from monitor.movement.states import MovementState
 
@@ -56,6 +56,7 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
         fetch_unanswered=unanswered.get("fetch_seconds"),
         produce_unanswered=unanswered.get("produce_seconds"),
         hold=_hold(one.get("held_back")),
+        origin=_origin(one.get("backlog")),
     )
 
 
@@ -68,6 +69,11 @@ def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
 def _state(name: str | None) -> MovementState | None:
     """None also for one that only a newer version knows."""
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
+
+
+def _origin(name: str | None) -> Origin | None:
+    """None also for one that only a newer version knows."""
+    return Origin(name) if name is not None and name in set(Origin) else None
 
 
 def _hold(said: Mapping[str, Any] | None) -> QuotaHold | None:

@@ -38,6 +38,8 @@ RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
 """The source's topic is another one than was copied."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
 """An open transaction at the source hides all that waits, for long."""
+CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
+"""Partitions come nearer to the end of their source, and have not reached it for long."""
 
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
 """Somebody who is to be called cannot be called; the others are told."""
@@ -63,6 +65,7 @@ CATALOGUE: Final = (
     TRUNCATED,
     RECREATED,
     TRANSACTION,
+    CATCHING_UP,
     RECEIVER_AWAY,
     WATCHDOG,
 )

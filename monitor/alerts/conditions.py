@@ -3,12 +3,14 @@
 An alert fires when its condition has lasted for the patience of its kind, from the moment at which it was
 seen first, and is over when the condition was not seen for a while, or at once where nothing is left to judge
 (the datastream was deleted, paused, or has no objective any more). An incident has its own patience
-(`monitor/incidents.py`): its alert fires and ends with it.
+(`monitor/incidents.py`) until its alert fires. The alert is over when the objective was met for a while, or
+with the incident.
 
 One cause is one alert: while something of a datastream is not copied, that is the alert, and not that its
-records are late; where it was late before, it stays that. What partitions do is part of that alert's
-description then, and an alert of its own only where it was one before. While nothing can be judged nothing is
-over; while not all instances are heard, nothing is over that partitions do.
+records are late. What partitions do is part of that alert's description then, and an alert of its own only
+where it was one before. What begins while a datastream is late for something else is a new alert where it is
+critical. While nothing can be judged nothing is over; while not all instances are heard, nothing is over that
+partitions do.
 
 A new alert is a kind in `catalogue.py`, a line in `_drafts_of` or in `partitions.py`, and a page in
 docs/runbooks/.
@@ -18,14 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.alert import Alert, AlertKey, AlertKind
+from monitor.alerts.alert import Alert, AlertKey, AlertKind, Severity
 from monitor.alerts.catalogue import (
     BLIND,
     BURNING,
     CATALOGUE,
+    CATCHING_UP,
     HALTED,
     LATE,
     LOSS_AHEAD,
@@ -36,6 +39,7 @@ from monitor.alerts.catalogue import (
     WEARING,
 )
 from monitor.alerts.partitions import OF_PARTITIONS, loss_alert, partitions_text, state_alerts
+from monitor.causes.diagnosis import Cause
 from monitor.cycle import Finding
 from monitor.latency import Standing
 from monitor.movement.summary import NOTHING_KNOWN, Movements
@@ -63,6 +67,8 @@ class AlertPatience:
     loss_seconds: float = 20.0
     loss_within_seconds: float = 14_400.0
     receiver_seconds: float = 120.0
+    catching_up_seconds: float = 1_800.0
+    recovered_seconds: float = 180.0
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
@@ -71,6 +77,7 @@ class AlertPatience:
             UNJUDGED: self.unjudged_seconds,
             BLIND: self.blind_seconds,
             TRANSACTION: self.transaction_seconds,
+            CATCHING_UP: self.catching_up_seconds,
             LOSS_AHEAD: self.loss_seconds,
             RECEIVER_AWAY: self.receiver_seconds,
         }
@@ -78,6 +85,8 @@ class AlertPatience:
 
     def after(self, kind: AlertKind) -> float:
         """The condition was seen last."""
+        if kind is LATE:
+            return self.recovered_seconds
         return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
 
 
@@ -97,6 +106,9 @@ class Conditions:
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
+        self._recovered: set[str] = set()
+        """Datastreams whose alert ended before their incident closed. A second alert lasts until that closes:
+        an objective that is nearly met does not page every few minutes."""
 
     def restore(self, records: Iterable[IncidentRecord], now: Moment) -> list[Alert]:
         """Incidents that a former monitor opened and that go on: their alerts, which fire since then."""
@@ -134,8 +146,12 @@ class Conditions:
         self._held = {
             key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
         }
-        drafts = [draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements)]
+        self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
+        drafts = [
+            draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements, now)
+        ]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
+        covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
         self._see([*drafts, *self._of_partitions(movements, covered), *own], now)
         self._forget(now)
         return self._firing(now)
@@ -157,18 +173,21 @@ class Conditions:
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
 
-    def _drafts_of(self, name: DatastreamName, finding: Finding, movements: Movements) -> Iterator[Alert]:
+    def _drafts_of(
+        self, name: DatastreamName, finding: Finding, movements: Movements, now: Moment
+    ) -> Iterator[Alert]:
         """What is the matter with a datastream now; when that began is added later."""
         verdict, cluster = finding.verdict, finding.cluster
         late = self._held.get(AlertKey(LATE.name, name))
         moving = movements.datastreams.get(name)
         does = partitions_text(moving.movement) if moving is not None else ""
         said = "; ".join(filter(None, (verdict.sentence, does)))
-        if finding.incident.is_open and (late is not None or not verdict.is_halted):
-            done = finding.action or (late.alert.done if late else "")
-            yield Alert(LATE, _late(name), said, 0, name, cluster, done)
-        elif verdict.is_halted:
-            yield Alert(HALTED, f"something of {name} is not copied", said, 0, name, cluster)
+        if _is_late(finding, late) and (late is not None or not verdict.is_halted):
+            yield _late_alert(name, finding, said, late)
+        if verdict.is_halted:
+            halted = Alert(HALTED, f"something of {name} is not copied", said, 0, name, cluster)
+            if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
+                yield halted
         if verdict.standing is Standing.UNKNOWN:
             summary = f"nobody can say whether {name} meets its objective"
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
@@ -180,7 +199,8 @@ class Conditions:
         for name, one in movements.datastreams.items():
             for alert in state_alerts(name, one):
                 held = self._held.get(alert.key)
-                if name not in covered or (held is not None and held.fires):
+                is_new = alert.kind.severity is Severity.CRITICAL and self._began_after_late(name, alert)
+                if name not in covered or is_new or (held is not None and held.fires):
                     found[alert.key] = alert
             loss = loss_alert(name, one, self._patience.loss_within_seconds)
             if loss is not None:
@@ -189,6 +209,13 @@ class Conditions:
             fires = {key: one for key, one in self._held.items() if one.fires}
             found = {key: one.alert for key, one in fires.items() if one.alert.kind in OF_PARTITIONS} | found
         return list(found.values())
+
+    def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
+        """Whether a datastream was late already, and is not halted: it was late for something else."""
+        late, halted = (self._held.get(AlertKey(one.name, name)) for one in (LATE, HALTED))
+        if late is None or halted is not None or not alert.since_ms:
+            return False
+        return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
     def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
         """Error budgets that are used up too fast: one alert begins, and those that have begun last. While
@@ -225,13 +252,19 @@ class Conditions:
 
     def _forget(self, now: Moment, kinds: Collection[AlertKind] = CATALOGUE) -> None:
         """What was not seen now, and has not fired, or is over."""
-        self._held = {
+        kept = {
             key: one
             for key, one in self._held.items()
-            if one.seen == now.seconds
-            or one.alert.kind not in kinds
-            or (one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind))
+            if one.seen == now.seconds or one.alert.kind not in kinds or self._stays(one, now)
         }
+        gone = self._held.keys() - kept.keys()
+        self._recovered |= {key.datastream for key in gone if key.name == LATE.name}
+        self._held = kept
+
+    def _stays(self, one: _Condition, now: Moment) -> bool:
+        if one.alert.kind is LATE and one.alert.datastream in self._recovered:
+            return one.fires
+        return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)
 
     def _firing(self, now: Moment) -> list[Alert]:
         for one in self._held.values():
@@ -241,13 +274,40 @@ class Conditions:
         return [one.alert for one in self._held.values() if one.fires]
 
 
+_SAME_CAUSE_MS: Final = 120_000
+"""What partitions do, or that they are not copied, is known by then where that is why they are late."""
+
+
+def _is_late(finding: Finding, late: _Condition | None) -> bool:
+    """Whether the alert of an incident has its reason now. While nobody knows, it is as before; what was late
+    is late again when the incident would open."""
+    if not finding.incident.is_open:
+        return False
+    if late is None:
+        return finding.verdict.standing is Standing.BREACHED and finding.incident.breaches != 1
+    return finding.verdict.standing is not Standing.WITHIN
+
+
+def _late_alert(name: DatastreamName, finding: Finding, said: str, late: _Condition | None) -> Alert:
+    """What was done about another cause than that of now is not said."""
+    found = finding.diagnosis
+    cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
+    summary = f"{_late(name)}: {cause}" if cause else _late(name)
+    is_same = late is not None and (not cause or summary == late.alert.summary)
+    if is_same and late is not None:
+        summary = late.alert.summary
+    done = finding.action or (late.alert.done if is_same and late is not None else "")
+    return Alert(LATE, summary, said, 0, name, finding.cluster, done)
+
+
 def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movements: Movements) -> bool:
     """Whether what it is about is still judged. Without an answer of any instance nothing is gone."""
     if alert.kind in OF_ITSELF:
         return True
     if alert.kind in OF_PARTITIONS:
         return alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
-    return alert.datastream in findings
+    finding = findings.get(DatastreamName(alert.datastream))
+    return finding is not None and (alert.kind is not LATE or finding.incident.is_open)
 
 
 def _late(name: str) -> str:

@@ -1,9 +1,9 @@
 """From what partitions do to alerts of their datastream. Pure.
 
 One alert for each state, however many partitions are in it; the number and the worst of them are annotations.
-What a person has paused, what a quota holds back and what catches up is no alert; neither is WARN: where that
-is too late, the objective says so. That the source will delete records before they are copied is an alert of
-its own, whatever the state: also where a person has paused them.
+What a person has paused and what a quota holds back is no alert; neither is WARN: where that is too late, the
+objective says so. What catches up is a warning where that takes long. That the source will delete records
+before they are copied is an alert of its own, whatever the state: also where a person has paused them.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from mirror.model.identifiers import DatastreamName
 from mirror.wording import counted
 from monitor.alerts.alert import Alert, AlertKind, rfc3339
 from monitor.alerts.catalogue import (
+    CATCHING_UP,
     DESTINATION_AWAY,
     LOSS_AHEAD,
     PAUSED,
@@ -39,6 +40,7 @@ _KINDS: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.TRUNCATED: TRUNCATED,
     MovementState.RECREATED: RECREATED,
     MovementState.WAITING_FOR_TRANSACTION: TRANSACTION,
+    MovementState.CATCHING_UP: CATCHING_UP,
 }
 _SAYS: Final[Mapping[MovementState, str]] = {
     MovementState.STALL: "with records to read and no progress",
@@ -50,6 +52,7 @@ _SAYS: Final[Mapping[MovementState, str]] = {
     MovementState.TRUNCATED: "with records lost at the source",
     MovementState.RECREATED: "of a topic that was created again",
     MovementState.WAITING_FOR_TRANSACTION: "waiting for an open transaction",
+    MovementState.CATCHING_UP: "still catching up",
 }
 OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values()})
 """Kinds that say what partitions do, of datastreams with an objective and without one."""
@@ -66,7 +69,7 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
                 kind,
                 summary,
                 _said(count),
-                0,
+                count.since_ms or 0,
                 name,
                 one.cluster,
                 partitions=count.partitions,

@@ -178,12 +178,17 @@ class AlertSettings(Settings):
     transaction_after_seconds: float = Field(default=900.0, ge=0)
     """The same where all that waits is hidden by an open transaction; brokers end one after
     `transaction.max.timeout.ms`, 15 minutes by default."""
+    catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
+    """The same, as a warning, where partitions catch up after a pause, an outage or a creation."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """The same where the source will delete records before they are copied."""
     loss_within_seconds: float = Field(default=14_400.0, ge=0)
     """Such a loss is no alert while it is further away."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""
+    recovered_after_seconds: float = Field(default=180.0, ge=0)
+    """An objective must be met for this time before the alert that it is missed is over; its incident stays
+    open for `monitor.close_seconds`."""
     keep_seconds: float = Field(default=60.0, ge=0)
     """What is seen and not seen by turns is one alert, which is over when it was not seen for this time."""
     gather_seconds: float = Field(default=10.0, ge=0)
@@ -225,6 +230,8 @@ class AlertSettings(Settings):
             self.loss_after_seconds,
             self.loss_within_seconds,
             self.receiver_after_seconds,
+            self.catching_up_after_seconds,
+            self.recovered_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:

@@ -16,7 +16,7 @@ import structlog
 from mirror.errors import legible
 from mirror.model.identifiers import DatastreamName
 from monitor.alerts.alert import Alert, AlertKey
-from monitor.alerts.catalogue import CATALOGUE, HALTED, WATCHDOG
+from monitor.alerts.catalogue import CATALOGUE, CATCHING_UP, HALTED, WATCHDOG
 from monitor.alerts.partitions import OF_PARTITIONS
 from monitor.records.book import Matter
 from monitor.records.record import NOTES, UNREADABLE, moment_of
@@ -57,10 +57,10 @@ class ToldAlerts:
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
-    """What is the matter with datastreams beside their objectives."""
+    """What is the matter with datastreams beside their objectives. Catching up is progress, no incident."""
     found: dict[DatastreamName, list[Matter]] = {}
     for one in firing:
-        if one.kind is HALTED or one.kind in OF_PARTITIONS:
+        if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
             matter = Matter(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
             found.setdefault(DatastreamName(one.datastream), []).append(matter)
     return found

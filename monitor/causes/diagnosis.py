@@ -16,11 +16,14 @@ class Cause(StrEnum):
     HOT_PARTITION = "hot partition"
     OVERLOADED_TASK = "overloaded task"
     OVERLOADED_INSTANCE = "overloaded instance"
-    QUOTA = "quota"
+    OUR_QUOTA = "throttled by our quota"
+    BROKER_QUOTA = "throttled by a broker's quota"
     DESTINATION_BOUND = "destination-bound"
     SOURCE_BOUND = "source-bound"
     NETWORK = "network"
-    BACKLOG = "backlog after an outage"
+    INITIAL_COPY = "initial copy"
+    AFTER_PAUSE = "catching up after a pause"
+    BACKLOG = "catching up after an outage"
     START_UP = "start-up"
     UNKNOWN = "unknown"
     """The evidence does not say."""
@@ -28,20 +31,25 @@ class Cause(StrEnum):
 
 OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
 """Those that another placement may end."""
+_MAY_HELP: Final = OF_PLACEMENT | {Cause.OUR_QUOTA}
+CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
+"""Those of a backlog that is left of something that is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """`sentence` has the numbers, and names the second cause where there are several. `evidence`: the numbers
-    by their names. `can_move`: whether a cause of placement has somewhere to go."""
+    by their names. `can_move`: whether a cause of placement has somewhere to go. `rests_on_wait`: it is
+    source-bound by where records waited alone, which looks the same while a backlog is worked off."""
 
     cause: Cause
     sentence: str
     evidence: Mapping[str, float | str] = field(default_factory=dict)
     second: Cause | None = None
     can_move: bool = True
+    rests_on_wait: bool = False
 
     @property
     def placement_can_help(self) -> bool:
         """Whether a rebalance is worth a dry run."""
-        return self.cause in OF_PLACEMENT and self.can_move
+        return self.cause in _MAY_HELP and self.can_move

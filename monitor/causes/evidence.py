@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from mirror.model.datastreams.lanes import QuotaHold
@@ -24,6 +25,18 @@ class Phases(NamedTuple):
         return self.wait + self.fetch + self.queue + self.produce
 
 
+class Origin(StrEnum):
+    """What has left the backlog of a lane that has been behind since then."""
+
+    CREATION = "creation"
+    PAUSE = "pause"
+    """A person resumed it."""
+    OUTAGE = "outage"
+    """It had paused itself, because a cluster or its worker process did not answer."""
+    RESTART = "restart"
+    """Another worker process or instance has taken it."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaneEvidence:
     """What one lane did lately. Rates are per second.
@@ -34,6 +47,7 @@ class LaneEvidence:
     worker process is busy with, for lanes of any datastream; `worker_waited`: the part of the time in which
     it had to wait for one. `fetch_unanswered`, `produce_unanswered`: for how many seconds its oldest requests
     have waited for their answers; None where these are not overdue. `hold`: a quota that holds it back.
+    `origin`: of its backlog, where it has been behind since it began.
     """
 
     partition: str
@@ -55,6 +69,13 @@ class LaneEvidence:
     fetch_unanswered: float | None = None
     produce_unanswered: float | None = None
     hold: QuotaHold | None = None
+    origin: Origin | None = None
+
+    @property
+    def waits_for_nothing(self) -> bool:
+        """Return whether nothing waits for it now, and no answer is overdue."""
+        is_answered = self.fetch_unanswered is None and self.produce_unanswered is None
+        return self.lag_records == 0 and not self.lag_ms and is_answered
 
 
 @dataclass(frozen=True, slots=True)

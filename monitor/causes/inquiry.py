@@ -1,8 +1,9 @@
 """Asks why datastreams are late, and not more often than is needed.
 
-What was slow and is not any more is copied as fast as that can be done, which looks like an overload until
-enough reports show that less and less waits. So where another cause was found before, one of placement counts
-only for partitions of which not less waits than when they were looked at last.
+What was slow and is not any more is copied as fast as that can be done, which looks like an overload, or like
+a slow source, until enough reports show that less and less waits. So where another cause was found before,
+one of placement counts only for partitions of which not less waits than when they were looked at last; and
+that records have waited at the source counts only from the second look on.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ LEAST_SECONDS: Final = 5.0
 MOST_QUESTIONS: Final = 10
 """Of a turn. Each makes every instance say what lanes of one group do, and a dead one is waited for: the
 others' turn comes, as who was asked lately is not asked again."""
+_TOO_EARLY: Final = (
+    f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether they become fewer"
+)
 _COPYING: Final = frozenset(
     {None, MovementState.OK, MovementState.WARN, MovementState.THROTTLED, MovementState.CATCHING_UP}
 )
@@ -90,8 +94,14 @@ class Inquiry:
             self._known[name] = _Asked(now, Answer(failure=str(error)))
         else:
             found, before = diagnose(evidence, limit_ms), self._causes.get(name)
-            if known is not None and before not in OF_PLACEMENT and found.cause in OF_PLACEMENT:
+            is_new = before not in OF_PLACEMENT
+            is_doubtful = found.rests_on_wait or (
+                is_new and (found.cause in OF_PLACEMENT or found.placement_can_help)
+            )
+            if known is not None and is_doubtful:
                 found = diagnose(_since(evidence, known, now), limit_ms)
+            elif found.rests_on_wait:
+                found = Diagnosis(Cause.UNKNOWN, _TOO_EARLY, found.evidence)
             self._causes[name] = found.cause
             self._known[name] = _Asked(
                 now, Answer(found, is_news=before is not found.cause), _waiting(evidence)

@@ -13,26 +13,37 @@ looked at.
      2   | an open transaction at the source hides what waits                | open transaction
      3   | it waits for a cluster that does not answer                       | source-bound, destination-bound
      4   | it begins                                                         | start-up
-     5   | what waits becomes less, and chance does not explain that         | backlog after an outage
-     6   | a quota of its datastream, or of brokers, holds it back           | quota
-     7   | its task's quota holds it back, or its worker process is busy     |
+     5   | it has been behind since it began, or what waits becomes less and |
+         | chance does not explain that; left by a creation                  | initial copy
+         |   by a pause of a person                                          | catching up after a pause
+         |   by anything else                                                | catching up after an outage
+     6   | a quota of its datastream, or the precedence of others, holds it  | throttled by our quota
+         | or lanes beside it back                                           |
+         | a quota of brokers holds it back                                  | throttled by a broker's quota
+     7   | its task's quota holds it or lanes beside it back, or its worker  |
+         | process is busy                                                   |
          |   one partition carries most of its task                          | hot partition
+         |   every task of several is held back by its quota                 | throttled by our quota
          |   its task alone keeps quota or worker busy                       | overloaded task
-         |   several tasks do, or the process waits for a core             | overloaded instance
-     8   | most of the latency of its batches is                             |
+         |   several tasks do, or the process waits for a core               | overloaded instance
+     8   | as 5, and what waits does not become less                         | as 5
+     9   | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
          |   spent being received                                            | source-bound
          |   spent in both, neither alone                                    | network
-     9   | they wait in our queue for the destination, for most of it or for |
+    10   | they wait in our queue for the destination, for most of it or for |
          | longer than the objective                                         | destination-bound
-    10   | they wait at the source for most of it: and become fewer          | backlog after an outage
+    11   | they wait at the source for most of it: and become fewer          | as 5
          | the worker process has time                                       | source-bound
-    11   | no answer has come for longer than the objective, or for most of  |
+    12   | no answer has come for longer than the objective, or for most of  |
          | the age of what waits                                             |
          |   to the oldest produce request, or what is asked before it       | destination-bound
          |   to the fetch                                                    | source-bound
          |   to both                                                         | network
-    12   | otherwise                                                         | unknown
+    13   | otherwise                                                         | unknown
+
+A lane for which nothing waits, and that no answer is overdue for, is late by what has arrived at most: there
+is nothing to explain any more, unless its batches still take too long.
 
 A destination that is slow to acknowledge has a few requests under way, and the rest waits in the queue, until
 that is full; then it waits at the source. A source that is slow to answer shows only as waiting there. So who
@@ -45,9 +56,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from mirror.model.datastreams.lanes import QuotaOwner
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from monitor.causes.diagnosis import Cause, Diagnosis
-from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
 from monitor.causes.sentences import Findings, sentence_of
 from monitor.movement.states import MovementState as State
 
@@ -64,6 +75,11 @@ _MOST: Final = 0.5
 """Of the latency: what takes more is what it is bound by."""
 _LEAST_OF_BOTH: Final = 0.2
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
+_CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
+"""States of the last minutes, of a lane for which nothing waits now."""
+_BEHIND: Final = frozenset({State.THROTTLED, State.WARN})
+_ORIGINS: Final = {Origin.CREATION: Cause.INITIAL_COPY, Origin.PAUSE: Cause.AFTER_PAUSE}
+_OUR_OWN: Final = frozenset({QuotaOwner.DATASTREAM, QuotaOwner.OTHERS})
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -74,7 +90,7 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
     if not late and not evidence.silent:
-        late = list(lanes)
+        late = [lane for lane in lanes if not lane.waits_for_nothing]
     by_cause: dict[Cause, list[LaneEvidence]] = {}
     of_tasks = evidence.of_tasks
     for lane in late:
@@ -88,7 +104,15 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     if second is not None:
         more = _findings(second, by_cause[second], evidence, len(late))
         sentence = f"{sentence}; besides, {sentence_of(second, more)}"
-    return Diagnosis(first, sentence, found.numbers(), second, found.can_move)
+    rests_on_wait = first is Cause.SOURCE_BOUND and all(map(_waited, found.lanes))
+    return Diagnosis(first, sentence, found.numbers(), second, found.can_move, rests_on_wait)
+
+
+def _waited(lane: LaneEvidence) -> bool:
+    """Whether only the time at the source says that it is source-bound."""
+    is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
+    phases = lane.phases
+    return not is_asked and phases is not None and phases.wait > _MOST * phases.total
 
 
 _ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
@@ -96,7 +120,7 @@ _ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
 
 def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
     """See the module."""
-    if lane.state not in _IN_TIME or lane.is_starting:
+    if lane.is_starting or lane.state not in (_CALM if lane.waits_for_nothing else _IN_TIME):
         return True
     if lane.lag_ms is not None and lane.lag_ms > limit_ms:
         return True
@@ -118,14 +142,73 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
     if lane.is_starting:
         return Cause.START_UP
     if lane.state is State.CATCHING_UP and lane.eta_seconds is not None:
-        return Cause.BACKLOG
-    if lane.hold is not None and lane.hold.owner is not QuotaOwner.TASK:
-        return Cause.QUOTA
-    return _overload(lane, lanes) or _bound(lane, lane.phases, limit_ms) or _unanswered(lane, limit_ms)
+        return _catch_up(lane)
+    if _is_known_to_catch_up(lane):
+        return _catch_up(lane)
+    hold = hold_of(lane, lanes)
+    quota = _quota(lane, hold, lanes)
+    if quota is not None:
+        return quota
+    overload = _overload(lane, hold, lanes)
+    if overload is None and lane.origin is not None and (lane.origin in _ORIGINS or not _is_slow(lane)):
+        return _catch_up(lane)
+    return overload or _bound(lane, lane.phases, limit_ms) or _unanswered(lane, limit_ms)
 
 
-def _overload(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> Cause | None:
-    is_held = lane.hold is not None
+def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
+    """Whether what a lane is behind for is known, and it may come nearer. What a person has left counts
+    whatever the clusters do meanwhile."""
+    if lane.origin is None or lane.state in _BEHIND:
+        return False
+    return lane.origin in _ORIGINS or not _is_slow(lane)
+
+
+def _is_slow(lane: LaneEvidence) -> bool:
+    """Whether a cluster takes long to answer, or has not answered."""
+    if lane.fetch_unanswered is not None or lane.produce_unanswered is not None:
+        return True
+    return lane.phases is not None and max(lane.phases.fetch, lane.phases.produce) > _MOST * lane.phases.total
+
+
+def _catch_up(lane: LaneEvidence) -> Cause:
+    return Cause.BACKLOG if lane.origin is None else _ORIGINS.get(lane.origin, Cause.BACKLOG)
+
+
+def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
+    """The quota that holds a lane back, or one that it shares with a lane that is held back: such a quota
+    lets lanes pass in turn, and the others wait meanwhile."""
+    if lane.hold is not None or not _waits_in_front(lane):
+        return lane.hold
+    shared = [
+        one.hold
+        for one in lanes
+        if one.hold is not None
+        and (
+            (one.hold.owner is QuotaOwner.TASK and one.task == lane.task)
+            or (one.hold.owner in _OUR_OWN and one.worker == lane.worker)
+        )
+    ]
+    return max(shared, key=lambda one: one.share, default=None)
+
+
+def _waits_in_front(lane: LaneEvidence) -> bool:
+    """Whether records wait to be read, as far as that is known."""
+    phases = lane.phases
+    return phases is None or phases.wait > _MOST * phases.total
+
+
+def _quota(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEvidence]) -> Cause | None:
+    if hold is None or hold.owner is QuotaOwner.TASK:
+        held = {one.task for one in lanes if one.hold is not None and one.hold.owner is QuotaOwner.TASK}
+        tasks = {one.task for one in lanes}
+        are_all = hold is not None and len(tasks) > 1 and held == tasks
+        is_hot = are_all and hottest(mates_of(lane.task, lanes)) is not None
+        return Cause.OUR_QUOTA if are_all and not is_hot else None
+    return Cause.OUR_QUOTA if hold.owner in _OUR_OWN else Cause.BROKER_QUOTA
+
+
+def _overload(lane: LaneEvidence, hold: QuotaHold | None, lanes: Sequence[LaneEvidence]) -> Cause | None:
+    is_held = hold is not None
     if not is_held and not _is_busy(lane):
         return None
     mates = mates_of(lane.task, lanes)
@@ -175,7 +258,7 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
     if behind > min(_MOST * total, limit_ms) and (has_time or phases.produce >= _LEAST_OF_BOTH * behind):
         return Cause.DESTINATION_BOUND
     if phases.wait > _MOST * total and lane.state is State.CATCHING_UP:
-        return Cause.BACKLOG
+        return _catch_up(lane)
     return Cause.SOURCE_BOUND if phases.wait > _MOST * total and has_time else None
 
 
@@ -208,4 +291,9 @@ def _findings(cause: Cause, lanes: Sequence[LaneEvidence], evidence: Evidence, l
         mates = mates_of(task, evidence.of_tasks)
         hot = hottest(mates) if cause is Cause.HOT_PARTITION else None
     can_move = cause is Cause.OVERLOADED_INSTANCE or len(mates) > 1
-    return Findings(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move)
+    held: tuple[QuotaHold, ...] = ()
+    if cause in (Cause.OUR_QUOTA, Cause.HOT_PARTITION, Cause.OVERLOADED_TASK):
+        held = tuple(filter(None, (hold_of(one, evidence.of_tasks) for one in lanes)))
+    if cause is Cause.OUR_QUOTA:
+        can_move = any(one.owner is QuotaOwner.TASK for one in held)
+    return Findings(tuple(lanes), late, tuple(mates), hot, evidence.silent, can_move, held)

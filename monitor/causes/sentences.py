@@ -10,6 +10,7 @@ from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.wording import counted
 from monitor.causes.diagnosis import Cause
 from monitor.causes.evidence import LaneEvidence, Phases
+from monitor.movement.states import MovementState
 
 _SPENT: Final = {"wait": "waiting at the source"}
 """What a phase is called where its name does not say it."""
@@ -19,7 +20,8 @@ _SPENT: Final = {"wait": "waiting at the source"}
 class Findings:
     """`lanes`: those that a cause explains, `late`: how many are late. `mates`: all lanes of the task that
     is meant; `hot`: the partition that carries most of it. `silent`: instances that were not heard.
-    `can_move`: whether something can move away."""
+    `can_move`: whether something can move away. `holds`: quotas that hold these lanes back, shared ones
+    too."""
 
     lanes: tuple[LaneEvidence, ...]
     late: int
@@ -27,6 +29,7 @@ class Findings:
     hot: LaneEvidence | None = None
     silent: tuple[str, ...] = ()
     can_move: bool = True
+    holds: tuple[QuotaHold, ...] = ()
 
     @property
     def phases(self) -> Phases | None:
@@ -40,7 +43,8 @@ class Findings:
     @property
     def hold(self) -> QuotaHold | None:
         """Of the quota that holds one of them back most."""
-        return max((one.hold for one in self.lanes if one.hold is not None), key=_share, default=None)
+        own = [one.hold for one in self.lanes if one.hold is not None]
+        return max((*own, *self.holds), key=_share, default=None)
 
     @property
     def worker_cpu(self) -> float | None:
@@ -113,18 +117,20 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
             return (_named(found.lanes),)
         case Cause.HOT_PARTITION | Cause.OVERLOADED_TASK | Cause.OVERLOADED_INSTANCE:
             return (_carried(cause, found), _held(found.hold) or _busy(found))
-        case Cause.QUOTA:
+        case Cause.OUR_QUOTA | Cause.BROKER_QUOTA:
             return (_held(found.hold), _slowest(found.phases))
         case Cause.SOURCE_BOUND | Cause.DESTINATION_BOUND | Cause.NETWORK:
             away = _away(found.lanes)
             if away:
                 return (away,)
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
-        case Cause.BACKLOG:
-            return (_backlog(found.lanes),)
+        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE:
+            return (_backlog(found.lanes), _held(found.hold))
         case Cause.START_UP:
             return (f"{counted(len(found.lanes), 'partition does', 'partitions do')} not copy yet",)
         case Cause.UNKNOWN:
+            if not found.lanes and not found.late and not found.silent:
+                return ("nothing waits now",)
             return ("what is measured does not say why", _slowest(found.phases), _silent(found.silent))
 
 
@@ -211,7 +217,8 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
     waiting = counted(sum(known), "record") if known else "records"
     eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
     until = f", for about {eta:.0f} s more" if eta is not None else ""
-    return f"{waiting} of {counted(len(lanes), 'partition')} wait{until}, and become fewer"
+    fewer = ", and become fewer" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
+    return f"{waiting} of {counted(len(lanes), 'partition')} wait{until}{fewer}"
 
 
 def _silent(instances: Sequence[str]) -> str:

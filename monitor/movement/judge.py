@@ -16,7 +16,10 @@ stamp or by when the source's end passed it, whichever is less; a record whose a
          | while it begins                                                    | STALL
          | before `patience` is over                                          | none: nothing is known yet
      9   | records waited at its last report, which is older than `silence`   | STOP
-    10   | nothing can be read: nobody knows whether for `patience`           | SOURCE_AWAY, or THROTTLED
+    10   | nothing can be read, and nobody knows whether: while a quota holds | THROTTLED
+         | it back                                                            |
+         | for `patience`                                                     | SOURCE_AWAY
+         | before `patience` is over                                          | none: nothing is known now
          | all of it is hidden by a transaction for `stall`                   | WAITING_FOR_TRANSACTION
     11   | its position stays for `stall` though something late can be read   | THROTTLED, else STALL
     12   | its position went back and is not again where it was               | REWIND
@@ -140,10 +143,12 @@ def _by_end(
 ) -> Judgement | None:
     """Rule 10."""
     unheard, held = history.unheard_since, history.held_since
-    if unheard is not None and now - unheard > rules.patience_seconds:
+    if unheard is not None:
         if facts.throttled:
             return Judgement(_S.THROTTLED, facts.throttled, unheard)
-        return Judgement(_S.SOURCE_AWAY, "the source does not say whether more is there", unheard)
+        if now - unheard > rules.patience_seconds:
+            return Judgement(_S.SOURCE_AWAY, "the source does not say whether more is there", unheard)
+        return Judgement(None, "the source has not said lately whether more is there")
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint
         reason = (
@@ -176,7 +181,7 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     found = approach(history)
     eta = eta_seconds(found, history, now)
     if eta is not None:
-        reason = f"{they_wait}; {facts.throttled}" if facts.throttled else they_wait
+        reason = "; ".join(filter(None, (f"{they_wait}, for about {eta:.0f} s more", facts.throttled)))
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)

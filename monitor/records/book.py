@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
-from monitor.causes.diagnosis import Cause, Diagnosis
+from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing
-from monitor.records.costs import is_news, opened_costs, with_costs
+from monitor.records.costs import is_news, opened_costs, seconds_since, with_costs
 from monitor.records.record import Gain, IncidentRecord, Phase
 
 
@@ -109,6 +109,12 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
         former = former.noted(entry.time_ms, phase, entry.text)
     return replace(
         former,
+        cause=former.cause or since.cause,
+        evidence=former.evidence or since.evidence,
+        causes={
+            name: former.causes.get(name, 0.0) + since.causes.get(name, 0.0)
+            for name in (*former.causes, *since.causes)
+        },
         worst_ms=_worse(former.worst_ms, since.worst_ms),
         # A new monitor may not have seen it late yet: whether that is over is for its verdicts to say.
         is_late=former.is_late or since.is_late,
@@ -126,6 +132,7 @@ def _after(
 ) -> IncidentRecord | None:
     """The record after a turn; None: there is no incident."""
     is_late = finding is not None and finding.incident.is_open
+    seconds = 0.0 if record is None else seconds_since(record, now_ms)
     budgets = finding.verdict.budgets if finding is not None else ()
     if record is None:
         if not is_late and not matters:
@@ -137,17 +144,15 @@ def _after(
         text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
         record = record if is_gone else _recovered(record, text, now_ms)
         record = with_costs(record, budgets, now_ms, _is_bad(finding, matters))
-        return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms)
+        return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms, closing_ms=None)
     else:
         record = with_costs(record, budgets, now_ms, _is_bad(finding, matters))
         record = _continued(record, finding, now_ms, is_late=is_late)
     record = _with_matters(record, matters, now_ms)
     if finding is None:
         return record
-    record = _with_cause(record, finding.diagnosis, now_ms)
-    act, last = _act_of(finding), record.last(Phase.ACTED)
-    if act and (last is None or last.text != act):
-        record = record.noted(now_ms, Phase.ACTED, act)
+    record = _with_cause(record, finding.diagnosis, seconds, now_ms)
+    record = _with_decision(_with_closing(record, finding, now_ms), finding, now_ms)
     if finding.worth is not None and record.gain is None:
         record = replace(record, gain=Gain(now_ms, finding.worth.left_seconds, finding.worth.saved_seconds))
     return replace(record, worst_ms=_worse(record.worst_ms, finding.verdict.observed_ms))
@@ -200,13 +205,55 @@ def _with_matters(record: IncidentRecord, matters: Sequence[Matter], now_ms: int
     return record
 
 
-def _with_cause(record: IncidentRecord, found: Diagnosis | None, now_ms: int) -> IncidentRecord:
-    """A cause that was found stays while the evidence does not say another one."""
+def _with_cause(
+    record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
+) -> IncidentRecord:
+    """The headline is the cause of most bad seconds. Another one takes its place when it has clearly more of
+    them, so that causes that alternate are one entry. What catches up does so after the cause before it."""
     if found is None or (found.cause is Cause.UNKNOWN and record.cause):
         return record
-    if found.cause.value != record.cause:
+    headline, cause = record.cause, found.cause.value
+    if found.cause in CATCH_UPS and headline not in _REPLACEABLE:
+        cause = headline
+    causes = {**record.causes, cause: record.causes.get(cause, 0.0) + seconds}
+    record = replace(record, causes=causes)
+    has_most = causes[cause] > _CLEARLY_MORE * causes.get(headline, 0.0) + _CLEARLY_SECONDS
+    is_first = headline in _UNNAMED and cause not in _UNNAMED
+    if cause != headline and (is_first or has_most):
         record = record.noted(now_ms, Phase.CLASSIFIED, found.sentence)
-    return replace(record, cause=found.cause.value, evidence=dict(found.evidence))
+        return replace(record, cause=cause, evidence=dict(found.evidence))
+    return replace(record, evidence=dict(found.evidence)) if found.cause.value == headline else record
+
+
+_UNNAMED: Final = frozenset({"", Cause.UNKNOWN.value})
+_REPLACEABLE: Final = _UNNAMED | {one.value for one in CATCH_UPS}
+_CLEARLY_MORE: Final = 1.25
+_CLEARLY_SECONDS: Final = 20.0
+
+
+def _with_closing(record: IncidentRecord, finding: Finding, now_ms: int) -> IncidentRecord:
+    """When it closes, to the second, if it stays as it is."""
+    left = finding.closes_in
+    if left is None:
+        return record if record.closing_ms is None else replace(record, closing_ms=None)
+    closing_ms = now_ms + round(left) * 1000
+    known = record.closing_ms
+    is_same = known is not None and abs(known - closing_ms) < _SAME_MOMENT_MS
+    return record if is_same else replace(record, closing_ms=closing_ms)
+
+
+_SAME_MOMENT_MS: Final = 15_000
+
+
+def _with_decision(record: IncidentRecord, finding: Finding, now_ms: int) -> IncidentRecord:
+    """One entry for each change: what was said last is not said again."""
+    text = finding.decision
+    if not text:
+        return record
+    phase = Phase.ACTED if finding.has_acted else Phase.DECIDED
+    last = record.last(Phase.ACTED, Phase.DECIDED)
+    is_known = last is not None and last.phase is phase and last.says_what(text)
+    return record if is_known else record.noted(now_ms, phase, text)
 
 
 def _is_bad(finding: Finding | None, matters: Sequence[Matter]) -> bool | None:
@@ -216,14 +263,6 @@ def _is_bad(finding: Finding | None, matters: Sequence[Matter]) -> bool | None:
     if finding is None or finding.verdict.standing is Standing.UNKNOWN:
         return None
     return finding.verdict.standing in (Standing.BREACHED, Standing.HALTED)
-
-
-def _act_of(finding: Finding) -> str:
-    """What was done or tried in the turn, without the news that an incident is open. A cause alone is no act:
-    no cool-down begins with it."""
-    opened = f"incident opened: {finding.verdict.sentence}"
-    act = finding.action.removeprefix(opened).removeprefix("; ")
-    return "" if finding.diagnosis is not None and act == finding.diagnosis.sentence else act
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

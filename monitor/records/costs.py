@@ -40,6 +40,12 @@ def with_costs(
     )
 
 
+def seconds_since(record: IncidentRecord, now_ms: int) -> float:
+    """Return the seconds since the last turn, as far as it is so near that nothing else happened between."""
+    passed_ms = now_ms - record.judged_ms
+    return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
+
+
 def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
     """Whether it is to be written again: what it costs, and the figures of its cause, change with every turn,
     and are written each minute, or with anything else."""
@@ -49,7 +55,9 @@ def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
 
 
 def _without_costs(record: IncidentRecord) -> IncidentRecord:
-    return replace(record, judged_ms=0, bad_seconds=0.0, unknown_seconds=0.0, costs=(), evidence={})
+    return replace(
+        record, judged_ms=0, bad_seconds=0.0, unknown_seconds=0.0, costs=(), evidence={}, causes={}
+    )
 
 
 def objective_name(one: Objective) -> str:

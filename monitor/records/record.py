@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
@@ -38,6 +39,9 @@ class Phase(StrEnum):
     CLASSIFIED = "classified"
     """Its cause, or what else is the matter."""
     ACTED = "acted"
+    """A rebalance was asked for."""
+    DECIDED = "decided"
+    """Why none was asked for."""
     RECOVERED = "recovered"
     RELAPSED = "relapsed"
     CLOSED = "closed"
@@ -45,11 +49,46 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """Something that happened, at epoch milliseconds."""
+    """Something that happened, at epoch ms. `times`: how often; then `time_ms` is the last time, and
+    `first_ms` the first."""
 
     time_ms: int
     phase: Phase
     text: str
+    times: int = 1
+    first_ms: int | None = None
+
+    @property
+    def said(self) -> str:
+        """The text, with how often it happened and since when."""
+        if self.times < 2 or self.first_ms is None:
+            return self.text
+        return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
+
+    def is_repeated_by(self, phase: Phase, text: str) -> bool:
+        """Return whether it happens again; figures may differ."""
+        if phase is not self.phase or phase in _ONCE:
+            return False
+        return phase in _STATES or self.says_what(text)
+
+    def says_what(self, text: str) -> bool:
+        """Return whether it says the same; figures may differ."""
+        return _shape_of(legible(text)) == _shape_of(self.text)
+
+
+def clock_text(moment_ms: int) -> str:
+    """Return the time of day of a moment, in UTC: `21:38:05 UTC`."""
+    seconds = moment_ms // 1000 % 86_400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
+
+
+def _shape_of(text: str) -> str:
+    return _FIGURE.sub("#", text)
+
+
+_FIGURE: Final = re.compile(r"\d[\d.,]*")
+_ONCE: Final = frozenset({Phase.DETECTED, Phase.CLOSED, Phase.ACTED})
+_STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +141,12 @@ class IncidentRecord:
 
     `worst_ms`: the highest value of the objective's percentile that was seen; None where nothing arrived.
     `left_out`: entries in the middle of the timeline that are not kept. `is_late`: whether an objective is
-    missed now. `matters`: what else was the matter, by the names of alerts. `cause` and `evidence`: as it was
-    diagnosed last. `bad_seconds`: of its time, those in which something was the matter; `unknown_seconds`:
-    those of which nobody knows; both up to `judged_ms`. `costs`: what it cost of the error budgets. `gain`:
-    None where no rebalance was asked for. `deliveries`: of each objective, counted after the end; None: not
-    known, or not yet.
+    missed now. `matters`: what else was the matter, by the names of alerts. `causes`: bad seconds of each
+    cause; `cause` has most of them, and `evidence` is its newest. `bad_seconds`: of its time, those in which
+    something was the matter; `unknown_seconds`: those of which nobody knows; both up to `judged_ms`. `costs`:
+    what it cost of the error budgets. `gain`: None where no rebalance was asked for. `deliveries`: of each
+    objective, counted after the end; None: not known, or not yet. `closing_ms`: of one that has recovered,
+    when it closes if it stays so; None: it has not.
     """
 
     id: str
@@ -127,6 +167,8 @@ class IncidentRecord:
     costs: tuple[BudgetCost, ...] = ()
     gain: Gain | None = None
     deliveries: tuple[DeliveryCost, ...] | None = None
+    causes: Mapping[str, float] = field(default_factory=dict)
+    closing_ms: int | None = None
 
     @property
     def is_open(self) -> bool:
@@ -138,8 +180,16 @@ class IncidentRecord:
         return next((one for one in reversed(self.timeline) if one.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """With one more entry. Of a long timeline the first entry and the newest ones are kept."""
-        entries = (*self.timeline, TimelineEntry(time_ms, phase, legible(text)))
+        """With one more entry, which takes the place of one that it repeats. Of a long timeline the first
+        entry and the newest ones are kept."""
+        entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
+        for one in entries:
+            if one.is_repeated_by(phase, entry.text):
+                since_ms = one.time_ms if one.first_ms is None else one.first_ms
+                entry = replace(entry, times=one.times + 1, first_ms=since_ms)
+                entries = tuple(other for other in entries if other is not one)
+                break
+        entries = (*entries, entry)
         if len(entries) > _MOST_ENTRIES:
             return replace(self, timeline=(entries[0], *entries[2:]), left_out=self.left_out + 1)
         return replace(self, timeline=entries)
@@ -166,7 +216,13 @@ def record_from_json(value: bytes) -> IncidentRecord:
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [
-            TimelineEntry(moment_of(one["time_ms"]), Phase(one["phase"]), _text(one["text"]))
+            TimelineEntry(
+                moment_of(one["time_ms"]),
+                Phase(one["phase"]),
+                _text(one["text"]),
+                _count(one.get("times", 1)),
+                None if one.get("first_ms") is None else moment_of(one["first_ms"]),
+            )
             for one in found["timeline"]
             if one["phase"] in _PHASES
         ]
@@ -193,6 +249,8 @@ def record_from_json(value: bytes) -> IncidentRecord:
             ),
             _gain(found.get("gain")),
             _deliveries(found.get("deliveries")),
+            {_text(name): _finite(one) for name, one in found.get("causes", {}).items()},
+            None if found.get("closing_ms") is None else moment_of(found["closing_ms"]),
         )
     except UNREADABLE as error:
         raise DamagedState(f"no incident: {value[:100]!r}") from error

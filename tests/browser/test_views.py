@@ -112,6 +112,10 @@ def test_moments_are_told_by_their_distance(page: Page) -> None:
     assert call(page, "lib/format", "ago", None, NOW) == "unknown"
 
 
+def an_incident(**more: Any) -> dict[str, Any]:
+    return {"id": "i-1", "opened_ms": 1, "cause": "quota", "is_late": True, "closing_ms": None, **more}
+
+
 @pytest.mark.parametrize(
     ("more", "word", "tone"),
     [
@@ -122,6 +126,13 @@ def test_moments_are_told_by_their_distance(page: Page) -> None:
         ({"status": "PAUSED", "oldest_ms": 900_000, "at_least_ms": 900_000}, "paused", "idle"),
         ({"oldest_ms": 2_600, "at_least_ms": 2_600}, "late", "bad"),
         ({"oldest_ms": None, "at_least_ms": 2_600}, "late", "bad"),
+        ({"incident": an_incident()}, "late", "bad"),
+        ({"incident": an_incident(closing_ms=NOW)}, "recovered", "warn"),
+        (
+            {"oldest_ms": 90_000, "at_least_ms": 90_000, "states": {"CATCHING_UP": 3}},
+            "catching up: 3",
+            "warn",
+        ),
         ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stalled: 2", "bad"),
         ({"unplaced": 1}, "1 partition without a task", "warn"),
         ({"offending": 2}, "2 hot partitions", "warn"),

@@ -21,7 +21,7 @@ from tests.fakes.alert_receivers import HttpReceiver
 from tests.freezing import frozen
 from tests.kafka_data import make_topic, produce
 from tests.metrics_data import fresh_name
-from tests.mirrored import create_datastream, late_records
+from tests.mirrored import create_datastream, late_records, wait_until_caught_up
 from tests.on_call import heard, incidents, telling
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
@@ -140,6 +140,7 @@ def test_a_leader_that_was_frozen_tells_nothing_of_before(
             new_instance(one, **telling(hook)) for one, hook in zip(("one", "two"), hooks, strict=True)
         )
         create_datastream(former, name, name, objective={"milliseconds": 1})
+        wait_until_caught_up(former, name)
         produce(kafka_pair.source.address, name, late_records(10))
         wait_until(lambda: any(FIRING in heard(one, name) for one in hooks), "the leader tells of it")
         if FIRING in heard(hooks[1], name):

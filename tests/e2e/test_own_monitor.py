@@ -22,7 +22,7 @@ from tests.e2e.conftest import NewInstance
 from tests.fakes.alert_receivers import CheckingAlertmanager, HttpReceiver
 from tests.kafka_data import Record, make_topic, produce
 from tests.metrics_data import fresh_name
-from tests.mirrored import create_datastream, late_records
+from tests.mirrored import create_datastream, late_records, wait_until_caught_up
 from tests.patience import PATIENCE_SECONDS, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
@@ -79,6 +79,7 @@ def test_the_leader_judges_and_the_next_one_after_it(
         }
         first, second = (new_instance(one, **settings(receiver), **hooked) for one in ("one", "two"))
         create_datastream(first, name, name, objective={"milliseconds": 1})
+        wait_until_caught_up(first, name)
         produce(kafka_pair.source.address, name, late_records(10))
         (alert,) = wait_until(lambda: firing(receiver), "the leader's monitor calls")
         assert (alert["labels"]["alertname"], alert["labels"]["datastream"]) == (LATE.name, name)
@@ -143,6 +144,7 @@ def test_a_budget_that_burns_calls_somebody_while_pinot_is_away(
         instance = new_instance("one", **settings(receiver) | away)
         objective = {"milliseconds": 60_000, "target_percent": 99.0, "period_days": 30}
         create_datastream(instance, name, name, objectives=[objective])
+        wait_until_caught_up(instance, name)
         produce(kafka_pair.source.address, name, late_records(200))
         alerts = {one.name for one in (BURNING, WEARING)}
         wait_until(
@@ -166,8 +168,9 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
         instances = [new_instance(one, **quick) for one in ("one", "two")]
         for one in instances:
             quotas.enter_context(throttled(brokers, WRITING, f"headrace-{one.name}", QUOTA))
-        produce(kafka_pair.source.address, name, records)
         create_datastream(instances[0], name, name, objective={"milliseconds": 1_000})
+        wait_until_caught_up(instances[0], name)
+        produce(kafka_pair.source.address, name, records)
 
         def incident(at: RunningInstance) -> dict[str, Any]:
             """The one that is kept, once brokers' quota is its cause; empty until then."""
@@ -176,7 +179,7 @@ def test_a_slow_destination_is_the_cause_through_a_change_of_leader_and_nothing_
             except HeadraceError:
                 return {}
             mine = [one for one in found if one["datastream"] == name]
-            return mine[0] if len(mine) == 1 and mine[0]["cause"] == Cause.QUOTA else {}
+            return mine[0] if len(mine) == 1 and mine[0]["cause"] == Cause.BROKER_QUOTA else {}
 
         before = wait_until(lambda: incident(instances[0]), "the quota is the cause")
         assert isinstance(before["evidence"]["broker"], int | float)

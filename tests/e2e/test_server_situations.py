@@ -196,7 +196,7 @@ def no_rebalance_is_asked_for(scene: Scene, side: str) -> None:
         operations = client.get("/v1/operations", datastream=scene.name)
     found = finding.diagnosis
     assert found is not None, finding
-    assert found.cause is Cause.QUOTA, found
+    assert found.cause is Cause.BROKER_QUOTA, found
     assert ("of the source throttles for" in found.sentence) == (side == READING), found
     assert isinstance(found.evidence["broker"], int)
     assert found.sentence in finding.action

@@ -51,6 +51,9 @@ class IdleEngine:
         """Nothing was copied."""
         return ()
 
+    def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
+        return metrics
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:

@@ -56,7 +56,7 @@ class LaneStatus:
     why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last.
     `cause`: of a pause. `since`: when phase and cause became these, in monotonic seconds; None where that is
     not known. `track`: what it has reported, which goes on while the rest of this stays as it is. `hold`:
-    what `slowed` says, as values."""
+    what `slowed` says, as values. `recovered`: whether it was paused by itself before it copied."""
 
     spec: LaneSpec
     worker: int
@@ -67,13 +67,16 @@ class LaneStatus:
     since: float | None = None
     track: LaneTrack = field(default_factory=LaneTrack)
     hold: QuotaHold | None = None
+    recovered: bool = False
 
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
     ) -> LaneStatus:
         """In that phase for that reason; since now, unless it was so before."""
         is_same = (self.phase, self.cause) == (phase, cause)
-        return replace(self, phase=phase, reason=reason, cause=cause, since=self.since if is_same else now)
+        recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
+        since = self.since if is_same else now
+        return replace(self, phase=phase, reason=reason, cause=cause, since=since, recovered=recovered)
 
     @property
     def rate(self) -> LaneRate | None:

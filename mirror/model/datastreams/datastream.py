@@ -27,6 +27,7 @@ from mirror.model.datastreams.policy import (
 )
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
+from mirror.model.movement.excuses import Resumption
 from mirror.model.sizing.knobs import PlacementKnobs, knobs_from
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, checked_topic
 from mirror.wording import counted
@@ -160,7 +161,7 @@ class Datastream:
     """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
     `halt`: why it is paused or stopped, if somebody said so. `start_ms`: the moment where it begins, of the
     start `timestamp` and no other. `creation`: which call has created it, as far as that call has a name of
-    its own.
+    its own. `resumptions`: by topic, or `WHOLE`, the last pause that is over.
 
     There is none that cannot be stored, shown and run: raises InvalidRequest that names the first field of
     which `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics` does not approve.
@@ -180,6 +181,7 @@ class Datastream:
     pauses: Mapping[str, PartitionPause] = field(default_factory=dict)
     halt: Halt | None = None
     creation: Creation | None = None
+    resumptions: Mapping[str, Resumption] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_name(self.name)

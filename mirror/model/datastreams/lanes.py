@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
+from mirror.model.movement.excuses import NO_EXCUSE, Excuse
 from mirror.model.topics import TopicPartition
 
 
@@ -28,7 +29,8 @@ class LaneSpec:
     that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
     `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
     nowhere. `destination_id`: the only cluster that may be written to; empty where any may.
-    `restart_ms`: progress of before that moment does not count.
+    `restart_ms`: progress of before that moment does not count. `excuse`: records that count against no
+    objective.
     """
 
     key: LaneKey
@@ -43,6 +45,7 @@ class LaneSpec:
     consumer_group: str = ""
     destination_id: str = ""
     restart_ms: int = 0
+    excuse: Excuse = NO_EXCUSE
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from mirror.errors import InvalidRequest
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt, PartitionPause
 from mirror.model.datastreams.lifecycle import next_status
+from mirror.model.movement.excuses import WHOLE, with_resumption
 from mirror.model.topics import checked_topic
 from mirror.wording import first_few
 
@@ -65,6 +66,22 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
     return pauses
 
 
+def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Datastream:
+    """Return `after` with every pause that it has no longer as a resumption: what was produced meanwhile
+    counts against no objective."""
+    found = after.resumptions
+    if before.status.is_halted and after.status.is_mirrored and before.halt is not None:
+        found = with_resumption(found, WHOLE, None, before.halt.since_ms, now_ms)
+    for topic, pause in before.pauses.items():
+        left = after.pauses.get(topic)
+        if left is None:
+            found = with_resumption(found, topic, pause.numbers, pause.since_ms, now_ms)
+        elif left.numbers is not None and pause.numbers is not None and pause.numbers - left.numbers:
+            numbers = pause.numbers - left.numbers
+            found = with_resumption(found, topic, numbers, pause.since_ms, now_ms)
+    return after if found is after.resumptions else replace(after, resumptions=found)
+
+
 @dataclass(frozen=True, slots=True)
 class EndedPauses:
     """A datastream without the pauses that are over, and in a sentence which those were."""
@@ -88,6 +105,7 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
         ended += [_told(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
     if not ended:
         return None
+    after = noting_resumptions(datastream, after, now_ms)
     return EndedPauses(after, f"resumed {first_few(ended, _MOST_TOLD)}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -12,11 +13,14 @@ from mirror.lane.out_batch import OutBatch
 from mirror.model.datastreams.lanes import ANSWERED, Unanswered
 from mirror.model.identifiers import ClusterRef
 from mirror.model.metrics import LATENCY_BUCKETS, MirrorMetric, age_ms
+from mirror.model.movement.excuses import ExcusedLane
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.reports.copy_costs import cost_of
 
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 _NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
+_HEARD_SECONDS: Final = 15.0
+"""Validity of an end that the source has named."""
 _OVERDUE_SECONDS: Final = 1.0
 """An answer that has been due for less is on its way."""
 
@@ -48,6 +52,8 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
         return None
     lag = lag_records(lane)
     age = lag_ms(lane, interval.end_ms, is_heard=is_heard(lane, interval.now))
+    if lane.excused is not None:
+        lane.excused.note(lag, interval.end_ms)
     counters = lane.take_counters()
     silent = interval.silent.get(lane.spec.destination, inf) if lane.is_identifying else inf
     is_answered = interval.is_answered and silent == inf
@@ -76,6 +82,12 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
     )
 
 
+def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
+    """Return a measurement as it counts against objectives."""
+    age = excused.counted_age(metric.lag_ms, metric.time_ms)
+    return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
+
+
 def lag_records(lane: Lane) -> int:
     """Records at the source that are not at the destination, as far as the last answer says."""
     return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
@@ -83,9 +95,12 @@ def lag_records(lane: Lane) -> int:
 
 def is_heard(lane: LiveLane, now: float) -> bool:
     """Whether the source would have said by `now`, in monotonic seconds, that it has more for the lane: not
-    where its answers come late. It is not asked for a lane that waits for something else, as for a quota."""
+    where its answers come late. It is not asked for a lane that waits for something else; of one that waits
+    for a quota its end is asked for beside that."""
+    if lane.waits:
+        return now - lane.heard_at < _HEARD_SECONDS
     reader = lane.reader
-    return reader is not None and lane.is_writable and not lane.waits and reader.is_current(now)
+    return reader is not None and lane.is_writable and reader.is_current(now)
 
 
 def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:

@@ -75,12 +75,12 @@ def test_an_alert_fires_only_after_the_patience_of_its_kind(history: list[Turn])
 
 
 @given(histories)
-def test_an_incident_is_an_alert_as_long_as_it_lasts_unless_nothing_is_copied(history: list[Turn]) -> None:
+def test_an_incident_is_an_alert_while_records_are_late_unless_nothing_is_copied(history: list[Turn]) -> None:
     for _, turn, alerts in play(history):
         kinds = {one.kind for one in alerts}
         if turn.standing is None:
             continue
-        if turn.is_open and not turn.is_halted and turn.standing is not Standing.HALTED:
+        if turn.is_open and not turn.is_halted and turn.standing is Standing.BREACHED:
             assert LATE in kinds
         if not turn.is_open:
             assert LATE not in kinds

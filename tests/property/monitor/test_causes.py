@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from monitor.causes.diagnosis import OF_PLACEMENT, Cause
-from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
 from monitor.causes.judge import BUSY_CORES, diagnose
 from monitor.movement.states import MovementState
 
@@ -43,6 +43,7 @@ lanes = st.builds(
     produce_unanswered=st.none() | st.floats(1, 60, allow_nan=False),
     hold=st.none()
     | st.builds(QuotaHold, st.sampled_from(QuotaOwner), st.floats(0, 1), st.none() | st.integers(0, 9)),
+    origin=st.none() | st.sampled_from(Origin),
 )
 evidence = st.builds(
     Evidence, st.lists(lanes, max_size=4).map(tuple), st.lists(st.sampled_from(["one", "two"])).map(tuple)
@@ -55,6 +56,10 @@ def may_be_placement(lane: LaneEvidence) -> bool:
     if lane.worker_cpu is None:
         return is_held
     return is_held or lane.worker_cpu + (lane.worker_waited or 0.0) >= BUSY_CORES
+
+
+def owners(found: Evidence) -> set[QuotaOwner]:
+    return {one.hold.owner for one in found.lanes if one.hold is not None}
 
 
 @given(evidence)
@@ -70,7 +75,8 @@ def test_there_is_always_one_diagnosis_with_a_sentence(found: Evidence) -> None:
 def test_placement_is_never_asked_for_without_its_cause(found: Evidence) -> None:
     diagnosis = diagnose(found, LIMIT_MS)
     if diagnosis.placement_can_help:
-        assert diagnosis.cause in OF_PLACEMENT
+        by_tasks = diagnosis.cause is Cause.OUR_QUOTA and QuotaOwner.TASK in owners(found)
+        assert diagnosis.cause in OF_PLACEMENT or by_tasks
         assert any(may_be_placement(one) for one in found.lanes)
 
 

@@ -15,6 +15,7 @@ from mirror.coordination.stores import znodes
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause
+from mirror.model.movement.excuses import Resumption
 from tests.builders import a_datastream
 from tests.fakes.site import Site, a_body
 from tests.hostile import (
@@ -48,6 +49,7 @@ STORED: Mapping[str, Any] = to_document(
         pauses={"t": PartitionPause(frozenset({0}), "why", 1)},
         halt=Halt("why", 1),
         creation=Creation("key", "wish"),
+        resumptions={"t": Resumption(frozenset({0}), 1, 2, 2)},
     )
 )
 ACTIONS: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]] = (

@@ -11,6 +11,7 @@ from mirror.model.datastreams import metadata
 from mirror.model.datastreams.creation import Creation
 from mirror.model.datastreams.datastream import Halt, LatencyObjective, PartitionPause, StartPosition
 from mirror.model.datastreams.typed_keys import PLACES
+from mirror.model.movement.excuses import Resumption
 from tests.builders import a_datastream
 from tests.hostile import REST_FIELDS, STORED_FIELDS
 
@@ -50,6 +51,7 @@ def test_every_field_that_is_stored_is_tried() -> None:
         pauses={"t": PartitionPause(frozenset({0}), "why", 1)},
         halt=Halt("why", 1),
         creation=Creation("key", "wish"),
+        resumptions={"t": Resumption(frozenset({0}), 1, 2, 2)},
     )
     assert set(of_document(to_document(full))) <= set(STORED_FIELDS)
 

@@ -118,6 +118,7 @@ def test_the_open_incident_and_the_budget_that_is_left_are_of_the_newest(site: S
         "opened_ms": 3_000,
         "cause": "hot partition",
         "is_late": True,
+        "closing_ms": None,
     }
     assert (found["objective_ms"], found["percentile"]) == (2_500, 99.0)
 

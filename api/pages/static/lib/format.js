@@ -74,6 +74,11 @@ export function moment(ms) {
   });
 }
 
+/** "21:54", in the browser's time zone. */
+export function timeOfDay(ms) {
+  return new Date(ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+}
+
 /** "1 task", "2 tasks", "tasks unknown". `words`: of any other number than one, where they do not take an s alone. */
 export function many(value, word, words = `${word}s`) {
   if (!isKnown(value)) return `${words} ${UNKNOWN}`;

@@ -1,6 +1,6 @@
 // What the first page shows, out of the answer of /v1/overview. Pure.
 
-import { count, duration, isKnown, many, percent, rate, UNKNOWN } from "../lib/format.js";
+import { count, duration, isKnown, many, percent, rate, timeOfDay, UNKNOWN } from "../lib/format.js";
 
 const STUCK = ["STALL", "STOP", "REWIND", "TRUNCATED", "RECREATED", "SOURCE_AWAY", "DESTINATION_AWAY"];
 const BEHIND = ["WARN", "CATCHING_UP", "PAUSED_BY_ITSELF", "THROTTLED", "WAITING_FOR_TRANSACTION"];
@@ -24,12 +24,16 @@ export function standing(one) {
     return found("loss", "bad", "✖", "will lose records", `in ${duration(one.loses_data_in_seconds * 1000)}, if nothing changes`);
   if (one.is_set_aside) return found("aside", "bad", "✖", one.status === "DAMAGED" ? "damaged" : "set aside", one.problem);
   if (HALTED.includes(one.status)) return found("halted", "idle", "❚❚", one.status.toLowerCase(), one.halt);
-  const isLate = isKnown(one.objective_ms) && isKnown(one.at_least_ms) && one.at_least_ms > one.objective_ms;
-  if (isLate || one.incident?.is_late)
+  const isCaughtUp = !one.states.CATCHING_UP || one.incident;  // else it is progress, and no breach
+  const isLate = isCaughtUp && isKnown(one.objective_ms) && isKnown(one.at_least_ms) && one.at_least_ms > one.objective_ms;
+  const closingMs = one.incident?.closing_ms ?? null;
+  if (isLate || (one.incident?.is_late && closingMs === null))
     return found("late", "bad", "▲", "late", one.incident?.cause || one.worst || "its oldest record waits longer than its objective");
   if (sumOf(one, STUCK)) return found("stuck", "bad", "■", statesOf(one, STUCK), one.worst);
   if (one.unplaced) return found("unplaced", "warn", "▲", `${many(one.unplaced, "partition")} without a task`, "");
   if (one.offending) return found("hot", "warn", "▲", many(one.offending, "hot partition"), "more than one task may carry");
+  if (one.incident && closingMs !== null)
+    return found("incident", "warn", "✓", "recovered", `its incident (${one.incident.cause || "no cause was found"}) closes at ${timeOfDay(closingMs)}`);
   if (one.incident) return found("incident", "warn", "▲", "incident", one.incident.cause);
   if (sumOf(one, BEHIND)) return found("behind", "warn", "▲", statesOf(one, BEHIND), one.worst);
   if (one.status === "INITIALIZING") return found("unknown", "note", "…", "being set up", "");

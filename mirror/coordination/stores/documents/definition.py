@@ -19,6 +19,7 @@ from mirror.model.datastreams.datastream import (
     StartPosition,
 )
 from mirror.model.load import TaskLimits
+from mirror.model.movement.excuses import Resumption
 from mirror.model.topics import TopicNaming, selection_without_look_ahead
 
 
@@ -39,6 +40,7 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
         "pauses": {topic: _pause_document(pause) for topic, pause in datastream.pauses.items()},
         "halt": asdict(datastream.halt) if datastream.halt else None,
         "creation": asdict(datastream.creation) if datastream.creation else None,
+        **({"resumptions": _resumption_documents(datastream)} if datastream.resumptions else {}),
     }
 
 
@@ -67,6 +69,10 @@ def from_document(document: Mapping[str, Any]) -> Datastream:
         pauses={topic: _pause(bounds.mapping("a pause", one)) for topic, one in pauses.items()},
         halt=_halt(document.get("halt")),
         creation=_creation(document.get("creation")),
+        resumptions={
+            topic: _resumption(bounds.mapping("a resumption", one))
+            for topic, one in bounds.mapping("resumptions", document.get("resumptions", {})).items()
+        },
     )
 
 
@@ -103,12 +109,32 @@ def _pause_document(pause: PartitionPause) -> dict[str, Any]:
 
 
 def _pause(document: Mapping[str, Any]) -> PartitionPause:
+    return PartitionPause(_numbers(document), bounds.field(document, "reason"), *_cause(document))
+
+
+def _numbers(document: Mapping[str, Any]) -> frozenset[int] | None:
     text = bounds.text("paused partitions", bounds.field(document, "partitions"), znodes.CHUNK_BYTES)
     try:
-        numbers = None if text == "*" else frozenset(znodes.decode_ranges(text))
+        return None if text == "*" else frozenset(znodes.decode_ranges(text))
     except ValueError as error:
         raise InvalidRequest(f"paused partitions: {error}") from error
-    return PartitionPause(numbers, bounds.field(document, "reason"), *_cause(document))
+
+
+def _resumption_documents(datastream: Datastream) -> dict[str, Any]:
+    return {
+        topic: {
+            "partitions": "*" if one.numbers is None else znodes.encode_ranges(one.numbers),
+            "since_ms": one.since_ms,
+            "until_ms": one.until_ms,
+            "began_ms": one.began_ms,
+        }
+        for topic, one in datastream.resumptions.items()
+    }
+
+
+def _resumption(document: Mapping[str, Any]) -> Resumption:
+    names = ("since_ms", "until_ms", "began_ms")
+    return Resumption(_numbers(document), *(bounds.field(document, name) for name in names))
 
 
 def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:

@@ -277,6 +277,9 @@ class FaultyEngine:
         """As in the port."""
         return ()
 
+    def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
+        return metrics
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:

@@ -22,6 +22,7 @@ from mirror.coordination.stores.requests import RebalanceRequest
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskCapacity
+from mirror.model.movement.excuses import WHOLE, Resumption
 from mirror.model.plan import Plan
 from tests.builders import SOURCE, a_datastream, a_plan, a_task, an_instance
 
@@ -61,7 +62,8 @@ def test_what_was_paused_for_a_time_is_ready_again_and_told_of() -> None:
     one = a_datastream(status=_S.PAUSED, halt=Halt("tests", 1, "me", 1500))
     assert changes_of([one], PLANNED, 1499) == []
     (change,) = changes_of([one], PLANNED, 1500)
-    assert (change.datastream, change.is_told) == (a_datastream(), True)
+    over = a_datastream(resumptions={WHOLE: Resumption(None, 1, 1500, 1500)})
+    assert (change.datastream, change.is_told) == (over, True)
     brief = replace(one, metadata={"system.creation.ms": "1000", "system.ttl.ms": "500"})
     assert statuses(brief, now_ms=1500) == {"orders": _S.DELETING}
 

@@ -140,6 +140,22 @@ def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
     assert "20,000 bytes/s here" in said(fakes)
 
 
+def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: MirroredFakes) -> None:
+    """Nothing is fetched for it meanwhile, so only a question for that says where its partition ends."""
+    fakes.make_topic("t")
+    fakes.start("t", policy=CopyPolicy(bytes_per_second=2_000))
+    fakes.run(2)
+    write(fakes, 3)
+    lane = fakes.lane("t")
+    fakes.run_until(lambda: lane.waits and lane.position == 3, "it has read all, and waits")
+    write(fakes, 10)
+    fakes.engine.metrics()
+    fakes.run(1)
+    assert (lane.waits, lane.position, lane.high_watermark) == (True, 3, 13)
+    fakes.engine.metrics()
+    assert lane.measured[0] is not None
+
+
 def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFakes) -> None:
     fakes.make_topic("t", 2)
     fakes.start("t", 2)

@@ -32,6 +32,9 @@ class Measured:
     def metrics(self) -> Sequence[MirrorMetric]:
         return self.lanes
 
+    def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
+        return metrics
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:

@@ -23,6 +23,7 @@ FINDINGS: Final = {
     "w": Finding(Verdict(Standing.WITHIN, 1.0, "well again"), OPEN, ""),
     "H": Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), CLOSED, ""),
     "B": Finding(Verdict(Standing.BREACHED, None, "late; not copied", is_halted=True), OPEN, ""),
+    "l": Finding(Verdict(Standing.BREACHED, None, "late once"), Incident(is_open=True, breaches=1), ""),
     "U": Finding(Verdict(Standing.UNKNOWN, None, "nothing was measured"), CLOSED, ""),
 }
 LETTERS: Final = {
@@ -53,6 +54,13 @@ def turn(conditions: Conditions, letter: str, number: int) -> list[Alert]:
         ("LLBBBL", "LLLLLL"),
         ("HHHH-H", "...H.."),
         ("LL-L", "LL.L"),
+        ("L" + "w" * 20 + "L", "L" * 18 + "..." + "L"),
+        ("L" + "w" * 20 + "lw", "L" * 18 + "....."),
+        (
+            "L" + "w" * 20 + "L" + "w" * 30 + "LWLw" + "w" * 20,
+            "L" * 18 + "..." + "L" * 32 + ".LL" + "L" * 16 + "....",
+        ),
+        ("L" * 14 + "B" * 4 + "H" * 2, "L" * 17 + "2HH"),
         ("UUUUUUUU", "....UUUU"),
         ("NNNNNNNN", "......NN"),
         ("LNNL", "LLLL"),

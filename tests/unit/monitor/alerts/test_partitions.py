@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
 from mirror.model.identifiers import DatastreamName
-from monitor.alerts.alert import Alert, Style
+from monitor.alerts.alert import Alert, Severity, Style
 from monitor.alerts.conditions import AlertPatience, Conditions, Moment
+from monitor.alerts.told import matters_of
+from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
 from monitor.movement.states import MovementState
 from monitor.movement.summary import NOTHING_KNOWN, LossAhead, Movement, Movements, Moving, StateCount
 
+BEGIN_MS: Final = 1_764_000_000_000
 ORDERS: Final = DatastreamName("orders")
 WELL: Final = {ORDERS: Finding(Verdict(Standing.WITHIN, 1.0, "well"), Incident(), "")}
 LATE: Final = {ORDERS: Finding(Verdict(Standing.BREACHED, None, "late"), Incident(is_open=True), "")}
@@ -26,7 +30,7 @@ TRANSACTION = MovementState.WAITING_FOR_TRANSACTION
 
 
 def a_count(state: MovementState, partitions: int = 3) -> StateCount:
-    return StateCount(state, partitions, "t-1", "its position stays at 7", 1_764_000_000_000)
+    return StateCount(state, partitions, "t-1", "its position stays at 7", BEGIN_MS)
 
 
 def moving(*states: MovementState, loss: LossAhead | None = None, is_complete: bool = True) -> Movements:
@@ -46,7 +50,7 @@ class Monitor:
         found: list[Alert] = []
         for _ in range(times):
             self.number += 1
-            now = Moment(10_000 * self.number, 10.0 * self.number)
+            now = Moment(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
             found = self.conditions.judged(findings if findings is not None else {}, now, movements)
         return found
 
@@ -54,13 +58,22 @@ class Monitor:
         found: list[Alert] = []
         for _ in range(times):
             self.number += 1
-            now = Moment(10_000 * self.number, 10.0 * self.number)
+            now = Moment(BEGIN_MS + 10_000 * self.number, 10.0 * self.number)
             found = self.conditions.nothing_judged("Pinot is away", now, movements)
         return found
 
 
 def names(alerts: list[Alert]) -> list[str]:
     return sorted(one.kind.name.removeprefix("Headrace") for one in alerts)
+
+
+def test_catching_up_is_progress_and_a_warning_when_it_takes_long() -> None:
+    monitor, catching = Monitor(), moving(MovementState.CATCHING_UP)
+    assert monitor.turns(catching, 180) == []
+    (warning,) = monitor.turns(catching)
+    assert (names([warning]), warning.kind.severity) == (["CatchingUp"], Severity.WARNING)
+    assert matters_of([warning]) == {}
+    assert monitor.turns(moving(), 7) == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +88,6 @@ def names(alerts: list[Alert]) -> list[str]:
         (MovementState.TRUNCATED, "SourceTruncated"),
         (MovementState.RECREATED, "TopicRecreated"),
         (MovementState.WARN, None),
-        (MovementState.CATCHING_UP, None),
         (MovementState.THROTTLED, None),
         (MovementState.PAUSED_BY_USER, None),
     ],
@@ -176,3 +188,41 @@ def test_what_partitions_do_is_known_without_measurements() -> None:
     assert names(monitor.blind(moving(), 6)) == ["NothingJudged"]
     monitor.turns(moving(), 1, LATE)
     assert names(monitor.blind(moving(STALL), 9)) == ["LatencyObjectiveBreached", "NothingJudged"]
+
+
+def away(since_ms: int) -> Movements:
+    movement = Movement((replace(a_count(SOURCE_AWAY), since_ms=since_ms),))
+    return Movements({ORDERS: Moving("east", movement)}, True)
+
+
+def of_cause(cause: Cause, action: str = "") -> dict[DatastreamName, Finding]:
+    return {ORDERS: replace(LATE[ORDERS], diagnosis=Diagnosis(cause, f"{cause}: why"), action=action)}
+
+
+def test_a_source_that_dies_while_a_datastream_is_late_for_something_else_is_a_new_alert() -> None:
+    monitor = Monitor()
+    monitor.turns(NOTHING_KNOWN, 30, of_cause(Cause.OVERLOADED_TASK, "rebalance r-1 asked for"))
+    since_ms = BEGIN_MS + 10_000 * monitor.number
+    dead = away(since_ms)
+    assert names(monitor.turns(dead, 6, LATE)) == ["LatencyObjectiveBreached"], "patience"
+    found = monitor.turns(dead, 1, of_cause(Cause.SOURCE_BOUND))
+    assert names(found) == ["LatencyObjectiveBreached", "SourceAway"]
+    (late,) = [one for one in found if one.kind.name == "HeadraceLatencyObjectiveBreached"]
+    assert late.summary == "orders is later than its objective: source-bound"
+    assert late.done == "", "what was done was about another cause"
+
+
+def test_a_source_that_is_why_a_datastream_is_late_is_no_second_alert() -> None:
+    monitor = Monitor()
+    dead = away(BEGIN_MS + 5_000)
+    monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.SOURCE_BOUND))
+    assert names(monitor.turns(dead, 30, of_cause(Cause.SOURCE_BOUND))) == ["LatencyObjectiveBreached"]
+
+
+def test_the_action_stays_while_the_cause_does() -> None:
+    monitor = Monitor()
+    monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.OVERLOADED_TASK, "rebalance r-1 asked for"))
+    (late,) = monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.OVERLOADED_TASK))
+    assert late.done == "rebalance r-1 asked for"
+    (late,) = monitor.turns(NOTHING_KNOWN, 2, of_cause(Cause.UNKNOWN))
+    assert late.done == "rebalance r-1 asked for"

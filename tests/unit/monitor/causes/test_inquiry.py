@@ -11,7 +11,7 @@ from mirror.errors import Unreachable
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from mirror.model.identifiers import DatastreamName
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import Evidence, LaneEvidence
+from monitor.causes.evidence import Evidence, LaneEvidence, Phases
 from monitor.causes.inquiry import LEAST_SECONDS, MOST_QUESTIONS, Answer, Inquiry
 
 ORDERS = DatastreamName("orders")
@@ -101,7 +101,7 @@ def test_what_is_well_again_is_forgotten(inquiry: Inquiry, look: Look, lanes: La
     assert lanes.asked == 2
     assert answer.is_news
     assert answer.diagnosis is not None
-    assert answer.diagnosis.cause is Cause.QUOTA
+    assert answer.diagnosis.cause is Cause.BROKER_QUOTA
 
 
 def test_what_is_caught_up_behind_another_cause_is_no_overload(look: Look, lanes: Lanes) -> None:
@@ -126,3 +126,26 @@ def test_an_overload_that_was_found_first_stays_one_while_less_waits(look: Look,
         found = look(now).diagnosis
         assert found is not None
         assert found.cause is Cause.OVERLOADED_TASK
+
+
+def test_that_records_waited_at_the_source_counts_from_the_second_look_on(inquiry: Inquiry) -> None:
+    """A broker that was killed leaves a backlog, which waits there too."""
+    waiting = {"at": 900}
+
+    def say() -> Evidence:
+        phases = Phases(8_000, 20, 20, 60)
+        one = LaneEvidence(
+            "t-0", task="a", lag_ms=9_000, lag_records=waiting["at"], phases=phases, batches_per_second=9.0
+        )
+        return Evidence((replace(one, worker_cpu=0.2),))
+
+    def cause(now: float) -> Cause:
+        found = inquiry.look(ORDERS, say, 1_000, now).diagnosis
+        assert found is not None
+        return found.cause
+
+    assert cause(0.0) is Cause.UNKNOWN
+    waiting["at"] = 500
+    assert cause(10.0) is Cause.BACKLOG
+    waiting["at"] = 600
+    assert cause(20.0) is Cause.SOURCE_BOUND, "not less waits"

@@ -8,11 +8,11 @@ import pytest
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import Evidence, LaneEvidence, Phases
+from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
 from monitor.causes.judge import diagnose
 from monitor.movement.states import MovementState as S
 
-C, Q = Cause, QuotaOwner
+C, Q, From = Cause, QuotaOwner, Origin
 LIMIT_MS = 1_000
 IN_TIME = Phases(2, 1, 2, 5)
 PRODUCING = Phases(20, 10, 20, 4_950)
@@ -68,6 +68,10 @@ def stuck(number: int, **more: object) -> LaneEvidence:
 
 def hot(number: int, **more: object) -> LaneEvidence:
     return busy(number, **{"bytes_per_second": 9e6, "cpu": 0.7, **more})
+
+
+def calm(number: int, **more: object) -> LaneEvidence:
+    return lane(number, **{"lag_ms": 0, "lag_records": 0, **more})
 
 
 def catching_up(number: int, eta: float | None = 40.0, **more: object) -> LaneEvidence:
@@ -183,15 +187,19 @@ CASES = [
         None,
         True,
     ),
-    Case("busy, and nobody is late for it", (lane(0, worker_cpu=0.99), held(1, Q.SOURCE)), C.QUOTA),
+    Case("busy, and nobody is late for it", (lane(0, worker_cpu=0.99), held(1, Q.SOURCE)), C.BROKER_QUOTA),
     # quota
-    Case("brokers of the destination throttle", (held(0, Q.DESTINATION), held(1, Q.DESTINATION)), C.QUOTA),
-    Case("brokers of the source throttle", (held(0, Q.SOURCE), lane(1)), C.QUOTA),
-    Case("the datastream's own quota", (held(0, Q.DATASTREAM), held(1, Q.DATASTREAM)), C.QUOTA),
-    Case("partitions in danger go first", (held(0, Q.OTHERS), held(1, Q.OTHERS)), C.QUOTA),
-    Case("throttled, and it shows in produce", (held(0, Q.DESTINATION, phases=PRODUCING),), C.QUOTA),
-    Case("throttled, and the worker is busy", (held(0, Q.DESTINATION, worker_cpu=0.99),), C.QUOTA),
-    Case("throttled, and not behind by movement", (held(0, Q.SOURCE, state=S.OK),), C.QUOTA),
+    Case(
+        "brokers of the destination throttle",
+        (held(0, Q.DESTINATION), held(1, Q.DESTINATION)),
+        C.BROKER_QUOTA,
+    ),
+    Case("brokers of the source throttle", (held(0, Q.SOURCE), lane(1)), C.BROKER_QUOTA),
+    Case("the datastream's own quota", (held(0, Q.DATASTREAM), held(1, Q.DATASTREAM)), C.OUR_QUOTA),
+    Case("partitions in danger go first", (held(0, Q.OTHERS), held(1, Q.OTHERS)), C.OUR_QUOTA),
+    Case("throttled, and it shows in produce", (held(0, Q.DESTINATION, phases=PRODUCING),), C.BROKER_QUOTA),
+    Case("throttled, and the worker is busy", (held(0, Q.DESTINATION, worker_cpu=0.99),), C.BROKER_QUOTA),
+    Case("throttled, and not behind by movement", (held(0, Q.SOURCE, state=S.OK),), C.BROKER_QUOTA),
     Case(
         "a quota that holds nobody who is late",
         (late(0, phases=PRODUCING), lane(1, hold=QuotaHold(Q.SOURCE, 0.5, 1))),
@@ -267,7 +275,9 @@ CASES = [
         (late(0, phases=WAITING, produce_unanswered=1.2),),
         C.SOURCE_BOUND,
     ),
-    Case("no answer, and a broker throttles", (held(0, Q.DESTINATION, produce_unanswered=4.8),), C.QUOTA),
+    Case(
+        "no answer, and a broker throttles", (held(0, Q.DESTINATION, produce_unanswered=4.8),), C.BROKER_QUOTA
+    ),
     Case(
         "no answer, and the worker is busy",
         tuple(busy(n, phases=None, produce_unanswered=4.8) for n in range(3)),
@@ -312,6 +322,121 @@ CASES = [
         None,
         True,
     ),
+    # what is known to have happened comes before any phase of latency
+    Case("an initial copy", (late(0, phases=WAITING, state=None, origin=From.CREATION),), C.INITIAL_COPY),
+    Case("an initial copy with an end", (catching_up(0, origin=From.CREATION),), C.INITIAL_COPY),
+    Case("an initial copy by a busy worker", (busy(0, state=None, origin=From.CREATION),), C.INITIAL_COPY),
+    Case(
+        "an initial copy that does not come nearer, and waits at the source",
+        (late(0, phases=WAITING, origin=From.CREATION),),
+        C.INITIAL_COPY,
+    ),
+    Case(
+        "an initial copy that brokers throttle until it does not come nearer",
+        (held(0, Q.SOURCE, origin=From.CREATION),),
+        C.BROKER_QUOTA,
+    ),
+    Case(
+        "an initial copy that a busy worker cannot do",
+        tuple(busy(n, origin=From.CREATION) for n in range(3)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case("resumed by a person", (late(0, phases=WAITING, state=None, origin=From.PAUSE),), C.AFTER_PAUSE),
+    Case(
+        "resumed, with an end",
+        (catching_up(0, origin=From.PAUSE), catching_up(1, origin=From.PAUSE)),
+        C.AFTER_PAUSE,
+    ),
+    Case(
+        "resumed, and slow to acknowledge",
+        (late(0, phases=PRODUCING, state=None, origin=From.PAUSE),),
+        C.AFTER_PAUSE,
+    ),
+    Case("its worker was killed", (late(0, phases=WAITING, state=None, origin=From.RESTART),), C.BACKLOG),
+    Case("its instance was killed", (catching_up(0, origin=From.RESTART), lane(1)), C.BACKLOG),
+    Case(
+        "a broker was killed",
+        (late(0, phases=WAITING, state=S.CATCHING_UP, origin=From.OUTAGE),),
+        C.BACKLOG,
+    ),
+    Case("resumed, and nothing answers", (silent(0, S.SOURCE_AWAY, origin=From.PAUSE),), C.SOURCE_BOUND),
+    Case(
+        "resumed, and a transaction is open",
+        (silent(0, S.WAITING_FOR_TRANSACTION, origin=From.PAUSE),),
+        C.OPEN_TRANSACTION,
+    ),
+    # our own quotas let lanes pass in turn
+    Case(
+        "the task's quota, while others of the task pass",
+        (*HOLDS_TASK, late(7, phases=WAITING), late(8, phases=None)),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case(
+        "the quota of the datastream, while others pass",
+        (held(0, Q.DATASTREAM), *(late(n, phases=WAITING) for n in range(1, 6))),
+        C.OUR_QUOTA,
+    ),
+    Case(
+        "the quota of the datastream in another worker says nothing",
+        (held(0, Q.DATASTREAM, worker=1), *(late(n, phases=WAITING) for n in range(1, 4))),
+        C.SOURCE_BOUND,
+        C.OUR_QUOTA,
+    ),
+    Case(
+        "every task is held by its quota",
+        tuple(held(n, Q.TASK, task=f"orders-{n % 3}") for n in range(9)),
+        C.OUR_QUOTA,
+        None,
+        True,
+    ),
+    Case(
+        "every task is held, and their lanes pass in turn",
+        tuple(
+            held(n, Q.TASK, task=f"orders-{n % 3}")
+            if n < 6
+            else late(n, task=f"orders-{n % 3}", phases=WAITING)
+            for n in range(12)
+        ),
+        C.OUR_QUOTA,
+        None,
+        True,
+    ),
+    Case(
+        "one task of several is held",
+        (*HOLDS_TASK, *(lane(n, task="orders-1") for n in range(5, 8))),
+        C.OVERLOADED_TASK,
+        None,
+        True,
+    ),
+    Case(
+        "a task's quota is another's who is slow to acknowledge",
+        (held(0, Q.TASK, task="b"), *(late(n, phases=PRODUCING) for n in range(1, 4))),
+        C.DESTINATION_BOUND,
+        C.HOT_PARTITION,
+    ),
+    # nothing waits
+    Case("nothing waits now", tuple(calm(n) for n in range(9)), C.UNKNOWN),
+    Case(
+        "nothing waits now, and it was catching up",
+        tuple(calm(n, state=S.CATCHING_UP) for n in range(9)),
+        C.UNKNOWN,
+    ),
+    Case(
+        "nothing waits, and was throttled",
+        tuple(calm(n, state=S.THROTTLED, hold=QuotaHold(Q.TASK, 0.4)) for n in range(3)),
+        C.UNKNOWN,
+    ),
+    Case(
+        "nothing waits for most, and one is slow",
+        (*(calm(n) for n in range(3)), late(4, phases=PRODUCING)),
+        C.DESTINATION_BOUND,
+    ),
+    Case("nothing waits, and what arrives is late", (calm(0, phases=PRODUCING),), C.DESTINATION_BOUND),
+    Case("nothing waits, and no answer comes", (calm(0, phases=None, fetch_unanswered=4.0),), C.SOURCE_BOUND),
     # start-up
     Case("lanes begin", (silent(0, S.OK, is_starting=True), silent(1, S.OK, is_starting=True)), C.START_UP),
     Case("begins, and nothing is known of it", (LaneEvidence("t-0", is_starting=True),), C.START_UP),
@@ -356,14 +481,14 @@ CASES = [
     Case(
         "most are throttled, one is paused",
         (held(0, Q.SOURCE), held(1, Q.SOURCE), silent(2, S.TRUNCATED)),
-        C.QUOTA,
+        C.BROKER_QUOTA,
         C.PAUSED,
     ),
     Case(
         "as many of each: what stands still counts first",
         (held(0, Q.SOURCE), silent(1, S.TRUNCATED)),
         C.PAUSED,
-        C.QUOTA,
+        C.BROKER_QUOTA,
     ),
     Case(
         "overloaded, and one slow destination",
@@ -378,7 +503,7 @@ CASES = [
         C.DESTINATION_BOUND,
         C.OVERLOADED_TASK,
     ),
-    Case("most are not explained", (late(0), late(1), late(2), held(3, Q.SOURCE)), C.QUOTA),
+    Case("most are not explained", (late(0), late(1), late(2), held(3, Q.SOURCE)), C.BROKER_QUOTA),
     Case(
         "a backlog with a lane that begins",
         (catching_up(0), catching_up(1), silent(2, S.OK, is_starting=True)),
@@ -395,7 +520,7 @@ CASES = [
             catching_up(4),
             silent(5, S.STOP),
         ),
-        C.QUOTA,
+        C.BROKER_QUOTA,
         C.BACKLOG,
     ),
 ]
@@ -419,12 +544,13 @@ def test_there_are_histories_of_every_cause() -> None:
     [
         (
             (held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),),
-            "quota: broker 3 of the destination throttles for 45% of the time; produce takes 900 of 950 ms "
-            "on average",
+            "throttled by a broker's quota: broker 3 of the destination throttles for 45% of the time; "
+            "produce takes 900 of 950 ms on average",
         ),
         (
             (held(0, Q.OTHERS, phases=None),),
-            "quota: it gives way for 60% of the time to partitions that would lose records sooner",
+            "throttled by our quota: it gives way for 60% of the time to partitions that would lose records "
+            "sooner",
         ),
         (
             (
@@ -433,7 +559,7 @@ def test_there_are_histories_of_every_cause() -> None:
                 held(2, Q.SOURCE, phases=None),
             ),
             "destination-bound: produce takes 900 of 950 ms on average; the worker process is "
-            "busy for 30% of the time (2 of 3 late partitions); besides, quota: "
+            "busy for 30% of the time (2 of 3 late partitions); besides, throttled by a broker's quota: "
             "broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
         ),
         (
@@ -472,8 +598,8 @@ def test_there_are_histories_of_every_cause() -> None:
         ),
         (
             (catching_up(0), catching_up(1, eta=55.0)),
-            "backlog after an outage: 18000 records of 2 partitions wait, for about 55 s more, and become "
-            "fewer",
+            "catching up after an outage: 18000 records of 2 partitions wait, for about 55 s more, and "
+            "become fewer",
         ),
         ((silent(0, S.SOURCE_AWAY, "east does not answer"),), "source-bound: t-0: east does not answer"),
         (

@@ -4,7 +4,7 @@ follow: from the engine through the pipe of its worker and `/v1/lanes` to a diag
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import pytest
@@ -13,6 +13,7 @@ from api.schemas.lanes import LaneAnswer
 from mirror.instance.workers.lane_table import LaneTable
 from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.metrics import Drops, MirrorMetric
+from mirror.model.movement.excuses import NO_EXCUSE, Excuse
 from mirror.model.topics import TopicSelection
 from mirror.worker.protocol import LaneRates, MessageReader, encode_message
 from mirror.worker.reports import MetricReports
@@ -42,12 +43,18 @@ class Nowhere:
 class Mirrored:
     """Partition 0 of a topic with a batch every tenth of a second."""
 
-    def __init__(self, fakes: MirroredFakes, policy: CopyPolicy | None = None) -> None:
+    def __init__(
+        self,
+        fakes: MirroredFakes,
+        policy: CopyPolicy | None = None,
+        prepare: Callable[[], Excuse] | None = None,
+    ) -> None:
         self.fakes = fakes
         self.interval_seconds = INTERVAL_SECONDS
         self._heard = 0
         fakes.make_topic("t")
-        fakes.start("t", group="orders", policy=policy or CopyPolicy())
+        excuse = prepare() if prepare is not None else NO_EXCUSE
+        fakes.start("t", group="orders", policy=policy or CopyPolicy(), excuse=excuse)
         self._table = LaneTable(fakes.clock)
         self._table.begin(fakes.lane("t").spec, 0)
         self._reports = MetricReports(fakes.engine, Nowhere(), fakes.clock, INTERVAL_SECONDS)
@@ -183,7 +190,7 @@ def test_brokers_that_throttle_are_the_cause_and_named(mirrored: Mirrored) -> No
     mirrored.fakes.target.faults.plant(PRODUCE, Throttle(2_000), times=None)
     mirrored.run(30)
     found = mirrored.diagnosed()
-    assert found.cause is Cause.QUOTA, found
+    assert found.cause is Cause.BROKER_QUOTA, found
     assert found.evidence["broker"] == mirrored.fakes.target.partition("t", 0).leader
 
 
@@ -191,8 +198,8 @@ def test_the_quota_of_a_datastream_is_the_cause(fakes: MirroredFakes) -> None:
     mirrored = Mirrored(fakes, CopyPolicy(bytes_per_second=20_000))
     mirrored.run(40, size=20_000)
     found = mirrored.diagnosed()
-    assert found.cause is Cause.QUOTA, found
-    assert found.sentence.startswith("quota: the quota of the datastream holds it back for ")
+    assert found.cause is Cause.OUR_QUOTA, found
+    assert found.sentence.startswith("throttled by our quota: the quota of the datastream holds it back for ")
 
 
 def test_what_an_outage_has_left_is_a_backlog(mirrored: Mirrored) -> None:
@@ -206,3 +213,29 @@ def test_what_an_outage_has_left_is_a_backlog(mirrored: Mirrored) -> None:
     mirrored.run(45, size=20)
     found = mirrored.diagnosed()
     assert found.cause is Cause.BACKLOG, found
+
+
+@pytest.mark.parametrize(
+    ("excuse_since_seconds", "cause"),
+    [(None, Cause.INITIAL_COPY), (40.0, Cause.AFTER_PAUSE)],
+)
+def test_what_a_person_has_left_is_called_so_and_not_the_source(
+    fakes: MirroredFakes, excuse_since_seconds: float | None, cause: Cause
+) -> None:
+    def prepare() -> Excuse:
+        for _ in range(40):
+            fakes.source.write("t", [(fakes.clock.now_ms(), b"k", os.urandom(20_000), [])], 0)
+            fakes.clock.advance(1.0)
+        now = fakes.clock.now_ms()
+        if excuse_since_seconds is None:
+            return Excuse(now, patience_ms=now)
+        return Excuse(0, now - int(excuse_since_seconds * 1000), now, now)
+
+    fakes.target.faults.plant(PRODUCE, Delay(1.5), times=None)
+    mirrored = Mirrored(fakes, prepare=prepare)
+    found = []
+    for _ in range(4):
+        mirrored.run(3)
+        found.append(mirrored.diagnosed().cause)
+    assert found[:2] == [cause] * 2
+    assert Cause.SOURCE_BOUND not in found, "the destination is slow, as it shows when nothing is left"

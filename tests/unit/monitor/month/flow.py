@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirror.model.metrics import LATENCY_BOUNDS_MS
+from mirror.model.movement.excuses import Excuse, ExcusedLane
 
 STEP_SECONDS: Final = 30
 DAYS: Final = 30
@@ -21,6 +22,7 @@ PER_MINUTE: Final = 60 // STEP_SECONDS
 PER_HOUR: Final = 60 * PER_MINUTE
 PER_DAY: Final = 24 * PER_HOUR
 OBJECTIVE_MS: Final = 2_000
+PATIENCE_MS: Final = 6 * 3_600_000
 
 _BASE_MS: Final = 15.0
 _MOST_FULL: Final = 0.97
@@ -43,17 +45,19 @@ def daily(rng: np.random.Generator, most: float, least: float, weekend: float = 
 class Flow:
     """`written` and `capacity`: records a second. `halted`: steps in which nothing is copied, and the service
     says so; `is_unknown`: also how old the oldest record is, is not known then. `late_ones`: steps in which
-    one record arrives seconds late, for no cause that lasts."""
+    one record arrives seconds late, for no cause that lasts. `paused`: steps in which a person keeps it from
+    copying, also before it was created."""
 
     written: Floats
     capacity: Floats
     halted: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
     unknown: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
     late_ones: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
+    paused: Flags = field(default_factory=lambda: np.zeros(STEPS, bool))
 
     def run(self) -> None:
         """All that follows. Call it again when what can be copied has changed."""
-        capacity = np.where(self.halted, 0.0, self.capacity)
+        capacity = np.where(self.halted | self.paused, 0.0, self.capacity)
         growth = (self.written - capacity) * STEP_SECONDS
         total = np.cumsum(growth)
         waiting = total - np.minimum(0.0, np.minimum.accumulate(total))
@@ -69,7 +73,23 @@ class Flow:
         self._median = _BASE_MS / (1 - np.where(is_behind, _MOST_FULL, full))
         before = np.concatenate([[0.0], self.lag_ms[:-1]])
         self._delay = (before + self.lag_ms) / 2
+        self._excuse()
         self._count()
+
+    def _excuse(self) -> None:
+        """As lanes do, of which each step is one look."""
+        self.counted_lag_ms: Floats = np.where(self.paused, 0.0, self.lag_ms)
+        self._excused = self.paused.copy()
+        for end in np.flatnonzero(np.diff(self.paused.astype(np.int8)) == -1).tolist():
+            until_ms = (end + 1) * STEP_SECONDS * 1_000
+            lane = ExcusedLane(Excuse(until_ms, patience_ms=until_ms), PATIENCE_MS)
+            for step in range(end + 1, STEPS):
+                now_ms = (step + 1) * STEP_SECONDS * 1_000
+                lane.note(round(self.waiting[step]), now_ms)
+                self.counted_lag_ms[step] = lane.counted_age(round(self.lag_ms[step]), now_ms)
+                self._excused[step] = not lane.counts(now_ms - round(self._delay[step]))
+                if self.waiting[step] <= 1e-6 or self.paused[step + 1 : step + 2].any():
+                    break
 
     def _count(self) -> None:
         bounds = np.array(LATENCY_BOUNDS_MS)
@@ -77,6 +97,7 @@ class Flow:
         ends = np.rint(self.delivered)[:, None]
         counts = np.diff(np.concatenate([np.zeros_like(ends), below, ends], axis=1), axis=1)
         counts[self.late_ones, 13] += 1
+        counts[self._excused] = 0
         self._sums = np.concatenate([np.zeros((1, counts.shape[1])), np.cumsum(counts, axis=0)])
         self.late: Floats = self.delivered * (1 - self._share_within(np.array([float(OBJECTIVE_MS)]))[:, 0])
         self._stale = np.concatenate([[0.0], np.cumsum(self.is_stale)]) * STEP_SECONDS
@@ -99,7 +120,7 @@ class Flow:
     @property
     def is_stale(self) -> Flags:
         """Whether the oldest waiting record was older than the objective at the end of a step."""
-        return (self.lag_ms > OBJECTIVE_MS) & ~self.unknown
+        return (self.counted_lag_ms > OBJECTIVE_MS) & ~self.unknown
 
     @property
     def worst_ms(self) -> Floats:

@@ -61,6 +61,9 @@ def lanes_in(trouble: Trouble | None, sight: Sight) -> Evidence:
         found = [found[0], *(replace(calm, partition=one.partition, task=one.task) for one in found[1:])]
         if trouble.is_alone:
             found[1:] = [replace(one, task="b") for one in found[1:]]
+    if trouble is not None and trouble.cause is Cause.OVERLOADED_TASK:
+        calm = replace(_FAIR, lag_ms=0, lag_records=0, state=MovementState.OK)
+        found[2:] = [replace(calm, partition=one.partition, task=one.task) for one in found[2:]]
     return Evidence(tuple(found))
 
 
@@ -92,7 +95,7 @@ def _one(number: int, trouble: Trouble | None, sight: Sight) -> LaneEvidence:
             return replace(late, hold=QuotaHold(QuotaOwner.TASK, 0.9), bytes_per_second=rate)
         case Cause.OVERLOADED_INSTANCE:
             return _busy(late, waited=0.5)
-        case Cause.QUOTA:
+        case Cause.OUR_QUOTA | Cause.BROKER_QUOTA:
             assert trouble is not None
             assert trouble.quota is not None
             return replace(late, hold=QuotaHold(trouble.quota, 0.8, 3))

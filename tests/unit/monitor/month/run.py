@@ -23,7 +23,7 @@ from monitor.records.record import IncidentRecord
 from monitor.settings import MonitorSettings
 from tests.unit.monitor.month import truth
 from tests.unit.monitor.month.flow import DAYS, PER_MINUTE, STEP_SECONDS, STEPS, Flags
-from tests.unit.monitor.month.world import BUDGETED, OBJECTIVE, World
+from tests.unit.monitor.month.world import OBJECTIVE, World
 
 NEAR_STEPS: Final = 16 * PER_MINUTE
 _CALM_STEPS: Final = 20 * PER_MINUTE
@@ -56,9 +56,9 @@ class Pager:
 class Month:
     """Call `run` once."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, world: type[World] = World) -> None:
         self.settings = MonitorSettings()
-        self.world = World(seed)
+        self.world = world(seed)
         self.rules = [read_rule(text) for text in self.settings.burn_rates]
         self.records: dict[str, IncidentRecord] = {}
         self.alerts, self.told = Pager(), Pager()
@@ -132,7 +132,7 @@ class Month:
         minimum = self.settings.minimum_records
         for name, flow in self.world.flows.items():
             found = [truth.breaches(flow)]
-            rules = self.rules if name in BUDGETED else []
+            rules = self.rules if name in self.world.budgeted else []
             found += [truth.burns(flow, [one], OBJECTIVE.budget, minimum) for one in rules]
             flags += [flow.halted, flow.unknown, flow.late_ones, *(one.near for one in found)]
             for matter in (matter for one in found for matter in one.matters):

@@ -60,18 +60,27 @@ class World:
 
     remark = ""
 
+    budgeted: Collection[DatastreamName] = BUDGETED
+
     def __init__(self, seed: int) -> None:
         rng = np.random.default_rng(seed)
         self.step = 0
         self.changes = 0
         self.asked: list[tuple[int, DatastreamName]] = []
         self.tried: list[DatastreamName] = []
+        self.blind: Flags = np.zeros(STEPS, bool)
+        self.flows: dict[DatastreamName, Flow] = {}
+        self.troubles: dict[DatastreamName, list[Trouble]] = {}
+        self._fill(rng)
+        self._subjects = {name: _subject(name, self.budgeted) for name in self.flows}
+        for name in self.flows:
+            self._apply(name)
+
+    def _fill(self, rng: np.random.Generator) -> None:
+        """What happens in the month."""
         self.flows = _flows(rng)
         self.troubles = _troubles(rng)
         self.blind = _outages(self, rng)
-        self._subjects = {name: _subject(name) for name in self.flows}
-        for name in self.flows:
-            self._apply(name)
 
     def movements(self) -> Movements:
         return NOTHING_KNOWN
@@ -82,6 +91,7 @@ class World:
             if self._is(self.flows[name].halted)
             else one
             for name, one in self._subjects.items()
+            if not self._is(self.flows[name].paused)
         }
 
     def has_own_monitor(self) -> bool:
@@ -129,7 +139,7 @@ class World:
         return {
             _source(name): {"t": one}
             for name, flow in self.flows.items()
-            if (one := self._observation(flow, first)) is not None
+            if not self._is(flow.paused) and (one := self._observation(flow, first)) is not None
         }
 
     def past(
@@ -139,7 +149,7 @@ class World:
         first, end = (
             min(max(0, (moment - START_MS) // (1_000 * STEP_SECONDS)), self.step + 1) for moment in piece
         )
-        flows = {name: flow for name, flow in self.flows.items() if name in BUDGETED}
+        flows = {name: flow for name, flow in self.flows.items() if name in self.budgeted}
         counts = [flow.counts(first, end) for flow in flows.values()]
         stale = [flow.stale_seconds(first, end) for flow in flows.values()]
         places = [(*_source(name), "t") for name in flows]
@@ -160,7 +170,7 @@ class World:
 
     def _observation(self, flow: Flow, first: int) -> Observation | None:
         counts, is_unknown = flow.counts(first, self.step + 1), self._is(flow.unknown)
-        lag = 0 if is_unknown else round(float(flow.lag_ms[self.step]))
+        lag = 0 if is_unknown else round(float(flow.counted_lag_ms[self.step]))
         return Observation(sum(counts), counts, lag, 4 * is_unknown)
 
     def _is(self, flags: Flags) -> bool:
@@ -172,23 +182,23 @@ class World:
 
     def _apply(self, name: DatastreamName) -> None:
         flow = self.flows[name]
-        flow.capacity = np.full(STEPS, _CAPACITY)
+        flow.capacity = np.full(STEPS, CAPACITY)
         for one in self.troubles[name]:
             flow.capacity[one.first : one.end] *= one.share
         flow.run()
         self.changes += 1
 
 
-_CAPACITY: Final = 640.0
-_PEAK: Final = 500.0
+CAPACITY: Final = 640.0
+PEAK: Final = 500.0
 
 
 def _flows(rng: np.random.Generator) -> dict[DatastreamName, Flow]:
     """Noise alone brings none of them to what can be copied."""
-    enough = np.full(STEPS, _CAPACITY)
-    flows = {name: Flow(daily(rng, _PEAK, 200.0, weekend=0.8), enough) for name in SHIFTED}
-    flows[SOURCE_BOUND] = Flow(daily(rng, _PEAK, 60.0), enough)
-    flows[STEADY] = Flow(daily(rng, _PEAK, 400.0, weekend=1.0), enough)
+    enough = np.full(STEPS, CAPACITY)
+    flows = {name: Flow(daily(rng, PEAK, 200.0, weekend=0.8), enough) for name in SHIFTED}
+    flows[SOURCE_BOUND] = Flow(daily(rng, PEAK, 60.0), enough)
+    flows[STEADY] = Flow(daily(rng, PEAK, 400.0, weekend=1.0), enough)
     quiet = rng.poisson(0.02 * STEP_SECONDS, STEPS) / STEP_SECONDS
     late_ones = np.zeros(STEPS, bool)
     late_ones[rng.integers(PER_HOUR, STEPS, 25)] = True
@@ -207,14 +217,14 @@ def _troubles(rng: np.random.Generator) -> dict[DatastreamName, list[Trouble]]:
     def lasting(day: int, cause: Cause) -> Trouble:
         return some(day, cause, 0)._replace(end=STEPS)
 
-    quota = some(12, Cause.QUOTA, 90)
+    quota = some(12, Cause.OUR_QUOTA, 90)
     week = some(10, Cause.SOURCE_BOUND, 7 * PER_DAY // PER_MINUTE)
     return {
         SHIFTED[0]: [lasting(7, Cause.HOT_PARTITION)],
         SHIFTED[1]: [quota._replace(quota=QuotaOwner.DATASTREAM), lasting(24, Cause.OVERLOADED_TASK)],
-        SOURCE_BOUND: [week._replace(share=0.75 * _PEAK / _CAPACITY)],
+        SOURCE_BOUND: [week._replace(share=0.75 * PEAK / CAPACITY)],
         STEADY: [
-            some(1, Cause.QUOTA, 60)._replace(quota=QuotaOwner.DESTINATION),
+            some(1, Cause.BROKER_QUOTA, 60)._replace(quota=QuotaOwner.DESTINATION),
             some(4, Cause.DESTINATION_BOUND, 60),
             some(7, Cause.NETWORK, 40),
             some(10, Cause.HOT_PARTITION, 60)._replace(is_alone=True),
@@ -248,6 +258,6 @@ def _source(name: DatastreamName) -> Source:
     return Source(name, "east")
 
 
-def _subject(name: DatastreamName) -> Subject:
-    budgets = (OBJECTIVE,) if name in BUDGETED else ()
+def _subject(name: DatastreamName, budgeted: Collection[DatastreamName]) -> Subject:
+    budgets = (OBJECTIVE,) if name in budgeted else ()
     return Subject(LatencyObjective(OBJECTIVE_MS), _source(name), TopicSelection("t"), objectives=budgets)

@@ -138,18 +138,44 @@ def test_a_cause_is_noted_when_it_is_another_one_and_its_figures_stay_the_newest
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
 
 
-def test_a_cause_alone_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
-    book, found = IncidentBook(), Diagnosis(Cause.QUOTA, "quota: broker 3 throttles")
-    breached = a_finding(Standing.BREACHED)
-    said = f"incident opened: {breached.verdict.sentence}; {found.sentence}"
-    (record,) = book.judged({ORDERS: replace(breached, action=said, diagnosis=found)}, 1_000)
-    assert phases(record) == [Phase.DETECTED, Phase.CLASSIFIED]
+def test_a_decision_to_do_nothing_is_no_act_so_that_no_cool_down_begins_with_it() -> None:
+    book, found = IncidentBook(), Diagnosis(Cause.BROKER_QUOTA, "a broker throttles")
+    breached = replace(a_finding(Standing.BREACHED), diagnosis=found)
+    decided = replace(breached, decision="a rebalance would not help: 0 partitions move")
+    (record,) = book.judged({ORDERS: decided}, 1_000)
+    assert phases(record) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.DECIDED]
     assert resumed(record, 2_000, 100.0).helped_at is None
-    hot = Diagnosis(Cause.HOT_PARTITION, "hot partition: t-0")
-    acted = replace(breached, action=f"{hot.sentence}; rebalance r-1 asked for", diagnosis=hot)
+    assert not book.judged({ORDERS: decided}, 2_000), "it is said once"
+    acted = replace(breached, decision="rebalance r-1 asked for: 2 partitions move", has_acted=True)
     (record,) = book.judged({ORDERS: acted}, 3_000)
-    assert phases(record)[2:] == [Phase.CLASSIFIED, Phase.ACTED]
+    assert phases(record)[2:] == [Phase.DECIDED, Phase.ACTED]
     assert resumed(record, 5_000, 100.0).helped_at == 98.0
+
+
+def test_what_repeats_is_one_entry_that_says_how_often_and_since_when() -> None:
+    record = IncidentRecord("x", "orders", "east", 0).noted(0, Phase.DETECTED, "late")
+    for number in range(6):
+        record = record.noted(60_000 * number + 1, Phase.RELAPSED, f"p99 is {number * 1_000} ms")
+        record = record.noted(60_000 * number + 2, Phase.RECOVERED, f"p99 is {number} ms")
+        record = record.noted(60_000 * number + 3, Phase.DECIDED, f"no rebalance: {number} of 24 asked for")
+    assert phases(record) == [Phase.DETECTED, Phase.RELAPSED, Phase.RECOVERED, Phase.DECIDED]
+    assert record.timeline[1].said == "p99 is 5000 ms (6 times since 00:00:00 UTC)"
+    assert record.timeline[1].time_ms == 300_001
+    assert record_from_json(record_to_json(record)) == record
+
+
+def test_a_recovered_incident_says_when_it_closes() -> None:
+    book = IncidentBook()
+    book.judged(late(), 1_000)
+    recovered = {ORDERS: replace(well(is_open=True)[ORDERS], closes_in=600.0)}
+    (record,) = book.judged(recovered, 11_000)
+    assert record.closing_ms == 611_000
+    assert not book.judged({ORDERS: replace(recovered[ORDERS], closes_in=590.0)}, 21_000), "as before"
+    (record,) = book.judged(late(), 31_000)
+    assert record.closing_ms is None
+    book.judged(recovered, 41_000)
+    (closed,) = book.judged(well(), 51_000)
+    assert closed.closing_ms is None
 
 
 @pytest.mark.parametrize(

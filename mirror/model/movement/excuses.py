@@ -1,0 +1,144 @@
+"""Records that count against no latency objective: those that were there before a lane was to copy them.
+
+A person pauses a datastream, or creates one on topics with records: what the lane finds when it begins is
+late by the decision of that person. It catches up in order, so what is produced meanwhile waits behind that.
+Pure: values in, values out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror.model import bounds
+
+WHOLE: Final = "*"
+"""In place of a topic: the whole datastream was resumed. No topic has this name."""
+CHAIN_MS: Final = 3_600_000
+"""A pause that begins sooner than this after the last resume shares the patience of that one."""
+MOST_RESUMPTIONS: Final = 1_000
+_UNREAD_MS: Final = 2_000
+"""Records of the last moments before a pause are in time, and wait at the source when the lane stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """The last pause of a topic, or of the whole datastream, that is over, in epoch ms. `numbers`: partitions
+    that were paused; None: all. `began_ms`: end of the first of several pauses in quick succession."""
+
+    numbers: frozenset[int] | None
+    since_ms: int
+    until_ms: int
+    began_ms: int
+
+    def __post_init__(self) -> None:
+        for name in ("since_ms", "until_ms", "began_ms"):
+            bounds.integer(f"{name} of a resumption", getattr(self, name), 0, bounds.LARGEST_MS)
+
+    def covers(self, number: int) -> bool:
+        """Return whether the partition was paused."""
+        return self.numbers is None or number in self.numbers
+
+
+class Excuse(NamedTuple):
+    """Records of a lane that do not count, by their timestamps in epoch ms: those before `before_ms`, and
+    those from `since_ms` to before `until_ms`. `patience_ms`: moment from which on the time is limited in
+    which records behind these do not count either."""
+
+    before_ms: int = 0
+    since_ms: int = 0
+    until_ms: int = 0
+    patience_ms: int = 0
+
+    @property
+    def name(self) -> int:
+        """Number that is higher for each later excuse of a lane; 0 for none."""
+        return max(self.before_ms, self.until_ms)
+
+    def as_of(self, now_ms: int) -> Excuse:
+        """Return the excuse without what lies in the future: a definition may claim any moment."""
+        return Excuse(*(min(moment, now_ms) for moment in self))
+
+    def covers(self, timestamp: int) -> bool:
+        """Return whether a record with that timestamp was there before the lane was to copy it."""
+        return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms
+
+
+NO_EXCUSE: Final = Excuse()
+
+
+def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
+    """Return the excuse of a partition. `before_ms`: creation, or last restart, of its datastream."""
+    found = [
+        one
+        for one in (resumptions.get(WHOLE), resumptions.get(topic))
+        if one is not None and one.covers(number) and one.until_ms > before_ms
+    ]
+    if not found:
+        return Excuse(before_ms, patience_ms=before_ms) if before_ms else NO_EXCUSE
+    last = max(found, key=lambda one: one.until_ms)
+    since_ms = max(last.since_ms - _UNREAD_MS, 0)
+    return Excuse(before_ms, since_ms, last.until_ms, max(before_ms, last.began_ms))
+
+
+def with_resumption(
+    present: Mapping[str, Resumption],
+    topic: str,
+    numbers: frozenset[int] | None,
+    since_ms: int,
+    now_ms: int,
+) -> dict[str, Resumption]:
+    """Return the resumptions after another one, at most the newest `MOST_RESUMPTIONS`."""
+    before = present.get(topic)
+    is_chained = before is not None and since_ms - before.until_ms < CHAIN_MS
+    began_ms = before.began_ms if before is not None and is_chained else now_ms
+    found = {**present, topic: Resumption(numbers, since_ms, now_ms, began_ms)}
+    if len(found) > MOST_RESUMPTIONS:
+        del found[min(found, key=lambda name: found[name].until_ms)]
+    return found
+
+
+class ExcusedLane:
+    """A lane that has an excuse, until it has caught up once. `patience_ms`: time for that, in ms; it also
+    ends where the backlog has not become less for `_PROGRESS_MS`. Then records that the excuse covers do not
+    count, and those behind them do."""
+
+    __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
+
+    def __init__(self, excuse: Excuse, patience_ms: int) -> None:
+        self.excuse = excuse
+        self.end = -1
+        """Source offset where the lane has caught up when everything before it is delivered; -1: unknown."""
+        self._patience_ms = patience_ms
+        self._is_patient = True
+        self._least = self._least_ms = -1
+
+    def counts(self, timestamp: int) -> bool:
+        """Return whether a record that is delivered now counts. Records of before a pause do: they were
+        produced while the lane ran."""
+        excuse = self.excuse
+        if not self._is_patient:
+            return not excuse.covers(timestamp)
+        return excuse.before_ms <= timestamp < excuse.since_ms
+
+    def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
+        """Return the age of the oldest waiting record that counts, at most; `age_ms`: of the oldest."""
+        if age_ms is None:
+            return None
+        timestamp = now_ms - age_ms
+        if self.counts(timestamp):
+            return age_ms
+        return 0 if self._is_patient else min(age_ms, max(now_ms - self.excuse.name, 0))
+
+    def note(self, waiting: int, now_ms: int) -> None:
+        """Note how many offsets wait."""
+        if self._least < 0 or waiting < self._least:
+            self._least, self._least_ms = waiting, now_ms
+        has_time = now_ms - self.excuse.patience_ms <= self._patience_ms
+        if not has_time or now_ms - self._least_ms > _PROGRESS_MS:
+            self._is_patient = False
+
+
+_PROGRESS_MS: Final = 600_000
+"""A lane whose backlog has not become less for longer does not catch up."""

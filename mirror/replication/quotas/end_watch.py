@@ -1,0 +1,60 @@
+"""Asks for the ends of partitions that are not read because a quota of ours is used up.
+
+A fetch says where a partition ends, and these lanes fetch nothing. How far they are behind is known all the
+same while their source answers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from mirror.client.cluster import Cluster
+from mirror.protocol.control.offsets import LATEST, Answers
+from mirror.replication.lane_runner import LaneRunner
+from mirror.replication.live_lane import LiveLane
+
+_log = logging.getLogger(__name__)
+_SECONDS: Final = 5.0
+_MOST: Final = 2_000
+"""Partitions of a question; the others are in the next one."""
+
+
+class EndWatch:
+    """One question at a time for each source cluster."""
+
+    def __init__(self, runner: LaneRunner) -> None:
+        self._runner = runner
+        self._bench = runner.bench
+        self._asking: set[tuple[str, bool]] = set()
+
+    def look(self, lanes: Iterable[LiveLane]) -> None:
+        """Ask for the ends of lanes that wait for a quota, beside what else is done."""
+        asked: dict[tuple[str, bool], list[LiveLane]] = {}
+        for lane in lanes:
+            asked.setdefault((lane.spec.source, lane.rules.read_committed), []).append(lane)
+        for place, found in asked.items():
+            if place not in self._asking:
+                self._asking.add(place)
+                found.sort(key=lambda one: one.heard_at)
+                self._bench.loop.spawn(self._ask(place, found[:_MOST]))
+
+    async def _ask(self, place: tuple[str, bool], lanes: Sequence[LiveLane]) -> None:
+        source: Cluster = self._runner.source(lanes[0]).cluster
+        places = dict.fromkeys((lane.key.partition for lane in lanes), LATEST)
+        try:
+            ends: Answers = await source.offsets(places, committed=place[1], seconds=_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the next measurement asks again
+            _log.debug("the ends of waiting partitions of %s are unknown: %s", source.name, error)
+        else:
+            self._note(lanes, ends)
+        finally:
+            self._asking.discard(place)
+
+    def _note(self, lanes: Sequence[LiveLane], ends: Answers) -> None:
+        now, now_ms = self._bench.loop.now(), self._bench.clock.now_ms()
+        for lane in lanes:
+            end = ends[lane.key.partition]
+            if lane.waits and not end.error and self._runner.lanes.get(lane.key) is lane:
+                lane.hear_end(end.offset, now_ms, now)
