@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -58,11 +59,14 @@ class Flows:
     def check(self) -> None:
         """Every record has arrived once."""
         for name in self.names:
-            wait_until(lambda name=name: len(self._values(name)) >= self.written, interval_seconds=0.3)
+            wait_until(partial(self._has_arrived, name), interval_seconds=0.3)
             assert sorted(self._values(name)) == sorted(str(n).encode() for n in range(self.written)), name
 
-    def _values(self, name: str) -> list[bytes | None]:
-        return [one.value for one in read_all(self.pair.destination.address, name)]
+    def _has_arrived(self, name: str) -> bool:
+        return len(self._values(name)) >= self.written
+
+    def _values(self, name: str) -> list[bytes]:
+        return [one.value or b"" for one in read_all(self.pair.destination.address, name)]
 
 
 def definitions_part(instance: RunningInstance) -> dict[str, Any]:
