@@ -283,7 +283,7 @@ class ProgressLog:
         if self._is_grown and self._reported_count != self._count:
             self._reported_count = self._count
             _log.warning(
-                "topic %s of %s has %d partitions, more than when progress was stored first: lanes keep theirs"
+                "topic %s of %s has %d partitions, more than when progress was stored: lanes keep theirs"
                 " where it is, and each that starts reads all partitions",
                 self.topic,
                 self._cluster.name,
