@@ -17,6 +17,6 @@ def alias_collisions(settings: HeadraceSettings) -> Iterator[str]:
             if len(several) > 1:
                 named = " and ".join(map(repr, sorted(several)))
                 yield (
-                    f"SAME NAME: {section}: {named} are both {name.upper()} in the environment, where a variable"
-                    " of that name is refused; rename one of them, or use password_file"
+                    f"SAME NAME: {section}: {named} are {name.upper()} in the environment, where variables of"
+                    " that name are refused; rename one of them, or use password_file"
                 )

@@ -9,7 +9,6 @@ import pytest
 from headrace.clusters.alias_collisions import alias_collisions
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.errors import ConfigError
-from tests.unit.headrace.conftest import Headrace
 
 SECURED = """
 [clusters."{alias}"]
@@ -47,15 +46,13 @@ def test_a_variable_that_two_aliases_match_is_refused(
     assert "'US_East' or 'us-east'" in str(refused.value)
 
 
-def test_aliases_of_one_variable_are_named_before_one_is_set(tmp_path: Path, headrace: Headrace) -> None:
-    colliding = settings_of(tmp_path, "us-east", "US_East", "eu")
+def test_aliases_of_one_variable_are_named_before_one_is_set(tmp_path: Path) -> None:
+    password = ', password = "x"'
+    colliding = settings_of(tmp_path, "us-east", "US_East", "eu", more=password)
     (warning,) = alias_collisions(colliding)
     assert "'US_East' and 'us-east'" in warning
     assert "US_EAST" in warning
-    shown = headrace("config", "check", "--config", str(tmp_path / "headrace.toml"))
-    assert shown.code == 0
-    assert "US_EAST" in shown.err
-    assert list(alias_collisions(settings_of(tmp_path, "us-east", "us-west"))) == []
+    assert list(alias_collisions(settings_of(tmp_path, "us-east", "us-west", more=password))) == []
 
 
 def test_a_password_comes_from_a_file(tmp_path: Path) -> None:
