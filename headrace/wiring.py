@@ -48,6 +48,7 @@ from mirror.control.operations import Operations
 from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
@@ -288,6 +289,7 @@ def _services(
         progress_to_translate=cluster_questions.stored_to_translate,
         restarts=RestartDestinations(cluster_questions.admin, WrittenClusters(session)),
         lost=LostStore(session),
+        restored=RestoredRecords(session),
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
@@ -19,10 +19,12 @@ from api.schemas.changes import UpdatePlanAnswer
 from api.schemas.datastreams import DatastreamAnswer
 from api.schemas.partitions import HaltBody
 from api.schemas.problems import problems
+from api.services import Services
 from mirror.control.commands import CreateDatastream
 from mirror.control.losses.lost_datastreams import LostDatastreams
 from mirror.coordination.stores.definitions import StoredDatastream
-from mirror.model.identifiers import DatastreamName
+from mirror.errors import NothingStored
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 
 router = APIRouter(prefix="/v1/lost-datastreams", tags=["datastreams"])
 _T = TypeVar("_T")
@@ -49,8 +51,18 @@ class _LostCall:
 async def _lost_call(
     name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep, if_match: IfMatch
 ) -> _LostCall:
-    lost = LostDatastreams(services.control, services.lost)
-    return _LostCall(DatastreamName(name), lost, slow_calls, if_match)
+    return _LostCall(DatastreamName(name), _lost_of(services), slow_calls, if_match)
+
+
+def _lost_of(services: Services) -> LostDatastreams:
+    def written(destination: ClusterRef, group: GroupName) -> Collection[str]:
+        try:
+            lanes = services.progress(destination, group).lanes
+        except NothingStored:
+            return ()
+        return {one.target_topic for one in lanes.values() if one.target_topic}
+
+    return LostDatastreams(services.control, services.lost, services.restored, written)
 
 
 LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
@@ -60,7 +72,7 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
     """Datastreams that are missing without having been deleted, as an instance has known them: ZooKeeper came
     back with older data, or lost its own."""
-    found = LostDatastreams(services.control, services.lost).all()
+    found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(one.datastream) for one in found]
 
 

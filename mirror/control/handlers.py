@@ -133,6 +133,10 @@ class Control:
         """The leader was asked for something by other means than these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
+    def may_adopt(self, datastream: Datastream) -> bool:
+        """Return whether a datastream may write into topics that were at its destination before it."""
+        return self._checks.admission.adopts(datastream)
+
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
         """The caller has dropped a definition that ZooKeeper had lost."""
         self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))

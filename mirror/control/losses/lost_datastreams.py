@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -10,12 +10,13 @@ from typing import Final
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control
 from mirror.control.versions import check_unchanged
+from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.errors import AlreadyExists, NotFound
 from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import DatastreamStatus
-from mirror.model.identifiers import DatastreamName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 
 _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
     DatastreamStatus.PAUSED: DatastreamStatus.PAUSED,
@@ -27,10 +28,13 @@ _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """For one caller, whose right to every datastream is checked."""
+    """For one caller, whose right to every datastream is checked. `written`: the destination topics of which
+    a group has stored progress there."""
 
     control: Control
     store: LostStore
+    records: RestoredRecords
+    written: Callable[[ClusterRef, GroupName], Collection[str]]
 
     def all(self) -> tuple[StoredDatastream, ...]:
         """Return those that are lost, by name."""
@@ -67,8 +71,16 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Create it again as it was; lanes continue from their checkpoints. Raises what a creation raises."""
+        """Create it again as it was; lanes continue from their checkpoints, into the topics that they have
+        written. Raises what a creation raises, and Unreachable where its destination is asked for these
+        topics, as of a datastream that may not adopt any, and does not answer."""
+        one = command.datastream
+        may_adopt = self.control.may_adopt(one)
+        written = () if may_adopt else self.written(one.destination, one.group)
+        self.records.begin(one)
         stored = self.control.create(command)
+        if not may_adopt:
+            self.records.claim(one, written)
         self.store.remove(stored.datastream.name)
         return stored
 

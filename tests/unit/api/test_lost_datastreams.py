@@ -11,7 +11,14 @@ from httpx import Response
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import EventLog
-from mirror.model.datastreams.datastream import DatastreamStatus
+from mirror.errors import Unreachable
+from mirror.lane.ledger import Ledger
+from mirror.lane.offset_map import OffsetMap
+from mirror.lane.progress import LaneProgress
+from mirror.model.datastreams.datastream import DatastreamStatus, StartPosition
+from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.identifiers import GroupName
+from mirror.model.topics import TopicDescription, TopicPartition
 from tests.fakes.site import Site
 from tests.unit.api.guarded import Guarded
 
@@ -91,14 +98,60 @@ def test_a_restored_datastream_is_as_it_was_and_runs(site: Site) -> None:
 
 def test_a_service_whose_whole_tree_was_deleted_continues_with_what_is_restored(site: Site) -> None:
     site.create()
-    for folder in site.server.session().children(""):
-        site.server.session().delete_tree(f"/{folder}")
-    site.tick(4)
+    wipe_all(site)
     assert lanes(site) == []
     assert restore(site).status_code == 200
     site.tick(6)
     assert lanes(site) == ["t-0", "t-1"]
     assert site.health.is_well
+
+
+def wipe_all(site: Site) -> None:
+    """Nothing is left of the service."""
+    for folder in site.server.session().children(""):
+        site.server.session().delete_tree(f"/{folder}")
+    site.tick(4)
+
+
+@pytest.mark.parametrize("has_progress", [True, False])
+def test_a_datastream_that_may_not_adopt_topics_writes_what_it_has_written(
+    site: Site, has_progress: bool
+) -> None:
+    site.create(destination={"cluster": "destination", "adopt": False})
+    if has_progress:
+        key = LaneKey(GroupName("orders"), TopicPartition("t", 0))
+        site.progress[key] = LaneProgress(Ledger(10), OffsetMap(), target_topic="t")
+    wipe_all(site)
+    assert restore(site).status_code == 200
+    site.follower.lose()
+    site.follower.turn()
+    again = Site(site.server, "two")
+    again.destination.create(TopicDescription("t", 2))
+    again.tick(6)
+    assert bool(lanes(again)) == has_progress
+
+
+def test_partitions_of_latest_that_have_no_checkpoint_begin_at_their_first_record(site: Site) -> None:
+    site.create(start="latest")
+    assert {one.spec.start for one in site.follower.workers.lanes.values()} == {StartPosition.LATEST}
+    wipe_all(site)
+    restore(site)
+    site.tick(6)
+    assert {one.spec.start for one in site.follower.workers.lanes.values()} == {StartPosition.EARLIEST}
+
+
+def test_a_destination_that_does_not_answer_is_needed_for_that_alone(site: Site) -> None:
+    site.create("plain", destination={"cluster": "destination", "name": "plain.*"})
+    site.create("strict", destination={"cluster": "destination", "name": "strict.*", "adopt": False})
+    wipe_all(site)
+
+    def away() -> None:
+        raise Unreachable("the destination is away")
+
+    site.before_progress = away
+    assert restore(site, "plain").status_code == 200
+    assert restore(site, "strict").status_code == 503
+    assert lost(site) == ["strict"]
 
 
 @pytest.mark.parametrize(("action", "status"), [("pause", "PAUSED"), ("stop", "STOPPED")])
