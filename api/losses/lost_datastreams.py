@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class _LostCall:
-    """What is done with one of them. `tags`: of the versions of which it may be done; None: of any."""
+    """A request for one lost datastream. `tags`: accepted versions; None accepts any."""
 
     name: DatastreamName
     lost: LostDatastreams
@@ -44,7 +44,7 @@ class _LostCall:
         return named_among(self.tags, self.name, lambda: self.lost.get(self.name))
 
     async def run(self, work: Callable[[], _T], *, dry_run: bool) -> _T:
-        """Carry it out, or work out what it would do."""
+        """Run the request, or its dry run."""
         return await (self.slow_calls.run(work) if dry_run else run_in_threadpool(work))
 
 
@@ -78,7 +78,7 @@ def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
 
 @router.get("/{name}", responses=problems(404, 409))
 def get_lost(call: LostCallDep, response: Response) -> DatastreamAnswer:
-    """One of them; the header ETag names the version, for If-Match of what is done with it."""
+    """Return one lost datastream. Send its ETag as If-Match to restore or forget this version."""
     found = call.lost.get(call.name)
     response.headers["ETag"] = etag_of(found)
     return DatastreamAnswer.from_datastream(found.datastream)

@@ -87,7 +87,7 @@ def forget(
 def _each(
     client: RestClient, name: str, act: Callable[[str], Any], *, everything: bool, as_json: bool
 ) -> None:
-    """Do it with one, or with all that are lost: one that fails does not stop the others. Raises
+    """Act on one lost datastream or on all; a failure does not stop the others. Raises
     InvalidRequest unless exactly one of both is given."""
     from headrace.errors import EXIT_FAILED
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable

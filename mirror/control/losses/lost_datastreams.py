@@ -37,7 +37,7 @@ class LostDatastreams:
     written: Callable[[ClusterRef, GroupName], Collection[str]]
 
     def all(self) -> tuple[StoredDatastream, ...]:
-        """Return those that are lost, by name."""
+        """Return the lost datastreams, sorted by name."""
         there = self.control.list()
         names = {one.datastream.name for one in there.readable} | {one.name for one in there.damaged}
         return tuple(one for one in self.store.all() if one.datastream.name not in names)

@@ -51,7 +51,7 @@ class LostStore:
         return found
 
     def publish(self, datastreams: Sequence[Datastream]) -> None:
-        """Store what is lost. Of two definitions of one name the one that was created later is kept."""
+        """Store lost definitions. Of two with the same name, the later creation wins."""
         known = {one.datastream.name: one for one in self.all()}
         for one in datastreams:
             before = known.get(one.name)
@@ -61,7 +61,7 @@ class LostStore:
                 znodes.put(self._nodes, _path(one.name), znodes.encode(to_document(one)))
 
     def remove(self, name: DatastreamName) -> None:
-        """Remove one that is no longer lost; it may be gone already."""
+        """Remove a definition that is no longer lost. Idempotent."""
         with suppress(NotFound):
             self._nodes.delete(_path(name))
 

@@ -41,40 +41,40 @@ class DefinitionMemory(Protocol):
         ...
 
     def load(self) -> Known:
-        """Return what a former process has kept; nothing where it cannot be read."""
+        """Return the definitions that an earlier process stored; empty if unreadable."""
         ...
 
     def keep(self, known: Known) -> None:
-        """Replace what is kept; never blocks."""
+        """Replace the stored definitions; never blocks."""
         ...
 
     @property
     def trouble(self) -> str:
-        """Why the last write failed; empty where it did not."""
+        """Reason why the last write failed; empty after a success."""
         ...
 
     def stop(self, deadline_seconds: float) -> None:
-        """Write what is still to be written, and end. Idempotent."""
+        """Finish the pending write and stop. Idempotent."""
         ...
 
 
 class NoMemory:
-    """Satisfies `DefinitionMemory`: nothing is kept."""
+    """A `DefinitionMemory` that stores nothing."""
 
     trouble: Final = ""
 
     def start(self) -> None:
-        """Nothing is written."""
+        """Do nothing."""
 
     def load(self) -> Known:
-        """Nothing is known."""
+        """Return no definitions."""
         return {}
 
     def keep(self, known: Known) -> None:
-        """Nothing is written."""
+        """Do nothing."""
 
     def stop(self, deadline_seconds: float) -> None:
-        """There is nothing to end."""
+        """Do nothing."""
 
 
 class DefinitionFile:
@@ -90,7 +90,7 @@ class DefinitionFile:
 
     @property
     def trouble(self) -> str:
-        """Why the last write failed; empty where it did not."""
+        """Reason why the last write failed; empty after a success."""
         return self._trouble
 
     def start(self) -> None:
@@ -98,7 +98,7 @@ class DefinitionFile:
         self._thread.start()
 
     def load(self) -> Known:
-        """Return the definitions of the file. Of a damaged one those that can be read."""
+        """Return the definitions of the file; unreadable ones are skipped and logged."""
         try:
             data = self._path.read_bytes()
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class DefinitionFile:
             self._work.notify()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Write what waits, and join the thread."""
+        """Finish the pending write and join the thread."""
         self._is_stopping.set()
         with self._work:
             self._work.notify()

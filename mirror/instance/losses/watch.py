@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LossWatch:
-    """Used by the follower's thread. `memory`: what this instance knows beyond its process."""
+    """Used by the follower's thread. `memory`: definitions that outlive the process."""
 
     def __init__(self, nodes: NodeStore, memory: DefinitionMemory) -> None:
         self._definitions = DefinitionStore(nodes)
@@ -47,7 +47,7 @@ class LossWatch:
         self._memory.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Write what is still to be remembered. Idempotent."""
+        """Finish the pending write. Idempotent."""
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
@@ -77,7 +77,7 @@ class LossWatch:
         self._note(frozenset(lost))
 
     def report(self, health: Health) -> None:
-        """Name what is lost, and say whether it is remembered."""
+        """Report the lost datastreams, and a failure to store definitions."""
         if self._lost:
             health.report(_PART, False, _sentence(self._lost))
         else:
@@ -89,7 +89,7 @@ class LossWatch:
             health.forget(_MEMORY_PART)
 
     def _publish(self, known: Known, names: Collection[DatastreamName]) -> None:
-        """Store those that are missing and that nobody has deleted, or was about to delete."""
+        """Publish missing definitions that were neither deleted nor being deleted."""
         missing = {
             name: one
             for name, one in known.items()
