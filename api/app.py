@@ -46,6 +46,7 @@ from api.fleet.credentials import Credentials
 from api.fleet.memory import StateMemory
 from api.fleet.questions import Fleet
 from api.fleet.renditions import Renditions
+from api.losses import lost_datastreams
 from api.metrics.collector import InstanceCollector
 from api.openapi.document import DESCRIPTION, SERVERS, TAGS, DocumentedApi, operation_id
 from api.pages import overview
@@ -94,6 +95,7 @@ def _routes() -> tuple[BaseRoute, ...]:
     for router in (
         datastreams.router,
         groups.router,
+        lost_datastreams.router,
         lags.router,
         loads.router,
         histories.router,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Final
 
 from fastapi import Depends, Header, Request
@@ -96,6 +96,19 @@ def named_version(control: Control, name: DatastreamName, tags: Tags | None) -> 
         control.catch_up()
         found = control.look(name)
     if isinstance(found, DamagedDefinition) or not _is_among(found, tags):
+        raise stale(name)
+    return found
+
+
+def named_among(
+    tags: Tags | None, name: DatastreamName, read: Callable[[], StoredDatastream]
+) -> StoredDatastream | None:
+    """What is read, if its version is one of these; None where any will do. Raises StaleVersion and what
+    reading raises."""
+    if tags is None or tags == _ANY:
+        return None
+    found = read()
+    if not _is_among(found, tags):
         raise stale(name)
     return found
 

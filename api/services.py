@@ -16,6 +16,8 @@ from mirror.control.handlers import Control
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
 from mirror.control.restarts.destination import RestartDestinations
+from mirror.coordination.losses.records import RestoredRecords
+from mirror.coordination.losses.store import LostStore
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
@@ -205,6 +207,10 @@ class Services:
     """The same of a source and a destination, with the first offsets of lanes that have mirrored nothing."""
     restarts: RestartDestinations
     """Compares the destination of a datastream that is to be restarted."""
+    lost: LostStore
+    """Definitions that ZooKeeper has lost."""
+    restored: RestoredRecords
+    """Records what belongs to a datastream that is restored."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """What a consumer group has committed on both sides. Raises NotAuthorized, Unreachable."""
     topics: Callable[[ClusterRef], Mapping[str, int] | None]

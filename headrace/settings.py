@@ -82,17 +82,18 @@ class _Variables(EnvSettingsSource):
 
 def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
     """Return the alias that a variable names, or the name itself for a cluster of the environment only."""
-    matching = [alias for alias in aliases if _as_variable(alias) == _as_variable(name)]
+    matching = [alias for alias in aliases if as_variable(alias) == as_variable(name)]
     if len(matching) > 1:
         raise ConfigError(
-            f"environment: {_as_variable(name).upper()} may be {' or '.join(map(repr, sorted(matching)))} of"
+            f"environment: {as_variable(name).upper()} may be {' or '.join(map(repr, sorted(matching)))} of"
             f" {'.'.join(path)}",
             advice="rename one of them, or use password_file",
         )
     return matching[0] if matching else name
 
 
-def _as_variable(alias: str) -> str:
+def as_variable(alias: str) -> str:
+    """Return what an alias is called in the names of variables, in lower case."""
     return alias.lower().replace("-", "_").replace(".", "_")
 
 

@@ -48,6 +48,8 @@ from mirror.control.operations import Operations
 from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.beginnings.store import FirstPartitionsStore
+from mirror.coordination.losses.records import RestoredRecords
+from mirror.coordination.losses.store import LostStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.cluster_ids import WrittenClusters
@@ -71,6 +73,8 @@ from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.assessments import AssessmentStore
 from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.store import ObservationStore
+from mirror.instance.losses.definition_file import DefinitionFile, DefinitionMemory, NoMemory
+from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import SharedState
 from mirror.instance.service import Instance
 from mirror.instance.workers.supervisor import Supervisor
@@ -135,7 +139,7 @@ def build_instance(
         identity=Identity(
             name, socket.gethostname(), os.getpid(), rest_address, settings.mirror.instance_weight
         ),
-        shared=_shared_state(session, membership, definitions, plans),
+        shared=_shared_state(settings, name, session, membership, definitions, plans),
         supervisor=supervisor,
         lease=Lease(session),
         clock=clock,
@@ -161,7 +165,12 @@ def build_instance(
 
 
 def _shared_state(
-    session: ZooKeeper, membership: Membership, definitions: DefinitionStore, plans: PlanStore
+    settings: HeadraceSettings,
+    name: InstanceName,
+    session: ZooKeeper,
+    membership: Membership,
+    definitions: DefinitionStore,
+    plans: PlanStore,
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
     written = WrittenClusters(session)
@@ -174,8 +183,14 @@ def _shared_state(
         costs,
         written,
         FirstPartitionsStore(session),
-        lambda: session.has_older_data,
+        LossWatch(session, _memory(settings, name)),
     )
+
+
+def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionMemory:
+    """What an instance knows of definitions after a restart."""
+    folder = settings.mirror.state_directory
+    return DefinitionFile(Path(folder), name) if folder else NoMemory()
 
 
 def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> RecordTopic[PlacementEvent]:
@@ -184,7 +199,7 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
 
 
 def _complete(services: Services, access: Access, settings: HeadraceSettings) -> Services:
-    """With who may call, what a task may carry, and who knows the past."""
+    """With who may call and how often, what a task may carry, and who knows the past."""
     load_history, latency_history = histories_of(settings)
     return replace(
         services,
@@ -193,6 +208,8 @@ def _complete(services: Services, access: Access, settings: HeadraceSettings) ->
         load_history=load_history,
         latency_history=latency_history,
         is_certificate_readable=partial(is_readable, settings.api.tls),
+        limits=settings.api.limits,
+        metrics=settings.api.metrics,
     )
 
 
@@ -271,6 +288,8 @@ def _services(
         progress=cluster_questions.stored,
         progress_to_translate=cluster_questions.stored_to_translate,
         restarts=RestartDestinations(cluster_questions.admin, WrittenClusters(session)),
+        lost=LostStore(session),
+        restored=RestoredRecords(session),
         group_positions=cluster_questions.group_positions,
         newest_advice=AdviceStore(session).read,
         incidents=kept_incidents(settings),
@@ -280,8 +299,6 @@ def _services(
         transport=lambda: _transport(settings.api.tls),
         fleet_deadline_seconds=settings.api.fleet_deadline_seconds,
         sleep=asyncio.sleep,
-        limits=settings.api.limits,
-        metrics=settings.api.metrics,
     )
 
 

@@ -35,6 +35,9 @@ class MirrorSettings(Settings):
     its tasks back. It is needed where the port is any free one (0)."""
     instance_weight: float = Field(default=1.0, gt=0)
     """This instance's share of the work, relative to the others'."""
+    state_directory: str = ""
+    """Folder in which this instance keeps the definitions of datastreams, readable to its user only, so that
+    it knows after a restart which ones ZooKeeper has lost; empty: nothing is kept."""
     destination_cluster: str = "destination"
     """Where datastreams go that name no destination, as those that Brooklin's clients create."""
     progress_topic: str = "headrace-progress"

@@ -19,6 +19,7 @@ SCHEME: Final = "Headrace"
 FLEET_PATH: Final = "/v1/fleet/"
 PAGES_PATH: Final = "/ui/"
 _DATASTREAM: Final = "/v1/datastreams/{name}"
+_LOST: Final = "/v1/lost-datastreams/{name}"
 _BROOKLINS: Final = "/datastream/{name:path}"
 
 NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
@@ -50,6 +51,8 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             "/v1/instances",
             "/v1/advice",
             "/v1/lanes",
+            "/v1/lost-datastreams",
+            _LOST,
             "/v1/monitor",
             "/v1/loads",
             "/v1/movement",
@@ -79,6 +82,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
             f"{_DATASTREAM}/stop",
             "/v1/groups/{prefix}/pause",
             "/v1/groups/{prefix}/resume",
+            f"{_LOST}/restore",
             "/v1/plans/{identity}/apply",
             "/v1/rebalance",
             "/datastream",
@@ -86,6 +90,7 @@ NEEDS: Final[Mapping[tuple[str, str], Action | None]] = {
         )
     },
     ("DELETE", _DATASTREAM): Action.CHANGE,
+    ("DELETE", _LOST): Action.CHANGE,
     ("PATCH", _DATASTREAM): Action.CHANGE,
     ("PUT", _DATASTREAM): Action.CHANGE,
     ("PATCH", "/v1/monitor"): Action.CHANGE,

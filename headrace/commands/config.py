@@ -17,7 +17,8 @@ app = typer.Typer(no_args_is_help=True)
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Read the settings as `serve` would, and show what is in force (secrets are masked).
 
-    What they leave open is said on stderr."""
+    What they leave open, and what no variable can name, is said on stderr."""
+    from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.planners import check_plug_ins
     from headrace.process.open_nodes import openness
@@ -35,7 +36,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         for key, value in _flat(effective):
             console().print(f"  {key} = {value}")
     open_parts = (settings.api.exposure(), openness(settings.zookeeper), *plain_credentials(settings))
-    for reason in filter(None, open_parts):
+    for reason in filter(None, (*open_parts, *alias_collisions(settings))):
         note(reason, soft_wrap=True)
 
 

@@ -34,6 +34,13 @@ def verify(
             "--hash", min=0, help="Compare digests of this many records at a time; 0: record by record."
         ),
     ] = 0,
+    allow_expired: Annotated[
+        bool,
+        typer.Option(
+            "--allow-expired",
+            help="With --state: copied records that the destination deleted are not missing.",
+        ),
+    ] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
@@ -56,6 +63,7 @@ def verify(
         choice(Isolation, "--isolation", isolation),
         state,
         by_hash,
+        allow_expired,
     )
     line = StatusLine(time.monotonic())
 
@@ -75,6 +83,7 @@ def verify(
             {
                 "equal": all(one.is_equal for one in verdicts),
                 "left_out": sum(one.left_out or 0 for one in verdicts) if state else None,
+                "expired": sum(one.expired for one in verdicts),
                 "partitions": [verdict.to_json() for verdict in verdicts],
             }
         )
@@ -95,6 +104,8 @@ def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
             f"left out: {counted(left_out, 'record that was', 'records that were', form=',')} "
             "filtered or dead-lettered"
         )
+    if expired := sum(verdict.expired for verdict in verdicts):
+        console().print(f"expired at the destination: {counted(expired, 'offset', form=',')} of the copy")
     if not unequal:
         console().print(
             f"{counted(len(verdicts), 'partition is', 'partitions are')} equal, "

@@ -10,6 +10,7 @@ from urllib.parse import quote
 from mirror.errors import InvalidRequest
 
 DATASTREAMS: Final = "/v1/datastreams"
+LOST_DATASTREAMS: Final = "/v1/lost-datastreams"
 GROUPS: Final = "/v1/groups"
 OPERATIONS: Final = "/v1/operations"
 PLANS: Final = "/v1/plans"
@@ -32,6 +33,14 @@ def path_of(name: str) -> str:
     if name in _ELSEWHERE:
         raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream list shows them")
     return _below(DATASTREAMS, name)
+
+
+def path_of_lost(name: str) -> str:
+    """Where REST has a datastream that ZooKeeper has lost. Raises InvalidRequest for names that would lead
+    elsewhere."""
+    if name in _ELSEWHERE:
+        raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream lost lists them")
+    return _below(LOST_DATASTREAMS, name)
 
 
 def path_of_group(prefix: str) -> str:

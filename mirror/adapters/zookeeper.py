@@ -92,8 +92,6 @@ class ZooKeeper:
         self._beats: deque[float] = deque()
         self._while_waiting = while_waiting
         self._refused_since: float | None = None
-        self.has_older_data = False
-        """Whether servers refused a former session until it was given up: they may have lost changes."""
         self._follow_connecting()
 
     def start(self) -> None:
@@ -376,7 +374,7 @@ class ZooKeeper:
         if self._refused_since is None:
             self._refused_since = now
         elif now - self._refused_since >= _REFUSED_TIMEOUTS * self._settings.session_timeout_seconds:
-            self._refused_since, self.has_older_data = None, True
+            self._refused_since = None
             _log.error(
                 "ZooKeeper at %s has refused the session for %d session time-outs: its data may be older than"
                 " what was read before (last change %#x); beginning another session",

@@ -28,7 +28,13 @@ from mirror.wording import first_few
 
 _log = structlog.get_logger(__name__)
 _FIELDS_SHOWN: Final = 10
-_DONE: Final = {"pause": "paused", "resume": "resumed", "stop": "stopped", "delete": "deleted"}
+_DONE: Final = {
+    "pause": "paused",
+    "resume": "resumed",
+    "stop": "stopped",
+    "delete": "deleted",
+    "forget": "forgot",
+}
 
 
 class Announcer:
@@ -60,6 +66,11 @@ class Announcer:
         """A datastream is there that was not, and its event is stored."""
         self._guard(event, self._events.trim_now_and_then)
         self._audit("create", after.name, None, after, command.requested_by, command.reason)
+
+    def forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
+        """A definition that ZooKeeper had lost was dropped."""
+        command = ChangeStatus(lost.name, "forget", reason, requested_by)
+        self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
         """The leader is asked for something; its event is the leader's."""

@@ -15,12 +15,14 @@ from mirror.model.topics import TopicPartition
 class CreateDatastream:
     """Register a definition. `status`: INITIALIZING, which the leader makes READY, or PAUSED or STOPPED
     for one that must not run yet. `is_taken_over`: it has run elsewhere and keeps the time of its creation;
-    any other is stamped, so that nobody can be older than those who were here before. Where the definition
-    has a `creation`, the same call may be sent again. `reason` and `requested_by`: for the event."""
+    any other is stamped, so that nobody can be older than those who were here before. `is_restored`: it was
+    here before ZooKeeper lost it, and also keeps its pauses and its halt. Where the definition has a
+    `creation`, the same call may be sent again. `reason` and `requested_by`: for the event."""
 
     datastream: Datastream
     status: DatastreamStatus = DatastreamStatus.INITIALIZING
     is_taken_over: bool = False
+    is_restored: bool = False
     reason: str = ""
     requested_by: str = ""
 

@@ -133,6 +133,14 @@ class Control:
         """The leader was asked for something by other means than these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
+    def may_adopt(self, datastream: Datastream) -> bool:
+        """Return whether a datastream may write into topics that were at its destination before it."""
+        return self._checks.admission.adopts(datastream)
+
+    def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
+        """The caller has dropped a definition that ZooKeeper had lost."""
+        self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))
+
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
@@ -294,7 +302,7 @@ class Control:
         if command.before is not None:
             raise stale(command.name)
         self._check_right(command.name, None, None, of_tasks=False)
-        self._definitions.remove(command.name)
+        self._definitions.remove(command.name, now_ms=self._clock.now_ms())
         self._known.changed(command.name)
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         self._announcer.status_changed(command, None, None)

@@ -22,7 +22,6 @@ from mirror.errors import HeadraceError, SessionLost
 from mirror.instance.health import Condition, Health
 from mirror.instance.lease import Lease
 from mirror.instance.plan_executor import PlanExecutor, SharedState
-from mirror.instance.problem_board import LostDefinitions
 from mirror.instance.workers.lane_table import NOBODY, NONE_IN_TIME, LanePhase, LanesInTime, LaneStatus
 from mirror.instance.workers.supervisor import Supervisor
 from mirror.model.datastreams.datastream import Datastream
@@ -95,8 +94,7 @@ class Follower:
         self._given_up: Mapping[LaneKey, LaneStatus] = {}
         self._drops_seen: Mapping[str, Drops] = {}
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
-        self._has_older_data = shared.has_older_data
-        self._lost_definitions = LostDefinitions()
+        self._lost_definitions = shared.losses
         self.event_drops: Callable[[], Drops] = Drops
         """Events of this process that were not delivered."""
 
@@ -166,6 +164,7 @@ class Follower:
     def start(self) -> None:
         """Begin to follow."""
         self._supervisor.start()
+        self._lost_definitions.start()
         self._thread.start()
 
     def drain(self, deadline_seconds: float) -> None:
@@ -181,6 +180,7 @@ class Follower:
         self._inbox.put("wake")
         if self._thread.ident is not None:
             self._thread.join(deadline_seconds + 5)
+            self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
         """Once round the loop; waits at most `wait_seconds` for something to happen."""
@@ -261,6 +261,7 @@ class Follower:
         self._note_given_up(why)
         self._supervisor.kill_all()
         self._me = None
+        self._members.look_again()
         self._plan_executor.reset()
         self.on_joined(None)
 
@@ -285,6 +286,8 @@ class Follower:
             if self._me is not None:
                 self._plan_executor.obey(self._me)
                 self._given_up = {}
+                if self._plan_executor.definitions is not None:
+                    self._lost_definitions.compare(self._plan_executor.definitions, self.wake)
                 self._plan_executor.share_rates(self._me)
                 self._go_on_leaving(self._me)
             self._trouble_told = ""
@@ -323,6 +326,7 @@ class Follower:
             return
         self._me = me
         self._plan_executor.joined()
+        self._lost_definitions.look_again()
         self.on_joined(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
@@ -335,7 +339,7 @@ class Follower:
             self._drained.set()
 
     def _report(self) -> None:
-        self._report_lost_definitions()
+        self._lost_definitions.report(self._health)
         idle, busy = {**self._given_up, **self._waiting_lanes()}, self._supervisor.lanes
         self._lanes_seen = {**idle, **busy}
         kept = {key: one for key, one in idle.items() if key not in busy}
@@ -391,15 +395,6 @@ class Follower:
                 self._health.report(part, True, f"{drops.count} dropped since the start: {drops.reason}")
             else:
                 self._health.forget(part)
-
-    def _report_lost_definitions(self) -> None:
-        if self._me is None or not self._plan_executor.has_looked:
-            return
-        lost = self._lost_definitions.note(self._plan_executor.datastreams, is_older=self._has_older_data())
-        if lost:
-            self._health.report("definitions", False, lost)
-        else:
-            self._health.forget("definitions")
 
     def _report_troubles(self, troubles: Mapping[GroupName, str]) -> None:
         parts = {f"lanes of {group}": reason for group, reason in troubles.items()}

@@ -376,7 +376,7 @@ class Leader:
                     ):
                         self._world_view.topic_discovery.claims.forget(gone.group)
                     self._stores.beginnings.forget(name)
-                    self._stores.definitions.remove(name, outcome_entries(outcome))
+                    self._stores.definitions.remove(name, outcome_entries(outcome), self._clock.now_ms())
                     audit_removal(name, gone)
                     _log.info("datastream deleted", datastream=name)
 

@@ -6,7 +6,7 @@ what the others hold, start what is free. Every round may break off anywhere; th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,13 +24,14 @@ from mirror.coordination.reconcile import (
     starts,
 )
 from mirror.coordination.stores.cluster_ids import WrittenClusters
-from mirror.coordination.stores.definitions import DefinitionCache, DefinitionStore
+from mirror.coordination.stores.definitions import DefinitionCache, Definitions, DefinitionStore
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
 from mirror.coordination.stores.plan_store import NO_PLAN, PlanStore, StoredPlan
 from mirror.coordination.stores.problems import TroubleStore
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.lease import Lease
+from mirror.instance.losses.watch import LossWatch
 from mirror.instance.workers.lane_demands import demands_of, measured_demand
 from mirror.instance.workers.lane_table import LanePhase
 from mirror.instance.workers.supervisor import Supervisor
@@ -54,8 +55,7 @@ _LONGEST_REST_SECONDS: Final = 0.25
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores an instance reads and writes. `has_older_data`: whether ZooKeeper came back with data from
-    before what was read."""
+    """The stores an instance reads and writes."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -65,7 +65,7 @@ class SharedState:
     costs: CostStore
     written: WrittenClusters
     beginnings: FirstPartitionsStore
-    has_older_data: Callable[[], bool] = lambda: False
+    losses: LossWatch
 
 
 class PlanExecutor:
@@ -107,8 +107,8 @@ class PlanExecutor:
         self._announced: Holding | None = None
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
-        self.has_looked = False
-        """Whether definitions were read since the instance joined."""
+        self.definitions: Definitions | None = None
+        """All definitions, as read last; None: not since the instance joined."""
         self._rests_until = 0.0
 
     def joined(self) -> None:
@@ -228,9 +228,12 @@ class PlanExecutor:
         self._wake()
 
     def _look(self, me: LiveInstance) -> None:
-        """Desired lanes are worked out again only when the plan or a definition is another one."""
+        """Desired lanes are worked out again only when the plan or a definition is another one. Raises
+        SessionLost where others do not see this instance any more."""
+        self._shared.membership.require(me, self._wake)
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
-        datastreams = self._definitions.all().datastreams
+        definitions = self._definitions.all()
+        datastreams = definitions.datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
             written = {one.destination: "" for one in datastreams}
             written = {cluster: self._shared.written.get(cluster) for cluster in written}
@@ -241,7 +244,7 @@ class PlanExecutor:
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:
             self._quotas = quotas_by_task(plan.task_counts, datastreams)
-        self._plan, self._datastreams, self.has_looked = plan, datastreams, True
+        self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
         """Lanes that run and cannot be described any more go on as they are."""

@@ -5,7 +5,7 @@ then stored for every instance, shown in health, and given back as events.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -16,11 +16,9 @@ from mirror.coordination.stores.problems import Problem, ProblemStore, legible, 
 from mirror.errors import HeadraceError
 from mirror.instance.background_calls import StillAsking
 from mirror.instance.health import Health
-from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName, InstanceName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
-from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
@@ -174,35 +172,3 @@ def _shape(reason: str) -> str:
 
 def _said(problems: Iterable[tuple[DatastreamName, Problem]]) -> dict[DatastreamName, tuple[bool, str]]:
     return {name: (not problem.sets_aside, problem.reason) for name, problem in problems}
-
-
-class LostDefinitions:
-    """Datastreams that were known here and are gone from a store that came back with older data."""
-
-    def __init__(self) -> None:
-        self._known: dict[DatastreamName, Datastream] = {}
-        self._lost: dict[DatastreamName, Datastream] = {}
-
-    def note(self, present: Sequence[Datastream], *, is_older: bool) -> str:
-        """Return a sentence about those that are missing, empty for none. One that is created again is no
-        longer missing. `is_older`: the store may have lost changes."""
-        names = {one.name for one in present}
-        if is_older:
-            for name, one in self._known.items():
-                if (
-                    name not in names
-                    and name not in self._lost
-                    and one.status is not DatastreamStatus.DELETING
-                ):
-                    self._lost[name] = one
-                    _log.error("definition lost", datastream=name, definition=repr(one))
-        self._lost = {name: one for name, one in self._lost.items() if name not in names}
-        self._known = {one.name: one for one in present}
-        if not self._lost:
-            return ""
-        missing = counted(len(self._lost), "datastream is", "datastreams are")
-        return (
-            f"ZooKeeper came back with older data: {missing} missing"
-            f" ({', '.join(sorted(self._lost))}); create them again with headrace apply,"
-            " or restart the instances to drop them; checkpoints are kept"
-        )

@@ -9,7 +9,7 @@ other.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -32,7 +32,7 @@ from mirror.model.datastreams.policy import OnLoss
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.batches.holes import Hole, Span
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Bounds, LedgerKeeper, Position, RecordSink, RecordSource
+from mirror.replication.connector import Bounds, LedgerKeeper, Portion, Position, RecordSink, RecordSource
 
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
@@ -296,9 +296,8 @@ class Transfer:
         until = self._loop.now() + _TURN_SECONDS
         portions = self._source.read(lane.place, lane.read_to, end)
         try:
-            async for records in portions:
-                await self._write(lane, records)
-                lane.read_to = records[-1].offset + 1
+            async for portion in portions:
+                await self._write(lane, portion, end)
                 if self._is_due(lane):
                     await self._commit(lane)
                 if self._is_stopping or self._loop.now() >= until:
@@ -308,37 +307,46 @@ class Transfer:
             await portions.aclose()
             raise
         if lane.read_to < end:
-            self._pass_over(lane, compacted(Hole(lane.read_to, end, Span(end, end))))
-        lane.read_to = end
+            raise Unexpected(
+                f"the source showed {lane.place} up to offset {lane.read_to}, and says that it goes to {end}",
+                advice="its connector is at fault",
+            )
 
     def _pass_over(self, lane: TransferLane, skipped: SkippedOffsets) -> None:
         if self._keeper is not None:
             self._keeper.pass_over(lane.target, skipped)
 
-    def _kept(self, lane: TransferLane, records: Sequence[Record]) -> list[Record]:
+    def _kept(self, lane: TransferLane, portion: Portion, end: int) -> list[Record]:
         """Transform the records, and account for the offsets of which nothing is written."""
         kept: list[Record] = []
-        position = lane.read_to
-        for record in records:
+        position, span = lane.read_to, portion.span
+        for record in portion.records:
             offset = record.offset
-            if position < offset:
-                self._pass_over(lane, compacted(Hole(position, offset, Span(offset, offset + 1))))
+            self._note_hole(lane, position, offset, span)
             position = offset + 1
             made = self._job.rules.transform(record)
             if made is None:
                 self._pass_over(lane, SkippedOffsets(OffsetClass.FILTERED, offset, position))
             else:
                 kept.append(made)
+        self._note_hole(lane, position, min(span.next, end), span)
         return kept
 
-    async def _write(self, lane: TransferLane, records: Sequence[Record]) -> None:
-        kept = self._kept(lane, records)
+    def _note_hole(self, lane: TransferLane, first: int, following: int, span: Span) -> None:
+        """Account for offsets without a record, in front of what the source showed and within it."""
+        for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
+            if start < stop:
+                self._pass_over(lane, compacted(Hole(start, stop, span)))
+
+    async def _write(self, lane: TransferLane, portion: Portion, end: int) -> None:
+        kept = self._kept(lane, portion, end)
+        lane.read_to = max(lane.read_to, min(portion.span.next, end))
+        if not portion.records:
+            return
         await self._sink.write(lane.target, kept)
         size = sum(len(record.key or b"") + len(record.value or b"") for record in kept)
-        before = lane.counts
-        lane.counts = Counts(
-            before.records + len(kept), before.bytes + size, before.filtered + len(records) - len(kept)
-        )
+        before, filtered = lane.counts, len(portion.records) - len(kept)
+        lane.counts = Counts(before.records + len(kept), before.bytes + size, before.filtered + filtered)
         if lane.pending_since is None:
             lane.pending_since = self._loop.now()
 

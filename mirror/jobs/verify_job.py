@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from mirror.client.cluster import Cluster
-from mirror.errors import HeadraceError, TopicMissing, Unreachable
+from mirror.errors import HeadraceError, InvalidRequest, TopicMissing, Unreachable
 from mirror.jobs.compare import Comparison, RangeHash, Side, compare, compare_ranges
 from mirror.lane.ledger import LeftOut, Uncopied
 from mirror.lane.progress import LaneProgress
@@ -27,7 +27,8 @@ _AT_ONCE: Final = 4
 class VerifyJob:
     """What to compare. With a `state`, the range that it has copied, aligned by its offset map; else both
     logs, up to the end that the source has at the beginning. `records_per_range` above 0 compares digests of
-    ranges instead of records."""
+    ranges instead of records. `allows_expired`: the destination keeps less than the source on purpose, and
+    what it has deleted of the copy is not missing."""
 
     source: ClusterRef
     destination: ClusterRef
@@ -36,9 +37,15 @@ class VerifyJob:
     isolation: Isolation = Isolation.READ_COMMITTED
     state: str = ""
     records_per_range: int = 0
+    allows_expired: bool = False
 
     def __post_init__(self) -> None:
         self.selection.require_topic_characters()
+        if self.allows_expired and not self.state:
+            raise InvalidRequest(
+                "without a state nothing shows which records have expired at the destination",
+                advice="name the state of the copy",
+            )
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ class PartitionVerdict:
     """One partition: the offsets compared on both sides, and the result. `problem` when it could not be.
 
     `left_out`: records of the source that were filtered or dead-lettered, as the state's checkpoint knows;
-    None without a state, where they cannot be told from missing ones.
+    None without a state, where they cannot be told from missing ones. `expired`: offsets of the copy that the
+    destination has deleted and that the source still has, where that is allowed.
     """
 
     partition: TopicPartition
@@ -56,6 +64,7 @@ class PartitionVerdict:
     differing_ranges: tuple[tuple[RangeHash | None, RangeHash | None], ...] = ()
     problem: str = ""
     left_out: int | None = None
+    expired: int = 0
 
     @property
     def is_equal(self) -> bool:
@@ -74,6 +83,7 @@ class PartitionVerdict:
             "missing": self.comparison.missing,
             "surplus": self.comparison.surplus,
             "left_out": self.left_out,
+            "expired": self.expired,
             "differences": [
                 {
                     "source_offset": one.source_offset,
@@ -178,7 +188,7 @@ async def _verify(
     try:
         *sides, gone = await _sides(bench, job, place, stored)
         one, two = [replace(side, on_read=watched.read) for side in sides]
-        if gone:
+        if gone and not job.allows_expired:
             return PartitionVerdict(
                 place,
                 (one.start, one.end),
@@ -190,11 +200,12 @@ async def _verify(
         if job.records_per_range:
             ranges = await compare_ranges(one, two, job.records_per_range, look)
             judged = (one.start, ranges.source_end), (two.start, ranges.target_end)
-            verdict = PartitionVerdict(place, *judged, differing_ranges=tuple(ranges.differing))
+            differing = tuple(ranges.differing)
+            verdict = PartitionVerdict(place, *judged, differing_ranges=differing, expired=gone)
             return _without_left_out(verdict, ranges.uncopied) if job.state else verdict
         found = await compare(one, two, look)
         judged = (one.start, found.source_end), (two.start, found.target_end)
-        verdict = PartitionVerdict(place, *judged, found)
+        verdict = PartitionVerdict(place, *judged, found, expired=gone)
         return _without_left_out(verdict, found.uncopied) if job.state else verdict
     except HeadraceError as error:
         return PartitionVerdict(place, problem=str(error))

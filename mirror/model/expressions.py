@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from functools import cache, lru_cache
+from string import ascii_letters, digits
+from typing import TYPE_CHECKING, Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from mirror.errors import InvalidRequest
@@ -38,14 +39,17 @@ _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
 """Instructions of a program that many names are given to at once: nobody else runs meanwhile."""
-_OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-9A-Za-z])")
+_OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]", re.DOTALL)
 _NOT_LITERAL: Final = (_OPAQUE_ESCAPE, _GROUP_START, _REPETITION, _CLASS)
+_MATCHING: Final = (_OPAQUE_ESCAPE, _CLASS)
+"""Of these, what matches one character."""
+_WITHOUT_A_CHARACTER: Final = frozenset({"\\A", "\\z", "\\b", "\\B", "\\E"})
 _OPERATORS: Final = frozenset("^$.|?*+()")
-_TOPIC_CHARACTER: Final = re.compile(r"[a-zA-Z0-9._-]")
-_SEPARATORS: Final = frozenset(",; \t\r\n")
+_TOPIC_CHARACTERS: Final = f"{ascii_letters}{digits}._-"
+_SEPARATORS: Final = ",; \t\r\n"
 """Characters that separate topics where other tools take a list."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
 """Flags, and escapes that may mean the beginning or end of a text, which a line has not."""
@@ -181,31 +185,60 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 
 
 def require_topic_characters(what: str, expression: str) -> None:
-    """Raise InvalidRequest if a compiled expression has a literal character that no topic name can have.
-
-    Characters within classes such as `[,;]` and escapes such as `\\x2c` are not checked.
-    """
-    impossible = [(at, char) for at, char in _literals(expression) if not _TOPIC_CHARACTER.fullmatch(char)]
+    """Raise InvalidRequest if a compiled expression has a literal character that no topic name can have, or a
+    class or an escape, such as `[,;]` and `\\x2c`, that matches no character of a topic name."""
+    impossible = [part for part in _atoms(expression) if not part.is_possible]
     if not impossible:
         return
     raise InvalidRequest(
-        f"{what} {bounds.shown(expression)} has the character {impossible[0][1]!r}, which no topic name has",
+        f"{what} {bounds.shown(expression)} has {impossible[0].text!r}, which no topic name has",
         advice=_advice_without(expression, impossible),
     )
 
 
-def _advice_without(expression: str, impossible: list[tuple[int, str]]) -> str:
-    ends = [at for at, char in impossible if char in _SEPARATORS]
-    if len(ends) < len(impossible):
+class _Atom(NamedTuple):
+    """A part of an expression that matches one character: a literal, a class or an escape."""
+
+    at: int
+    end: int
+    text: str
+    is_literal: bool
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a topic name can have what it matches."""
+        if self.is_literal:
+            return self.text in _TOPIC_CHARACTERS
+        return self.text in _WITHOUT_A_CHARACTER or _matches_one_of(self.text, _TOPIC_CHARACTERS)
+
+    @property
+    def is_separator(self) -> bool:
+        """Whether it matches what separates topics in a list."""
+        return self.text in _SEPARATORS if self.is_literal else _matches_one_of(self.text, _SEPARATORS)
+
+
+@lru_cache(1_024)
+def _matches_one_of(part: str, characters: str) -> bool:
+    """A part that means nothing without the rest of its expression may match anything."""
+    import re2
+
+    try:
+        return bool(re2.compile(part, _options(of_lines=False)).findall(characters.encode()))
+    except re2.error:
+        return True
+
+
+def _advice_without(expression: str, impossible: list[_Atom]) -> str:
+    if not all(part.is_separator for part in impossible):
         return "names have letters, digits, dot, underscore and dash; .* matches any text"
-    starts = [0, *(end + 1 for end in ends)]
-    parts = (expression[start:end] for start, end in zip(starts, [*ends, len(expression)], strict=True))
+    starts = [0, *(part.end for part in impossible)]
+    ends = [*(part.at for part in impossible), len(expression)]
+    parts = (expression[start:end] for start, end in zip(starts, ends, strict=True))
     several = "|".join(part for one in parts if (part := one.rstrip("\\")))
     return f"separate topics with |, as in {re.sub('[|]+', '|', several)[:_LONGEST_ADVICE]}"
 
 
-def _literals(expression: str) -> Iterator[tuple[int, str]]:
-    """Position and character of each literal of an expression, outside character classes."""
+def _atoms(expression: str) -> Iterator[_Atom]:
     at, is_quoted = 0, False
     while at < len(expression):
         if expression.startswith("\\E" if is_quoted else "\\Q", at):
@@ -213,13 +246,15 @@ def _literals(expression: str) -> Iterator[tuple[int, str]]:
             continue
         opaque = None if is_quoted else _opaque(expression, at)
         if opaque is not None:
+            if opaque.re in _MATCHING:
+                yield _Atom(at, opaque.end(), opaque[0], is_literal=False)
             at = opaque.end()
             continue
         if not is_quoted and expression[at] == "\\":
             at += 1
-            yield at, expression[at]
+            yield _Atom(at, at + 1, expression[at], is_literal=True)
         elif is_quoted or expression[at] not in _OPERATORS:
-            yield at, expression[at]
+            yield _Atom(at, at + 1, expression[at], is_literal=True)
         at += 1
 
 

@@ -19,6 +19,7 @@ from mirror.errors import ConfigError
 from mirror.lane.ledger import SkippedOffsets
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.records import Record
 
 if TYPE_CHECKING:
@@ -59,6 +60,15 @@ class CommitRule(NamedTuple):
     most_seconds: float
 
 
+class Portion(NamedTuple):
+    """All records that a source has in the offsets of `span`, in order; maybe none. `span` is what the source
+    showed, such as a batch's offsets by its header. Offsets before it that no portion had have no record.
+    """
+
+    span: Span
+    records: Sequence[Record] = ()
+
+
 class RecordSource(Protocol):
     """Reads partitions. The record at an offset never changes; offsets may have holes."""
 
@@ -70,10 +80,10 @@ class RecordSource(Protocol):
         """What can be read now; without the partitions of which that is not known. Raises Unreachable."""
         ...
 
-    def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Sequence[Record], None]:
-        """The records in [start, end), in order, some at a time. It ends when all of them were handed out,
-        and never before: what cannot be read now raises Unreachable, what is damaged CorruptData, and what
-        is gone DataLossDetected."""
+    def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
+        """The records in [start, end), in order, some at a time, each time with the offsets that they were
+        found in. It ends when those reach `end`, and never before: what cannot be read now raises
+        Unreachable, what is damaged CorruptData, and what is gone DataLossDetected."""
         ...
 
     def close(self) -> None:

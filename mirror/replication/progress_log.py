@@ -66,6 +66,7 @@ class ProgressLog:
         self._reading: Promise[None] | None = None
         self._places: dict[bytes, int] = {}
         self._counts: set[int] = set()
+        self._reported_count = 0
         self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
@@ -262,8 +263,7 @@ class ProgressLog:
                 raise error_of(answer.error, f"looking for the end of {place}")
         unseen, self._unseen = self._unseen, set()
         self._wanted |= unseen
-        is_grown = len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
-        again = set(numbers) if unseen and is_grown else {zlib.crc32(main) % count for main in unseen}
+        again = set(numbers) if unseen and self._is_grown else {zlib.crc32(main) % count for main in unseen}
         try:
             await self._cluster.loop.together(
                 self._read(place, end.offset, again=place.partition in again) for place, end in ends.items()
@@ -272,6 +272,23 @@ class ProgressLog:
             self._wanted -= unseen
             self._unseen |= unseen
             raise
+        self._report_growth()
+
+    @property
+    def _is_grown(self) -> bool:
+        """Whether partitions were added since lanes first stored their progress."""
+        return len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
+
+    def _report_growth(self) -> None:
+        if self._is_grown and self._reported_count != self._count:
+            self._reported_count = self._count
+            _log.warning(
+                "topic %s of %s has %d partitions, more than when progress was stored: lanes keep theirs"
+                " where it is, and each that starts reads all partitions",
+                self.topic,
+                self._cluster.name,
+                self._count,
+            )
 
     def _forget_other_cluster(self) -> None:
         """Drop what was read if another cluster has been accepted since."""

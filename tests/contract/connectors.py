@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 import pytest
@@ -21,7 +22,7 @@ import pytest
 from mirror.errors import Fenced, HeadraceError
 from mirror.model.topics import TopicPartition
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Position, RecordSink, RecordSource
+from mirror.replication.connector import Portion, Position, RecordSink, RecordSource
 
 T = TypeVar("T")
 NOW: Final = 1_764_000_000_000
@@ -210,9 +211,12 @@ class RecordSourceContract:
             wanted = [record for record in rig.records if first <= record.offset < end]
             assert rig.run(read(rig, first, end)) == wanted
 
-    def test_it_hands_out_nothing_empty(self, rig: SourceRig) -> None:
+    def test_it_shows_the_offsets_of_what_it_reads_up_to_the_end(self, rig: SourceRig) -> None:
         bounds = rig.run(rig.source.bounds([rig.place]))[rig.place]
-        assert all(rig.run(portions(rig, bounds.first, bounds.end)))
+        found = rig.run(portions(rig, bounds.first, bounds.end))
+        assert all(one.span.next <= two.span.first for one, two in pairwise(found))
+        assert found[-1].span.next >= bounds.end
+        assert all(one.span.first <= record.offset < one.span.next for one in found for record in one.records)
 
     def test_a_reader_may_stop_in_the_middle(self, rig: SourceRig) -> None:
         bounds = rig.run(rig.source.bounds([rig.place]))[rig.place]
@@ -225,12 +229,12 @@ class RecordSourceContract:
             rig.run(read(rig, bounds.first, bounds.end + 5))
 
 
-async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) -> list[Sequence[Record]]:
+async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) -> list[Portion]:
     """At most so many of what is handed out."""
-    found: list[Sequence[Record]] = []
+    found: list[Portion] = []
     async with aclosing(rig.source.read(rig.place, first, end)) as handed_out:
-        async for records in handed_out:
-            found.append(records)
+        async for portion in handed_out:
+            found.append(portion)
             if len(found) == most:
                 break
     return found
@@ -238,4 +242,4 @@ async def portions(rig: SourceRig, first: int, end: int, most: int = 1_000_000) 
 
 async def read(rig: SourceRig, first: int, end: int) -> list[Record]:
     """All of it."""
-    return [record for records in await portions(rig, first, end) for record in records]
+    return [record for portion in await portions(rig, first, end) for record in portion.records]

@@ -21,7 +21,12 @@ from fastapi.routing import APIRoute
 
 from api.endpoints import brooklin, diagnostics
 from headrace.process.machine_code import found as compiled_rooms
+from mirror.adapters.settings import ZooKeeperSettings
+from mirror.adapters.zookeeper import ZooKeeper
+from mirror.coordination.losses.store import LostStore
+from mirror.model.datastreams.datastream import DatastreamStatus
 from tests.brooklin_exchanges import PROTOCOLS, STORIES, Replay, exchanges
+from tests.builders import a_datastream
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import Record, commit_positions, group_positions, make_topic, produce, read_all
 from tests.patience import PATIENCE_SECONDS, eventually, wait_until
@@ -81,6 +86,15 @@ class Asked:
             if asked == method and re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path)
         ]
         return min(fitting, key=lambda template: template.count("{"), default=path)
+
+
+@contextmanager
+def closing_session(nodes: ZooKeeper) -> Iterator[ZooKeeper]:
+    nodes.start()
+    try:
+        yield nodes
+    finally:
+        nodes.stop()
 
 
 @contextmanager
@@ -163,6 +177,7 @@ def test_every_endpoint_of_v1(kafka_pair: KafkaPair, new_instance: NewInstance) 
         _move_and_rebalance(asked, world)
         _have_a_plan_applied(asked)
         _look_at_the_instance(asked, world)
+        _restore_and_forget(asked, world)
         _translate(asked, world, kafka_pair)
         _restart_from_the_start(asked, world)
         _through_the_states(asked, world)
@@ -357,6 +372,26 @@ def _look_at_the_loads(asked: Asked, leader: str) -> None:
     assert cluster["known"] + cluster["unknown"] == PARTITIONS
     advice = asked.ask("GET", "/v1/advice").json()
     assert advice["why"] or advice["computed_ms"] is not None, "what is not known is said"
+
+
+def _restore_and_forget(asked: Asked, world: World) -> None:
+    """As if ZooKeeper had lost two definitions, one of which is paused."""
+    paths = {name: f"/v1/lost-datastreams/{name}" for name in ("restored", "forgotten")}
+    environment = world.instances["one"].environment
+    settings = ZooKeeperSettings(
+        servers=environment["HEADRACE_ZOOKEEPER__SERVERS"], root=environment["HEADRACE_ZOOKEEPER__ROOT"]
+    )
+    with closing_session(ZooKeeper(settings)) as nodes:
+        LostStore(nodes).publish([a_datastream(name, status=DatastreamStatus.PAUSED) for name in paths])
+    assert [one["name"] for one in asked.ask("GET", "/v1/lost-datastreams").json()] == sorted(paths)
+    tag = {"If-Match": asked.ask("GET", paths["restored"]).headers["ETag"]}
+    restored = asked.ask("POST", f"{paths['restored']}/restore", headers=tag).json()
+    assert restored["status"] == "PAUSED"
+    asked.ask("DELETE", paths["forgotten"])
+    asked.ask("GET", paths["forgotten"], 404)
+    assert asked.ask("GET", "/v1/lost-datastreams").json() == []
+    asked.ask("DELETE", "/v1/datastreams/restored", 202)
+    wait_until(lambda: asked.client.get("/v1/datastreams/restored").status_code == 404, "it is deleted")
 
 
 def _translate(asked: Asked, world: World, kafka_pair: KafkaPair) -> None:

@@ -40,6 +40,8 @@ from mirror.instance.loads.observations import LoadMemory
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
 from mirror.instance.loads.store import ObservationStore
 from mirror.instance.loads.watch import AskFreshness
+from mirror.instance.losses.definition_file import DefinitionMemory, NoMemory
+from mirror.instance.losses.watch import LossWatch
 from mirror.instance.plan_executor import SharedState
 from mirror.instance.world_view import LeaderStores, Planning, WorldView
 from mirror.model.datastreams.datastream import Datastream
@@ -136,6 +138,7 @@ class FollowerRig:
         name: str = "one",
         clock: ManualClock | None = None,
         rest_address: str = "127.0.0.1:1",
+        memory: DefinitionMemory | None = None,
     ) -> None:
         self.clock = clock or ManualClock()
         self.session: FakeSession = server.session()
@@ -144,7 +147,7 @@ class FollowerRig:
         self.contact = FakeContact(self.clock.monotonic())
         self.workers = FakeWorkers(self.clock)
         self.workers.start()
-        self.health, self.has_older_data = Health(), False
+        self.health = Health()
         self.plans = PlanStore(self.session, writer=name)
         shared = SharedState(
             Membership(self.session),
@@ -155,7 +158,7 @@ class FollowerRig:
             CostStore(self.session),
             WrittenClusters(self.session),
             FirstPartitionsStore(self.session),
-            lambda: self.has_older_data,
+            LossWatch(self.session, memory or NoMemory()),
         )
         self.follower = Follower(
             Identity(InstanceName(name), "host", 1, rest_address),

@@ -21,6 +21,8 @@ from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
 from mirror.control.restarts.destination import RestartDestinations
 from mirror.coordination.acting.store import ActingStore
+from mirror.coordination.losses.records import RestoredRecords
+from mirror.coordination.losses.store import LostStore
 from mirror.coordination.stores.cluster_ids import WrittenClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
@@ -159,6 +161,8 @@ class Site:
             restarts=RestartDestinations(
                 lambda cluster, question: question(clusters[cluster]), WrittenClusters(self.session)
             ),
+            lost=LostStore(self.session),
+            restored=RestoredRecords(self.session),
             group_positions=self._positions_of,
             load_history=self._load_history,
             latency_history=self._latency_history,

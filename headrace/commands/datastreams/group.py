@@ -6,7 +6,7 @@ from typing import Final
 
 import typer
 
-from headrace.commands.datastreams import definitions, plans, reads, states
+from headrace.commands.datastreams import definitions, losses, plans, reads, states
 
 app: Final = typer.Typer(no_args_is_help=True)
 for command in (
@@ -23,6 +23,9 @@ for command in (
     states.resume_group,
     states.restart_from,
     states.move,
+    losses.lost,
+    losses.restore,
+    losses.forget,
     plans.plan,
     plans.show_plan,
     plans.apply_plan,

@@ -74,16 +74,21 @@ class DefinitionChecks:
         mates = [one for one in others if one.group == datastream.group]
         check_group(datastream, mates)
         check_consumer_group(datastream, mates)
-        if not command.is_taken_over:
+        is_new = not (command.is_taken_over or command.is_restored)
+        if is_new:
             check_joining(datastream, mates)
+        if not command.is_taken_over:
             self._check_quotas(datastream, None, others)
-        stamp = {CREATED_MS: str(self.clock.now_ms())}
-        given = datastream.metadata
-        metadata = {**stamp, **given} if command.is_taken_over else {**given, **stamp}
-        halt = Halt(f"created {command.status}", self.clock.now_ms()) if command.status.is_halted else None
-        datastream = replace(datastream, metadata=metadata, halt=halt)
+        stamp, given = {CREATED_MS: str(self.clock.now_ms())}, datastream.metadata
+        metadata = {**given, **stamp} if is_new else {**stamp, **given}
+        datastream = replace(datastream, metadata=metadata, halt=self._halt(command))
         self.routes.check(datastream, others)
         return datastream
+
+    def _halt(self, command: CreateDatastream) -> Halt | None:
+        if command.is_restored or not command.status.is_halted:
+            return command.datastream.halt if command.is_restored else None
+        return Halt(f"created {command.status}", self.clock.now_ms())
 
     def check_change(
         self,

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Final, cast
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.deletions.record import Deletions
 from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.coordination.stores.guards.guard import Guard
 from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict
@@ -79,6 +80,7 @@ class DefinitionStore:
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
+        self._deletions = Deletions(nodes)
 
     def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
         """All names, sorted; the watch fires when one is added or removed."""
@@ -197,9 +199,10 @@ class DefinitionStore:
         self._nodes.change_together(writes)
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
-    def remove(self, name: DatastreamName, entries: Sequence[NextNode] = ()) -> None:
-        """Remove a definition for good, whatever its znode holds. `entries`: what says so; stored once, also
-        where several remove it."""
+    def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
+        """Remove a definition for good, whatever its znode holds, and record that it was deleted. `entries`:
+        what says so; stored once, also where several remove it. `now_ms`: what counts as the moment of its
+        creation where the definition cannot say."""
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)
@@ -211,8 +214,10 @@ class DefinitionStore:
             except NotFound:
                 return
             # Read again where somebody has removed it, or put something below it, meanwhile.
-            with contextlib.suppress(VersionConflict, NotFound):
-                self._nodes.change_together((NodeDeletion(own), *self._notes_of(found), *entries))
+            with contextlib.suppress(AlreadyExists, VersionConflict, NotFound):
+                known = found.datastream.created_ms if isinstance(found, StoredDatastream) else None
+                deletion = self._deletions.changes(name, now_ms if known is None else known)
+                self._nodes.change_together((NodeDeletion(own), *self._notes_of(found), *deletion, *entries))
                 return
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:

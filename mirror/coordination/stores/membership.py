@@ -16,7 +16,7 @@ from typing import Any, Final
 import structlog
 
 from mirror.coordination.stores import znodes
-from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, SessionLost
 from mirror.model import bounds
 from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.identifiers import NO_EPOCH, Epoch, GroupName, InstanceName
@@ -78,7 +78,7 @@ _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, 
 
 class Membership:
     """Live instances and their holdings in ZooKeeper. What a node says of an instance never changes, so
-    it is read once."""
+    it is read once, as long as the node is there."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -95,6 +95,24 @@ class Membership:
         self._known[_node(joined.sequence)] = joined
         self.announce(joined, Holding())
         return joined
+
+    def look_again(self) -> None:
+        """Read every instance again: ZooKeeper may have lost its data, and numbers then begin at 0."""
+        self._known = {}
+
+    def require(self, instance: LiveInstance, watch: Watch) -> None:
+        """Make sure that others still see an instance; the watch fires when its node goes. Raises SessionLost
+        where that is gone, although the session may live: somebody has deleted it, and another instance may
+        have got its number since."""
+        path = f"{znodes.LIVE}/{_node(instance.sequence)}"
+        lost = SessionLost(f"the place of {instance.name} among the instances was deleted")
+        try:
+            node = self._nodes.read(path, watch)
+        except NotFound as error:
+            raise lost from error
+        with contextlib.suppress(DamagedState):  # of which nothing but its number is needed
+            if znodes.decode(node.data, path).get("incarnation") != instance.incarnation:
+                raise lost
 
     def begin_to_leave(self, instance: LiveInstance) -> None:
         """Ask for all tasks to be taken away; may be repeated."""
@@ -159,8 +177,11 @@ class Membership:
         self._nodes.sync()
 
     def _present(self, watch: Watch | None = None) -> list[str]:
-        """Nodes of instances, in order of arrival; what else somebody put there is none."""
-        return [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
+        """Nodes of instances, in order of arrival; what else somebody put there is none. A node that has gone
+        is no longer known: where its parent was deleted, another instance can get its number."""
+        present = [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
+        self._known = {node: self._known[node] for node in present if node in self._known}
+        return present
 
     def _instance(self, node: str) -> LiveInstance | None:
         """None: nobody. Raises NotFound when it left since its node was listed."""

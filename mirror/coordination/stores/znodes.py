@@ -4,6 +4,8 @@
     /secret                        what only the instances know: by it they know each other
     /datastreams/<name>            definition (JSON)
     /creations/<key>               the datastream that a call with this key has created
+    /deleted/<number>              which datastreams were deleted, by name; many share a node
+    /lost/<name>                   definition that an instance knows and that is missing without a deletion
     /guards/<number>               counter of changes of the groups and owners that share it
     /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
     /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
@@ -67,6 +69,8 @@ VERSION: Final = "/version"
 SHARED_KEY: Final = "/secret"
 DATASTREAMS: Final = "/datastreams"
 CREATIONS: Final = "/creations"
+DELETED: Final = "/deleted"
+LOST: Final = "/lost"
 GUARDS: Final = "/guards"
 LIVE: Final = "/live"
 LEAVING: Final = "/leaving"

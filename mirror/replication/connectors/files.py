@@ -17,8 +17,9 @@ from urllib.parse import parse_qsl, unquote
 from mirror.errors import ConfigError, CorruptData, DataLossDetected, Unreachable
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.topics import TopicPartition
+from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import Bounds, CommitRule, Position
+from mirror.replication.connector import Bounds, CommitRule, Portion, Position
 from mirror.replication.connectors.avro_format import SUFFIX, AvroWriter, read_avro
 from mirror.replication.connectors.landing_folder import (
     LandedFile,
@@ -142,9 +143,7 @@ class FileSource:
             )
         return found
 
-    async def read(
-        self, place: TopicPartition, start: int, end: int
-    ) -> AsyncGenerator[Sequence[Record], None]:
+    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
         position = start
         for file in files_in(folder_of(self._root, place), SUFFIX):
             if file.end <= position or file.first >= end:
@@ -152,17 +151,20 @@ class FileSource:
             if file.first > position:
                 raise _missing(place, position, file.first)
             check(file)
+            seen = file.first
             try:
                 with file.path.open("rb") as content:
                     for records in read_avro(content):
                         _require_order(file, records)
                         wanted = [record for record in records if position <= record.offset < end]
+                        before, seen = seen, records[-1].offset + 1 if records else seen
                         if wanted:
-                            yield wanted
+                            yield Portion(Span(before, seen), wanted)
             except CorruptData as error:
                 raise CorruptData(f"{file.path}: {error.message}", advice=error.advice) from error
             except OSError as error:
                 raise Unreachable(f"{file.path}: {error.strerror or error}") from error
+            yield Portion(Span(seen, file.end))
             position = file.end
         if position < end:
             raise _missing(place, position, end)

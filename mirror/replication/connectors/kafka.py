@@ -27,8 +27,17 @@ from mirror.model.datastreams.lanes import LaneKey
 from mirror.model.datastreams.policy import Guarantee
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicPartition
-from mirror.protocol.batches.batch import CONTROL, ProducerStamp, next_sequence, scan, stamp, verify
+from mirror.protocol.batches.batch import (
+    CONTROL,
+    BatchHeader,
+    ProducerStamp,
+    next_sequence,
+    scan,
+    stamp,
+    verify,
+)
 from mirror.protocol.batches.compression import Codec
+from mirror.protocol.batches.holes import Span
 from mirror.protocol.batches.legacy import last_offset, read_message
 from mirror.protocol.batches.records import JOB_PARTS, Record, read_batch, write_batch
 from mirror.protocol.codes import Code, error_of
@@ -36,7 +45,7 @@ from mirror.protocol.control.offsets import EARLIEST, LATEST
 from mirror.protocol.control.topics import create_topic
 from mirror.protocol.control.transactions import NEW_EPOCH_FROM
 from mirror.protocol.fetch import FetchedPartition
-from mirror.replication.connector import Bounds, CommitRule, Position
+from mirror.replication.connector import Bounds, CommitRule, Portion, Position
 from mirror.replication.context import EngineContext
 from mirror.replication.live_lane import identity_name
 from mirror.replication.progress_log import batches_of
@@ -94,9 +103,7 @@ class KafkaSource:
         identity = self._cluster.topic_id(topic)
         return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
 
-    async def read(
-        self, place: TopicPartition, start: int, end: int
-    ) -> AsyncGenerator[Sequence[Record], None]:
+    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
         """Answers without records do not mean that there are none: a quota empties them, too."""
         cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
         origin = self._origin(place.topic)
@@ -106,10 +113,9 @@ class KafkaSource:
             if self._origin(place.topic) != origin:
                 raise Unreachable(f"topic {place.topic} on {cluster.name} was created again just now")
             before = position
-            for records, behind in _batches_of(part, before, end, committed=self._committed):
-                position = behind
-                if records:
-                    yield records
+            for portion in _batches_of(part, before, end, committed=self._committed):
+                position = min(portion.span.next, end)
+                yield portion
             if position > before:
                 empty = 0
             else:
@@ -135,30 +141,38 @@ class KafkaSource:
         """Its cluster belongs to the context that it came from."""
 
 
-def _batches_of(
-    part: FetchedPartition, position: int, end: int, *, committed: bool
-) -> Iterator[tuple[list[Record], int]]:
-    """The records of each batch of a response in [position, end), and where to read on behind it. Raises
-    CorruptData."""
+def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: bool) -> Iterator[Portion]:
+    """The records of each batch of a response in [position, end), with the offsets of its header. The first
+    batch behind `end` shows that there are no more. Raises CorruptData."""
     aborted = AbortedFilter(part.aborted) if committed else None
     for first_byte, last_byte, header in scan(part.records):
         batch = part.records[first_byte:last_byte]
         last = last_offset(batch) if header is None else header.last_offset
         if last < position:
             continue
-        if (last if header is None else header.base_offset) >= end:
-            yield [], end
-            return
         if header is None:
             records = read_message(batch)
+            span = Span(records[0].offset if records else last, last + 1)
         else:
             verify(batch, header)
-            is_marker = header.attributes & CONTROL
-            is_left_out = aborted.offset_class(batch, header) is not None if aborted else bool(is_marker)
-            records = [] if is_left_out else read_batch(batch, header, most=JOB_PARTS)
+            span = Span(header.base_offset, last + 1)
+            records = _records_of(batch, header, aborted) if span.first < end else []
+        if span.first >= end:
+            yield Portion(span)
+            return
         wanted = [record for record in records if position <= record.offset < end]
-        position = min(last + 1, end)
-        yield wanted, position
+        position = min(span.next, end)
+        yield Portion(span, wanted)
+
+
+def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:
+    """The records of a batch, none of one that is left out. `aborted` None: of transactions that were aborted
+    too."""
+    if aborted is None:
+        is_left_out = bool(header.attributes & CONTROL)
+    else:
+        is_left_out = aborted.offset_class(batch, header) is not None
+    return [] if is_left_out else read_batch(batch, header, most=JOB_PARTS)
 
 
 class _Owned:

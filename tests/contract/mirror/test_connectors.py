@@ -68,7 +68,8 @@ class FileSinkRig(_Running):
 
 
 async def read_from(source: RecordSource, place: TopicPartition, bounds: Bounds) -> list[Record]:
-    return [one async for records in source.read(place, bounds.first, bounds.end) for one in records]
+    portions = source.read(place, bounds.first, bounds.end)
+    return [one async for portion in portions for one in portion.records]
 
 
 class FileSourceRig(_Running):

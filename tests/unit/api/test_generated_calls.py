@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from jsonschema_rs import validator_for
 from schemathesis.config import SchemathesisConfig
 
+from mirror.coordination.stores import znodes
 from mirror.lane.ledger import OffsetClass
 from mirror.model.topics import TopicDescription, TopicPartition
 from pinot.history.points import LatencyHistory, step_for
@@ -108,6 +109,9 @@ def test_the_example_of_an_operation_is_accepted(method: str, path: str, operati
         before = DOCUMENT["paths"].get(BEFORE[path], {}).get("post", {})
         body = before.get("requestBody", {})
         site.client.post(BEFORE[path], json=example_of(body) or {}).raise_for_status()
+        site.tick()
+    if path.startswith("/v1/lost-datastreams"):
+        site.server.session().delete_tree(znodes.DATASTREAMS)
         site.tick()
     parameters = operation.get("parameters", ())
     answer = site.client.request(

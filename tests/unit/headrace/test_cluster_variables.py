@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.clusters.alias_collisions import alias_collisions
 from headrace.settings import HeadraceSettings, load_settings
 from mirror.errors import ConfigError
 
@@ -43,6 +44,15 @@ def test_a_variable_that_two_aliases_match_is_refused(
     with pytest.raises(ConfigError) as refused:
         settings_of(tmp_path, "us-east", "US_East")
     assert "'US_East' or 'us-east'" in str(refused.value)
+
+
+def test_aliases_of_one_variable_are_named_before_one_is_set(tmp_path: Path) -> None:
+    password = ', password = "x"'
+    colliding = settings_of(tmp_path, "us-east", "US_East", "eu", more=password)
+    (warning,) = alias_collisions(colliding)
+    assert "'US_East' and 'us-east'" in warning
+    assert "US_EAST" in warning
+    assert list(alias_collisions(settings_of(tmp_path, "us-east", "us-west", more=password))) == []
 
 
 def test_a_password_comes_from_a_file(tmp_path: Path) -> None:

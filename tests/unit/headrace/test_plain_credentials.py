@@ -59,7 +59,9 @@ def test_the_check_of_the_settings_warns(headrace: Headrace, write: Write) -> No
     file = write(
         '[clusters.east]\nbootstrap_servers = "kafka:9092"\n[clusters.east.security]\n'
         'protocol = "SASL_PLAINTEXT"\nmechanism = "PLAIN"\nusername = "u"\npassword = "correct horse"\n'
+        '[clusters.EAST]\nbootstrap_servers = "other:9092"\n'
     )
     shown = headrace("config", "check", "--config", str(file), "--json")
     assert shown.code == 0
+    assert "SAME NAME: clusters" in shown.err
     assert "PLAIN TEXT: clusters.east" in shown.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -28,6 +29,7 @@ from tests.fakes.broker.virtual import VirtualSelector
 
 LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 2, 9, 10
 NO_RIGHTS = 30
+PROGRESS = "headrace-progress"
 TIMEOUT_SECONDS = 10.0
 
 
@@ -77,6 +79,31 @@ def test_the_positions_of_both_sides_are_read(copied: MirroredFakes, bench: Engi
     assert shown(bench.run(plan_translation(bench, a_job(back=True)))) == there[1:]
     found = bench.run(group_positions(bench, a_job()))
     assert (found.here, found.there) == ({("t", 0): 12, ("other", 0): 3}, {("t", 0): 12})
+
+
+def test_positions_are_translated_after_the_progress_topic_got_more_partitions(
+    copied: MirroredFakes, bench: EngineContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    copied.make_topic("wide", 6)
+    copied.new_engine()
+    for number in range(6):
+        copied.write("wide", 0, 10, number)
+    copied.start("wide", 6, group="orders")
+    for number in range(6):
+        copied.run_to("wide", 10, number)
+    copied.stop()
+    copied.target.grow_topic(PROGRESS, 16)
+    copied.restart("wide", 6, group="orders")
+    for number in range(0, 6, 2):
+        copied.write("wide", 10, 5, number)
+        copied.run_to("wide", 15, number)
+    copied.stop()
+    positions = {("wide", number): 12 if number % 2 == 0 else 7 for number in range(6)}
+    copied.source.groups["billing"] = dict(positions)
+    with caplog.at_level(logging.WARNING):
+        moves = bench.run(plan_translation(bench, a_job()))
+    assert shown(moves) == [(f"wide-{n}", offset, "exact", "") for (_, n), offset in positions.items()]
+    assert [one for one in caplog.messages if PROGRESS in one and "16 partitions" in one]
 
 
 def test_a_copy_that_was_deleted_since_translates_nothing(

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.documents.definition import to_document
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance
@@ -553,9 +554,7 @@ def test_a_datastream_that_ended_its_workers_is_forgotten_when_it_is_deleted(ser
     service.publish(MINE)
     rig.turn(2)
     assert "copied apart" in rig.health.conditions()[f"lanes of {group}"].sentence
-    nodes = service.server.session()
-    path = f"/datastreams/{a_datastream().name}"
-    nodes.delete(path, nodes.read(path).version)
+    DefinitionStore(service.server.session()).remove(a_datastream().name)
     service.publish()
     rig.turn(2)
     assert f"lanes of {group}" not in rig.health.conditions()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
+from mirror.errors import InvalidRequest
 from mirror.jobs.verify_job import PartitionVerdict, VerifyJob, verify_copy
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
@@ -28,8 +30,8 @@ def fakes() -> Iterator[MirroredFakes]:
         yield rig
 
 
-def verdict(fakes: MirroredFakes) -> PartitionVerdict:
-    (found,) = fakes.context.run(verify_copy(fakes.context, JOB))
+def verdict(fakes: MirroredFakes, job: VerifyJob = JOB) -> PartitionVerdict:
+    (found,) = fakes.context.run(verify_copy(fakes.context, job))
     return found
 
 
@@ -46,6 +48,23 @@ def test_mirrored_records_that_the_destination_has_deleted_are_missing(
     found = verdict(fakes)
     assert not found.is_equal
     assert str(deleted) in found.problem
+
+
+@pytest.mark.parametrize("by_hash", [0, 4])
+@pytest.mark.parametrize(("deleted", "compared"), [(5, 15), (20, 0)])
+def test_what_a_destination_keeps_for_less_time_on_purpose_is_not_missing(
+    fakes: MirroredFakes, deleted: int, compared: int, by_hash: int
+) -> None:
+    fakes.target.log("t").delete_before(deleted)
+    found = verdict(fakes, replace(JOB, allows_expired=True, records_per_range=by_hash))
+    assert (found.is_equal, found.expired, found.source_range) == (True, deleted, (deleted, 20))
+    if not by_hash:
+        assert found.comparison.records == compared
+
+
+def test_what_has_expired_is_known_with_a_state_only() -> None:
+    with pytest.raises(InvalidRequest):
+        replace(JOB, allows_expired=True, state="")
 
 
 def test_records_that_both_sides_have_deleted_are_not_missing(fakes: MirroredFakes) -> None:

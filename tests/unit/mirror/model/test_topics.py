@@ -79,6 +79,15 @@ def test_an_expression_that_is_none_is_refused(include: str, exclude: str) -> No
         ("a{,2}", ""),
         ("straße", ""),
         ("a]", ""),
+        ("orders[,]payments", "orders|payments"),
+        (r"orders\x2cpayments", "orders|payments"),
+        (r"orders\x{2C}payments", "orders|payments"),
+        (r"orders\054payments", "orders|payments"),
+        (r"orders[,;\s]+payments", ""),
+        (r"orders\s.*", ""),
+        (r"orders\tpayments", "orders|payments"),
+        (r"x[]/]y", ""),
+        (r"[[:space:]]", ""),
     ],
 )
 def test_a_literal_that_no_topic_name_has_is_refused(expression: str, advised: str) -> None:
@@ -94,9 +103,10 @@ def test_a_literal_that_no_topic_name_has_is_refused(expression: str, advised: s
         "orders|payments",
         r"^(?:orders|eu\.pay-ments_2)$",
         "a{1,3}b{2,}c{4}",
-        r"[a-z,]+x[]/]y[^\],]z[[:alpha:],]",
+        r"[a-z,]+x[]/a]y[^\],]z[[:alpha:],]",
         r"(?i)orders(?P<part>x)(?s:.)(?-i:y)",
-        r"\p{Lu}\pL\x61\x{62}\d\w\bx",
+        r"\p{Lu}\pL\x61\x{62}\141\d\w\W\bx",
+        r"\Aorders\z",
         r"\Qa.b\E.+?",
     ],
 )

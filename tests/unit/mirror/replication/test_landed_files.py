@@ -58,7 +58,7 @@ class Landing:
 
         async def read() -> list[int]:
             found = source.read(PLACE, bounds.first, bounds.end)
-            return [record.offset async for records in found for record in records]
+            return [record.offset async for portion in found for record in portion.records]
 
         return self.done(read())
 
@@ -180,7 +180,7 @@ def test_timestamps_that_no_calendar_has_come_back(landing: Landing) -> None:
     source = FileSource(landing.root)
 
     async def read() -> list[Record]:
-        return [one async for part in source.read(PLACE, 0, 3) for one in part]
+        return [one async for part in source.read(PLACE, 0, 3) for one in part.records]
 
     assert landing.done(read()) == records
 

@@ -4,7 +4,7 @@ and nothing is there twice."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from mirror.model.datastreams.policy import OnLoss
 from mirror.model.identifiers import ClusterRef, GroupName
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.batches.records import Record
-from mirror.replication.connector import CommitRule, RecordSink, RecordSource
+from mirror.replication.connector import CommitRule, Portion, RecordSink, RecordSource
 from mirror.replication.connectors.files import FileSink, FileSource
 from mirror.replication.connectors.kafka import KafkaSink, KafkaSource
 from mirror.replication.connectors.landing_folder import files_in, folder_of
@@ -122,7 +122,8 @@ class Rig:
 
         async def read() -> list[Record]:
             bounds = (await source.bounds([place]))[place]
-            return [one async for part in source.read(place, bounds.first, bounds.end) for one in part]
+            read = source.read(place, bounds.first, bounds.end)
+            return [one async for part in read for one in part.records]
 
         found = bench.run(read())
         bench.close()
@@ -262,6 +263,33 @@ def test_the_ledger_of_a_replay_tells_holes_from_what_was_filtered_or_lost(rig: 
     (lane,) = rig.run(rig.replay(rules=rules, on_loss=OnLoss.CONTINUE))
     assert (lane.committed, len(lane.gaps)) == (23, 1)
     assert replayed_classes(rig) == {"mirrored": 15, "filtered": 3, "compacted": 2, "lost": 3}
+
+
+class _Hasty(FileSource):
+    """A connector at fault: it ends before the last file."""
+
+    async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
+        last = files_in(folder_of(self._root, place), "avro")[-1]
+        async for portion in super().read(place, start, end):
+            if portion.span.first < last.first:
+                yield portion
+
+
+def test_offsets_that_a_source_did_not_show_are_no_hole(rig: Rig) -> None:
+    rig.run(rig.land())
+
+    def make(bench: EngineContext) -> Transfer:
+        sink = _Impatient(bench, CLUSTER, GroupName("replay"))
+        return rig._made(bench, _Hasty(rig.root), sink, {"naming": TopicNaming("copy.*")})
+
+    (lane,) = rig.run(make)
+    assert lane.is_over
+    assert (lane.is_complete, lane.committed) == (False, 9)
+    assert "9" in lane.reason
+    assert replayed_classes(rig) == {"mirrored": 9}
+    (lane,) = rig.run(rig.replay())
+    assert lane.is_complete
+    assert replayed_classes(rig) == {"mirrored": 12}
 
 
 def test_another_topic_of_the_name_is_not_mixed_in(rig: Rig) -> None:

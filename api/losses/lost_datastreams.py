@@ -1,0 +1,133 @@
+"""/v1/lost-datastreams: definitions that ZooKeeper has lost and instances still know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from api.calls.callers import caller_of
+from api.calls.slow_calls import SlowCalls
+from api.datastreams.answers import NamePath, cause_of, written_answer
+from api.datastreams.calls import DryRun, shown
+from api.dependencies import ReadsDep, ServicesDep, SlowCallsDep
+from api.etags import IfMatch, Tags, etag_of, named_among
+from api.schemas.changes import UpdatePlanAnswer
+from api.schemas.datastreams import DatastreamAnswer
+from api.schemas.partitions import HaltBody
+from api.schemas.problems import problems
+from api.services import Services
+from mirror.control.commands import CreateDatastream
+from mirror.control.losses.lost_datastreams import LostDatastreams
+from mirror.coordination.stores.definitions import StoredDatastream
+from mirror.errors import NothingStored
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
+
+router = APIRouter(prefix="/v1/lost-datastreams", tags=["datastreams"])
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class _LostCall:
+    """A request for one lost datastream. `tags`: accepted versions; None accepts any."""
+
+    name: DatastreamName
+    lost: LostDatastreams
+    slow_calls: SlowCalls
+    tags: Tags | None
+
+    def version(self) -> StoredDatastream | None:
+        """Return the version that the call names, if it names one. Raises NotFound, StaleVersion."""
+        return named_among(self.tags, self.name, lambda: self.lost.get(self.name))
+
+    async def run(self, work: Callable[[], _T], *, dry_run: bool) -> _T:
+        """Run the request, or its dry run."""
+        return await (self.slow_calls.run(work) if dry_run else run_in_threadpool(work))
+
+
+async def _lost_call(
+    name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep, if_match: IfMatch
+) -> _LostCall:
+    return _LostCall(DatastreamName(name), _lost_of(services), slow_calls, if_match)
+
+
+def _lost_of(services: Services) -> LostDatastreams:
+    def written(destination: ClusterRef, group: GroupName) -> Collection[str]:
+        try:
+            lanes = services.progress(destination, group).lanes
+        except NothingStored:
+            return ()
+        return {one.target_topic for one in lanes.values() if one.target_topic}
+
+    return LostDatastreams(services.control, services.lost, services.restored, written)
+
+
+LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
+
+
+@router.get("")
+def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
+    """Datastreams that are missing without having been deleted, as an instance has known them: ZooKeeper came
+    back with older data, or lost its own."""
+    found = _lost_of(services).all()
+    return [DatastreamAnswer.from_datastream(one.datastream) for one in found]
+
+
+@router.get("/{name}", responses=problems(404, 409))
+def get_lost(call: LostCallDep, response: Response) -> DatastreamAnswer:
+    """Return one lost datastream. Send its ETag as If-Match to restore or forget this version."""
+    found = call.lost.get(call.name)
+    response.headers["ETag"] = etag_of(found)
+    return DatastreamAnswer.from_datastream(found.datastream)
+
+
+@router.post("/{name}/restore", responses=problems(404, 409, 412, 422))
+async def restore_lost(
+    call: LostCallDep,
+    body: HaltBody,
+    request: Request,
+    services: ServicesDep,
+    reads: ReadsDep,
+    response: Response,
+    dry_run: DryRun = False,
+) -> DatastreamAnswer | UpdatePlanAnswer:
+    """Create it again as it was, with its pauses; its lanes continue from their checkpoints. It is checked
+    like any creation, and refused where a datastream was created under its name meanwhile. It takes the right
+    to every datastream."""
+    why = HaltBody(reason=body.reason, requested_by=caller_of(request, body.requested_by))
+
+    def command() -> CreateDatastream:
+        body.until_ms(services.clock.now_ms(), is_pause=False)  # nothing here has an end
+        return call.lost.to_restore(call.name, call.version(), *cause_of(why))
+
+    def work() -> DatastreamAnswer | UpdatePlanAnswer:
+        if dry_run:
+            return shown(command(), services)
+        return written_answer(call.lost.restore(command()), reads, response)
+
+    return await call.run(work, dry_run=dry_run)
+
+
+@router.delete("/{name}", status_code=200, responses=problems(404, 409, 412))
+async def forget_lost(
+    call: LostCallDep,
+    request: Request,
+    dry_run: Annotated[bool, Query(description="only show what would be dropped")] = False,
+    reason: Annotated[str, Query(description="kept with the event")] = "",
+    requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
+) -> DatastreamAnswer:
+    """Drop it for good; topics at the destination and checkpoints stay. It takes the right to every
+    datastream."""
+    why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
+
+    def work() -> DatastreamAnswer:
+        if dry_run:
+            found = call.lost.to_forget(call.name, call.version())
+        else:
+            found = call.lost.forget(call.name, call.version(), *cause_of(why))
+        return DatastreamAnswer.from_datastream(found.datastream)
+
+    return await call.run(work, dry_run=dry_run)

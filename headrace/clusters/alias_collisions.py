@@ -1,0 +1,22 @@
+"""Aliases of clusters that no variable of the environment can tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.settings import HeadraceSettings, as_variable
+
+
+def alias_collisions(settings: HeadraceSettings) -> Iterator[str]:
+    """Yield a warning for aliases that have one name in the environment."""
+    for section, aliases in (("clusters", settings.clusters), ("pmp.clusters", settings.pmp.clusters)):
+        by_name: dict[str, list[str]] = {}
+        for alias in aliases:
+            by_name.setdefault(as_variable(alias), []).append(alias)
+        for name, several in sorted(by_name.items()):
+            if len(several) > 1:
+                named = " and ".join(map(repr, sorted(several)))
+                yield (
+                    f"SAME NAME: {section}: {named} are {name.upper()} in the environment, where variables of"
+                    " that name are refused; rename one of them, or use password_file"
+                )

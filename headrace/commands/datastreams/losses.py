@@ -1,0 +1,109 @@
+"""`headrace datastream lost`, `restore` and `forget`: definitions that ZooKeeper has lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.commands.datastreams.connection import ReasonOption, WhoOption, connect, show_outcome
+from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import LOST_DATASTREAMS, path_of_lost
+from headrace.console.terminal import complain, console, print_json, print_table
+
+if TYPE_CHECKING:
+    from headrace.console.client import RestClient
+
+LostNameArgument = Annotated[
+    str, typer.Argument(help="The lost datastream's name; or --all.", show_default=False)
+]
+AllOption = Annotated[bool, typer.Option("--all", help="Every datastream that is lost.")]
+
+
+def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """List datastreams that ZooKeeper has lost."""
+    found = connect(at, config).get(LOST_DATASTREAMS)
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        {
+            "name": one["name"],
+            "status": one["status"],
+            "from": f"{one['source']['cluster']}/{one['source']['topics']}",
+            "to": f"{one['destination']['cluster']}/{one['destination']['name']}",
+            "owner": one["owner"],
+        }
+        for one in found
+    ]
+    print_table("lost datastreams", ["name", "status", "from", "to", "owner"], rows)
+
+
+def restore(
+    name: LostNameArgument = "",
+    everything: AllOption = False,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would start and move.")] = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore a lost datastream; lanes continue from checkpoints."""
+    client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
+
+    def restore_one(one: str) -> Any:
+        answer = client.post(f"{path_of_lost(one)}/restore", body, dry_run=dry_run)
+        if not as_json:
+            show_outcome(answer, as_json=False, dry_run=dry_run)
+        return answer
+
+    _each(client, name, restore_one, everything=everything, as_json=as_json)
+
+
+def forget(
+    name: LostNameArgument = "",
+    everything: AllOption = False,
+    reason: ReasonOption = "",
+    requested_by: WhoOption = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be dropped.")] = False,
+    at: AtOption = "",
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Drop a lost datastream for good; topics and checkpoints stay."""
+    client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
+
+    def forget_one(one: str) -> Any:
+        answer = client.delete(path_of_lost(one), dry_run=dry_run, **cause)
+        if not as_json:
+            console().print(f"{one}: {'would be dropped' if dry_run else 'dropped'}")
+        return answer
+
+    _each(client, name, forget_one, everything=everything, as_json=as_json)
+
+
+def _each(
+    client: RestClient, name: str, act: Callable[[str], Any], *, everything: bool, as_json: bool
+) -> None:
+    """Act on one lost datastream or on all; a failure does not stop the others. Raises
+    InvalidRequest unless exactly one of both is given."""
+    from headrace.errors import EXIT_FAILED
+    from mirror.errors import HeadraceError, InvalidRequest, Unreachable
+
+    if bool(name) == everything:
+        raise InvalidRequest("give the name of a lost datastream, or --all")
+    names = [one["name"] for one in client.get(LOST_DATASTREAMS)] if everything else [name]
+    answers = []
+    for one in names:
+        try:
+            answers.append(act(one))
+        except HeadraceError as error:
+            if not everything or isinstance(error, Unreachable):
+                raise
+            complain(f"{one}: {error}")
+    if as_json:
+        print_json(answers if everything else answers[0])
+    if len(answers) < len(names):
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,1 @@
+"""What operators do about datastreams that ZooKeeper has lost. Read `lost_datastreams.py`."""

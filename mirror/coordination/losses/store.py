@@ -1,0 +1,93 @@
+"""Definitions that ZooKeeper has lost and an instance still knows, for all instances and operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.coordination.stores.definitions import StoredDatastream
+from mirror.coordination.stores.deletions.record import Deletions, created_ms_of
+from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.errors import AlreadyExists, DamagedState, InvalidRequest, NotFound, VersionConflict, damage_of
+from mirror.model.bounds import shown
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.nodes import Node, NodeDeletion
+from mirror.ports import NodeStore, Watch
+
+_ATTEMPTS: Final = 5
+_log = structlog.get_logger(__name__)
+
+
+class LostStore:
+    """Lost definitions in ZooKeeper, by name. Thread-safe; every instance may publish and remove."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+        self._deletions = Deletions(nodes)
+
+    def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
+        """Return them by name; the watch fires when one comes or goes. A damaged one is left out and
+        logged."""
+        children = self._nodes.children(znodes.LOST, watch)
+        present = self._nodes.read_present([f"{znodes.LOST}/{one}" for one in children]) if children else {}
+        found = [_read(path, node) for path, node in present.items()]
+        return tuple(sorted((one for one in found if one is not None), key=lambda one: one.datastream.name))
+
+    def get(self, name: DatastreamName) -> StoredDatastream:
+        """Raises NotFound."""
+        try:
+            found = _read(_path(name), self._nodes.read(_path(name)))
+        except NotFound:
+            found = None
+        if found is None:
+            raise NotFound(
+                f"no lost datastream is named {shown(name)}", advice="headrace datastream lost lists them"
+            )
+        return found
+
+    def publish(self, datastreams: Sequence[Datastream]) -> None:
+        """Store lost definitions. Of two with the same name, the later creation wins."""
+        known = {one.datastream.name: one for one in self.all()}
+        for one in datastreams:
+            before = known.get(one.name)
+            if before is not None and created_ms_of(before.datastream) >= created_ms_of(one):
+                continue
+            with suppress(AlreadyExists, VersionConflict):  # another instance publishes the same
+                znodes.put(self._nodes, _path(one.name), znodes.encode(to_document(one)))
+
+    def remove(self, name: DatastreamName) -> None:
+        """Remove a definition that is no longer lost. Idempotent."""
+        with suppress(NotFound):
+            self._nodes.delete(_path(name))
+
+    def forget(self, lost: StoredDatastream) -> None:
+        """Drop one for good: instances that still know it take it as deleted. Raises NotFound,
+        VersionConflict."""
+        one = lost.datastream
+        for attempt in range(_ATTEMPTS):
+            deletion = self._deletions.changes(one.name, created_ms_of(one))
+            try:
+                self._nodes.change_together((NodeDeletion(_path(one.name)), *deletion))
+            except (AlreadyExists, VersionConflict):
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return
+
+
+def _path(name: DatastreamName) -> str:
+    return znodes.child(znodes.LOST, name)
+
+
+def _read(path: str, node: Node) -> StoredDatastream | None:
+    try:
+        datastream = from_document(znodes.decode(node.data, path))
+    except (DamagedState, InvalidRequest) as error:
+        _log.error("lost definition cannot be read", path=path, reason=damage_of(error))
+        return None
+    return StoredDatastream(datastream, node.version)

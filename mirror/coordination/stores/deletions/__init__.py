@@ -1,0 +1,1 @@
+"""Which datastreams were deleted. Read `record.py`."""

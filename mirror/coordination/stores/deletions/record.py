@@ -1,0 +1,84 @@
+"""Which datastreams were deleted, so that a definition that is missing without a deletion is known as lost.
+
+A deletion is recorded in the transaction that removes the definition: a store that comes back with older
+data has both or neither. Names share `BUCKETS` nodes, each with the newest of its deletions, so that records
+cannot pile up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import structlog
+
+from mirror.coordination.stores import znodes
+from mirror.errors import DamagedState, InvalidRequest, damage_of
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.identifiers import DatastreamName
+from mirror.model.nodes import NewNode, Node, NodeChange, NodeWrite
+from mirror.ports import NodeStore
+
+BUCKETS: Final = 128
+MOST_OF_BUCKET: Final = 100
+_DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError)
+_log = structlog.get_logger(__name__)
+
+
+class Deletions:
+    """Records in ZooKeeper. Thread-safe. A datastream that is created again under a deleted one's name is
+    newer than the deletion."""
+
+    def __init__(self, nodes: NodeStore) -> None:
+        self._nodes = nodes
+
+    def changes(self, name: DatastreamName, created_ms: int) -> tuple[NodeChange, ...]:
+        """Return what a transaction has to contain to record the deletion of a datastream that was created at
+        this moment (epoch ms) or before."""
+        path = _path(name)
+        node = self._nodes.read_present([path]).get(path)
+        known = {**_read(path, node)}
+        before = known.pop(name, 0)
+        kept = [*known.items()][1 - MOST_OF_BUCKET :]
+        data = znodes.encode({"deleted": [*kept, (name, max(before, created_ms))]})
+        return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
+
+    def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
+        """Return which of these definitions were deleted."""
+        wanted = {one.name: one for one in datastreams}
+        paths = {name: _path(name) for name in wanted}
+        present = self._nodes.read_present(sorted(set(paths.values()))) if wanted else {}
+        known = {path: _read(path, node) for path, node in present.items()}
+        return frozenset(
+            name
+            for name, one in wanted.items()
+            if (moment := known.get(paths[name], {}).get(name)) is not None and moment >= created_ms_of(one)
+        )
+
+
+def created_ms_of(datastream: Datastream) -> int:
+    """Return when a datastream was created; 0 where its definition does not say."""
+    return datastream.created_ms or 0
+
+
+def _path(name: DatastreamName) -> str:
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return f"{znodes.DELETED}/{int.from_bytes(digest[:4], 'big') % BUCKETS:03}"
+
+
+def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
+    """Return the moments by name, the oldest record first. A damaged record is none: a deleted datastream is
+    reported as lost then, which an operator can drop."""
+    if node is None:
+        return {}
+    try:
+        document: dict[str, Any] = znodes.decode(node.data, path)
+        return {
+            DatastreamName(name): bounds.integer("the moment of a deletion", moment, 0, bounds.LARGEST_MS)
+            for name, moment in document["deleted"]
+        }
+    except _DAMAGES as error:
+        _log.error("record of deletions ignored", path=path, reason=damage_of(error))
+        return {}

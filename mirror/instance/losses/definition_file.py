@@ -1,0 +1,186 @@
+"""Definitions on the disk of this host, so that an instance that restarts knows which ZooKeeper has lost.
+
+The file is for its owner alone: definitions are stored as they are. A thread of its own writes it, since a
+disk may be slow and leases are short.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import quote
+
+import structlog
+
+from mirror.coordination.stores.documents.definition import from_document, to_document
+from mirror.errors import InvalidRequest, damage_of, legible
+from mirror.model import bounds
+from mirror.model.datastreams.datastream import Datastream
+from mirror.model.documents import parsed
+from mirror.model.identifiers import DatastreamName, InstanceName
+
+Known = Mapping[DatastreamName, Datastream]
+_MOST_DEFINITIONS: Final = 1_000_000
+_REST_SECONDS: Final = 1.0
+"""Between two writes: definitions may change all the time."""
+_DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueError)
+_log = structlog.get_logger(__name__)
+
+
+class DefinitionMemory(Protocol):
+    """Definitions that outlive this process."""
+
+    def start(self) -> None:
+        """Begin to write."""
+        ...
+
+    def load(self) -> Known:
+        """Return the definitions that an earlier process stored; empty if unreadable."""
+        ...
+
+    def keep(self, known: Known) -> None:
+        """Replace the stored definitions; never blocks."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Reason why the last write failed; empty after a success."""
+        ...
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Finish the pending write and stop. Idempotent."""
+        ...
+
+
+class NoMemory:
+    """A `DefinitionMemory` that stores nothing."""
+
+    trouble: Final = ""
+
+    def start(self) -> None:
+        """Do nothing."""
+
+    def load(self) -> Known:
+        """Return no definitions."""
+        return {}
+
+    def keep(self, known: Known) -> None:
+        """Do nothing."""
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Do nothing."""
+
+
+class DefinitionFile:
+    """Satisfies `DefinitionMemory`: one file of an instance in a folder, made where it is missing."""
+
+    def __init__(self, folder: Path, instance: InstanceName) -> None:
+        self._path = folder / f"definitions-{quote(instance, safe='')}.json"
+        self._work = threading.Condition()
+        self._waiting: Known | None = None
+        self._is_stopping = threading.Event()
+        self._trouble = ""
+        self._thread = threading.Thread(target=self._run, name="definition-file")
+
+    @property
+    def trouble(self) -> str:
+        """Reason why the last write failed; empty after a success."""
+        return self._trouble
+
+    def start(self) -> None:
+        """Start the thread that writes."""
+        self._thread.start()
+
+    def load(self) -> Known:
+        """Return the definitions of the file; unreadable ones are skipped and logged."""
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            _log.error("definitions cannot be read", file=str(self._path), reason=legible(str(error)))
+            return {}
+        return _from_bytes(data, self._path)
+
+    def keep(self, known: Known) -> None:
+        """Replace the content of the file soon."""
+        with self._work:
+            self._waiting = known
+            self._work.notify()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Finish the pending write and join the thread."""
+        self._is_stopping.set()
+        with self._work:
+            self._work.notify()
+        if self._thread.ident is not None:
+            self._thread.join(deadline_seconds)
+
+    def _run(self) -> None:
+        while (known := self._next()) is not None:
+            try:
+                _write(self._path, _to_bytes(known))
+            except OSError as error:
+                reason = legible(f"{error.strerror or error}: {self._path}")
+                if reason != self._trouble:
+                    _log.error("definitions cannot be kept", file=str(self._path), reason=reason)
+                self._trouble = reason
+            else:
+                self._trouble = ""
+            self._is_stopping.wait(_REST_SECONDS)
+
+    def _next(self) -> Known | None:
+        """Wait for something to write; None: the file is as it should be and the process ends."""
+        with self._work:
+            self._work.wait_for(lambda: self._waiting is not None or self._is_stopping.is_set())
+            known, self._waiting = self._waiting, None
+            return known
+
+
+def _to_bytes(known: Known) -> bytes:
+    documents = [to_document(one) for _, one in sorted(known.items())]
+    return json.dumps({"definitions": documents}, indent=1).encode()
+
+
+def _from_bytes(data: bytes, path: Path) -> Known:
+    found: dict[DatastreamName, Datastream] = {}
+    try:
+        documents = bounds.sequence("definitions", parsed(data)["definitions"], _MOST_DEFINITIONS)
+    except _DAMAGES as error:
+        _log.error("definitions cannot be read", file=str(path), reason=damage_of(error))
+        return found
+    for document in documents:
+        try:
+            one = from_document(document)
+        except _DAMAGES as error:
+            _log.error("a definition cannot be read", file=str(path), reason=damage_of(error))
+        else:
+            found[one.name] = one
+    return found
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace the file: after a crash it holds the former content or this one. Raises OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,140 @@
+"""Compares the definitions that this instance knows with those that ZooKeeper has.
+
+One that is missing without a deletion is lost: it is published for all instances, named in health, and kept
+until an operator restores or forgets it, or somebody creates it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from typing import Final
+
+import structlog
+
+from mirror.coordination.losses.store import LostStore
+from mirror.coordination.stores.definitions import Definitions, DefinitionStore
+from mirror.coordination.stores.deletions.record import Deletions
+from mirror.errors import legible
+from mirror.instance.health import Health
+from mirror.instance.losses.definition_file import DefinitionMemory, Known
+from mirror.model.datastreams.datastream import DatastreamStatus
+from mirror.model.identifiers import DatastreamName
+from mirror.ports import NodeStore, Watch
+from mirror.wording import counted, first_few
+
+_PART: Final = "definitions"
+_MEMORY_PART: Final = "state directory"
+_NAMES_SHOWN: Final = 20
+_log = structlog.get_logger(__name__)
+
+
+class LossWatch:
+    """Used by the follower's thread. `memory`: definitions that outlive the process."""
+
+    def __init__(self, nodes: NodeStore, memory: DefinitionMemory) -> None:
+        self._definitions = DefinitionStore(nodes)
+        self._deletions = Deletions(nodes)
+        self._store = LostStore(nodes)
+        self._memory = memory
+        self._known: Known | None = None
+        self._seen: Definitions | None = None
+        self._has_changed = threading.Event()
+        self._lost: frozenset[DatastreamName] = frozenset()
+
+    def start(self) -> None:
+        """Begin to remember."""
+        self._memory.start()
+
+    def stop(self, deadline_seconds: float) -> None:
+        """Finish the pending write. Idempotent."""
+        self._memory.stop(deadline_seconds)
+
+    def look_again(self) -> None:
+        """Compare again at the next turn: there is another session."""
+        self._seen = None
+
+    def compare(self, definitions: Definitions, wake: Watch) -> None:
+        """Find what is lost, if anything has changed. `wake` is called, from any thread, when another
+        instance has published, restored or forgotten something. Raises Unreachable, SessionLost."""
+        if definitions is self._seen and not self._has_changed.is_set():
+            return
+        self._has_changed.clear()
+        self._seen = None
+        before = self._memory.load() if self._known is None else self._known
+        present = {one.datastream.name: one.datastream for one in definitions.readable}
+        names = present.keys() | {one.name for one in definitions.damaged}
+        known = {**before, **present}
+        self._publish(known, names)
+        published = {one.datastream.name: one.datastream for one in self._store.all(self._notice(wake))}
+        for name in published.keys() & names:
+            self._store.remove(name)
+        lost = {name: one for name, one in published.items() if name not in names}
+        known = {**{name: one for name, one in known.items() if name in names}, **lost}
+        if self._known is None or known != self._known:
+            self._memory.keep(known)
+        self._known, self._seen = known, definitions
+        self._note(frozenset(lost))
+
+    def report(self, health: Health) -> None:
+        """Report the lost datastreams, and a failure to store definitions."""
+        if self._lost:
+            health.report(_PART, False, _sentence(self._lost))
+        else:
+            health.forget(_PART)
+        if self._memory.trouble:
+            sentence = f"definitions are not kept beyond this process: {self._memory.trouble}"
+            health.report(_MEMORY_PART, True, sentence)
+        else:
+            health.forget(_MEMORY_PART)
+
+    def _publish(self, known: Known, names: Collection[DatastreamName]) -> None:
+        """Publish missing definitions that were neither deleted nor being deleted."""
+        missing = {
+            name: one
+            for name, one in known.items()
+            if name not in names and one.status is not DatastreamStatus.DELETING
+        }
+        if not missing:
+            return
+        self._definitions.catch_up()  # the server of this session may be behind the others
+        there = self._definitions.look_at(sorted(missing))
+        deleted = self._deletions.of(missing.values())
+        self._store.publish([one for name, one in missing.items() if name not in there.keys() | deleted])
+
+    def _notice(self, wake: Watch) -> Watch:
+        return _ChangeOfLosses(self._has_changed, wake)
+
+    def _note(self, lost: frozenset[DatastreamName]) -> None:
+        for name in sorted(lost - self._lost):
+            _log.error("definition lost", datastream=legible(name))
+        for name in sorted(self._lost - lost):
+            _log.info("definition is no longer lost", datastream=legible(name))
+        self._lost = lost
+
+
+class _ChangeOfLosses:
+    """A watch. Equal for the same instance, so that it is left once."""
+
+    def __init__(self, changed: threading.Event, wake: Watch) -> None:
+        self._changed = changed
+        self._wake = wake
+
+    def __call__(self) -> None:
+        self._changed.set()
+        self._wake()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ChangeOfLosses) and other._changed is self._changed
+
+    def __hash__(self) -> int:
+        return id(self._changed)
+
+
+def _sentence(lost: Collection[DatastreamName]) -> str:
+    names = [legible(name) for name in sorted(lost)]
+    return (
+        f"ZooKeeper has lost {counted(len(names), 'datastream')}: {first_few(names, _NAMES_SHOWN)};"
+        " restore them with headrace datastream restore, or drop them with headrace datastream forget;"
+        " checkpoints are kept"
+    )
