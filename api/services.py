@@ -15,7 +15,7 @@ from api.settings import MetricSettings
 from mirror.control.handlers import Control
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
-from mirror.control.restarts.destination import RestartDestinations
+from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.stores.events import EventLog
@@ -203,7 +203,7 @@ class Services:
     """What a group of datastreams has stored at a destination. Raises NothingStored, Unreachable."""
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
     """The same of a source and a destination, with the first offsets of lanes that have mirrored nothing."""
-    restarts: RestartDestinations
+    restarts: RestartClusters
     """Compares the destination of a datastream that is to be restarted."""
     group_positions: Callable[[TranslateJob], GroupPositions]
     """What a consumer group has committed on both sides. Raises NotAuthorized, Unreachable."""

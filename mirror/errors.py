@@ -143,13 +143,16 @@ class Unreachable(HeadraceError):
 
 
 class UnexpectedCluster(Unreachable):
-    """Another cluster answers at the address of a destination. Nothing is created or written there."""
+    """Another cluster answers at the address of a source or destination. Nothing is read, created or
+    written there."""
 
     @classmethod
     def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
-        """Return the error for an address at which `found` answers; both are cluster ids."""
+        """Return the error for an address at which `found` answers; both are cluster ids, and an empty one
+        is none."""
         return cls(
-            f"another cluster ({found}) answers at the address of {cluster}; expected {expected}",
+            f"another cluster ({found or 'without an id'}) answers at the address of {cluster};"
+            f" expected {expected}",
             advice=f"correct bootstrap_servers of {cluster}; if the cluster was rebuilt, accept it with"
             " headrace datastream restart-from",
         )

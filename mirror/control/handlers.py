@@ -50,7 +50,7 @@ from mirror.errors import (
 from mirror.model.bounds import shown
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
@@ -204,6 +204,11 @@ class Control:
             of_tasks = (new.limits, new.placement) != (before.limits, before.placement)
             self._check_right(new.name, before, new, of_tasks=of_tasks)
             self._checks.check_change(command, after, there, self._caller.name)
+
+    def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
+        """Whether the clusters of a datastream may be those with these ids from now on. Raises
+        InvalidRequest, IllegalTransition."""
+        self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, InvalidRequest;

@@ -105,8 +105,13 @@ class TopicDiscovery:
 
     def _create_own(self, cluster: ClusterRef, topic: TopicDescription) -> Sequence[str]:
         admin = self._admin_of(cluster)
-        self._rules.written.require(cluster, admin.cluster_id())
+        self._rules.bound.require(cluster, admin.cluster_id())
         return admin.create(topic)
+
+    def _list_topics(self, cluster: ClusterRef) -> Mapping[str, int]:
+        admin = self._admin_of(cluster)
+        self._rules.bound.require(cluster, admin.cluster_id())
+        return admin.list_topics()
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
@@ -244,6 +249,10 @@ class TopicDiscovery:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
+    def refusal(self, datastream: Datastream) -> str:
+        """Return why it is not mirrored at all, by the settings of today; empty where it is."""
+        return self._rules.refusal(datastream)
+
     def selects_nothing(self, datastream: Datastream) -> bool:
         """Whether its source has answered and has no topic that it selects."""
         topics = self._judged
@@ -312,7 +321,7 @@ class TopicDiscovery:
         self._asked_at[cluster] = now
         try:
             found = self._background_calls.ask(
-                f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics
+                f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
             )
         except StillAsking as error:
             del self._asked_at[cluster]

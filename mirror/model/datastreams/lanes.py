@@ -27,8 +27,8 @@ class LaneSpec:
     `start` counts only where the partition has no checkpoint; `start_ms` then begins at the first record
     that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
     `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
-    nowhere. `destination_id`: the only cluster that may be written to; empty where any may.
-    `restart_ms`: progress of before that moment does not count.
+    nowhere. `source_id`, `destination_id`: the only clusters that may be read and written; empty where any
+    may. `restart_ms`: progress of before that moment does not count.
     """
 
     key: LaneKey
@@ -41,6 +41,7 @@ class LaneSpec:
     start_ms: int | None = None
     end_offset: int | None = None
     consumer_group: str = ""
+    source_id: str = ""
     destination_id: str = ""
     restart_ms: int = 0
 
