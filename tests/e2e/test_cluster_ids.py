@@ -14,7 +14,7 @@ from stack.ports import free_ports
 from tests.delaying import SlowPort
 from tests.e2e.conftest import NewInstance
 from tests.kafka_data import admin_client, make_topic, produce, read_all
-from tests.mirrored import create_datastream, some_records, wait_for_copy
+from tests.mirrored import create_datastream, some_records
 from tests.patience import eventually, wait_until
 from tests.running import RunningInstance
 from tests.servers import KafkaPair
