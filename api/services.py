@@ -86,6 +86,11 @@ class InstanceStatus(Protocol):
         ...
 
     @property
+    def illegal_topics(self) -> Mapping[ClusterRef, int]:
+        """By cluster, the listed topics that are ignored for their names; nothing where it does not lead."""
+        ...
+
+    @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
         """By cluster, how far the clock of a broker is off; without those of which that is not known."""
         ...

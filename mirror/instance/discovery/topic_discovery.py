@@ -63,6 +63,8 @@ class TopicDiscovery:
         self.postponed = rules.postponed
         self.claims = rules.claims
         self._interval = interval_seconds
+        self.illegal_topics: Mapping[ClusterRef, int] = {}
+        """By cluster, the topics of its last list whose names Kafka does not allow."""
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
         self._asked_at: dict[ClusterRef, float] = {}
@@ -111,7 +113,9 @@ class TopicDiscovery:
     def _list_topics(self, cluster: ClusterRef) -> Mapping[str, int]:
         admin = self._admin_of(cluster)
         self._rules.bound.require(cluster, admin.cluster_id())
-        return admin.list_topics()
+        counts = admin.list_topics()
+        self.illegal_topics = {**self.illegal_topics, cluster: admin.illegal_topics}
+        return counts
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
