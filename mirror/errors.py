@@ -44,6 +44,7 @@
     ├── PlanRejected                a plan breaks a rule; it is not published
     ├── Busy                        too many calls of a kind are under way       retriable
     │   └── TooOften                one caller makes more calls than it may      retriable
+    ├── ServiceAnswerTooLarge       an instance answers with more bytes than are read
     ├── LoadUnavailable             no provider can say what partitions carry
     ├── HistoryUnavailable          nothing that keeps old measurements can be asked
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer   retriable
@@ -309,6 +310,10 @@ class TooOften(Busy):
     def __init__(self, message: str, *, advice: str = "", after_seconds: int = 1) -> None:
         super().__init__(message, advice=advice)
         self.after_seconds = after_seconds
+
+
+class ServiceAnswerTooLarge(HeadraceError):
+    """A response of a Headrace service is larger than `commands.largest_answer_bytes`."""
 
 
 class LoadUnavailable(HeadraceError):
