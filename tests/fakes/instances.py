@@ -49,7 +49,7 @@ from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
 from mirror.model.sizing.capacity import CapacityTerms
-from mirror.ports import Clock, LoadProvider, Planner
+from mirror.ports import Clock, LoadProvider, NodeStore, Planner
 from tests.builders import OPEN_CLUSTERS
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
@@ -95,7 +95,7 @@ def topic_discovery_of(
     return TopicDiscovery(lambda cluster: clusters[cluster], clock, 3.0, background_calls or AtOnce(), rules)
 
 
-def gate_of(session: FakeSession, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
+def gate_of(session: NodeStore, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
     """What datastreams must pass to be created."""
     questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
     route_map = RouteMap(ClusterIds(session), OWN_TOPICS)
