@@ -100,7 +100,7 @@ def test_two_principals_that_ask_about_a_frozen_cluster_hold_up_no_other_call(
     office = Office(instance, tokens)
     office.create(topic, "fine", "destination")
     office.create(topic, "silent", "quiet")
-    everyday = [
+    everyday: list[tuple[str, str, object]] = [
         ("POST", "/v1/datastreams/fine/pause?dry_run=true", {}),
         ("GET", "/v1/plan", None),
         ("GET", "/v1/datastreams/fine/gaps", None),
