@@ -206,8 +206,8 @@ class Control:
             self._checks.check_change(command, after, there, self._caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Whether the clusters of a datastream may be those with these ids from now on. Raises
-        InvalidRequest, IllegalTransition."""
+        """Raise InvalidRequest or IllegalTransition unless the clusters with these ids may be those of a
+        datastream from now on."""
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:

@@ -142,8 +142,7 @@ class Leader:
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """By cluster, the listed topics that are ignored for their names, while we lead; safe to read from
-        any thread."""
+        """Listed topics that are ignored for their names, while we lead; safe to read from any thread."""
         return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property

@@ -119,9 +119,8 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Whether addresses that it names may be the clusters with these ids from now on: the principal has
-        the rights there, and no other owner's datastream follows. Raises InvalidRequest,
-        IllegalTransition."""
+        """Raise InvalidRequest unless the principal has the rights at the clusters with these ids, and
+        IllegalTransition if a datastream of another owner names the same address."""
         addresses = {cluster: one for cluster, one in identities.items() if is_address(cluster)}
 
         def same_as(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:

@@ -1,4 +1,4 @@
-"""What a cluster reports as its id opens no rights to whoever created a datastream by its address."""
+"""The id that a cluster reports gives no rights to the owner of a datastream that names its address."""
 
 from __future__ import annotations
 
