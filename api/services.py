@@ -15,7 +15,7 @@ from api.settings import MetricSettings
 from mirror.control.handlers import Control
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
-from mirror.control.restarts.destination import RestartDestinations
+from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.planning import Decision, World
@@ -85,6 +85,11 @@ class InstanceStatus(Protocol):
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
         """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
+        ...
+
+    @property
+    def illegal_topics(self) -> Mapping[ClusterRef, int]:
+        """By cluster, the listed topics that are ignored for their names; nothing where it does not lead."""
         ...
 
     @property
@@ -205,7 +210,7 @@ class Services:
     """What a group of datastreams has stored at a destination. Raises NothingStored, Unreachable."""
     progress_to_translate: Callable[[ClusterRef, ClusterRef, GroupName], StoredLanes]
     """The same of a source and a destination, with the first offsets of lanes that have mirrored nothing."""
-    restarts: RestartDestinations
+    restarts: RestartClusters
     """Compares the destination of a datastream that is to be restarted."""
     lost: LostStore
     """Definitions that ZooKeeper has lost."""

@@ -120,14 +120,14 @@ def audit_datastream(
         TopicNaming(definition["destination"]["name"]),
         state=definition["metadata"].get(TASK_PREFIX) or name,
     )
-    with bench_of(settings, "headrace-audit") as bench:
+    directory = ClusterDirectory(settings.clusters)
+    with bench_of(settings, "headrace-audit", directory) as bench:
         ranges = _first_ranges(lambda: bench.run(copied_ranges(bench, job)))
     if not _has_copied(ranges):
         raise NotFound(
             f"nothing of {name} is copied yet: it has no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
             advice=f"headrace lag {name} says what its partitions wait for",
         )
-    directory = ClusterDirectory(settings.clusters)
     source, destination = directory.resolve(job.source), directory.resolve(job.destination)
     results = []
     for topic, found in groupby(ranges, key=lambda one: one.partition.topic):

@@ -127,6 +127,11 @@ class RunningStatus:
         return self._leader.problems
 
     @property
+    def illegal_topics(self) -> Mapping[ClusterRef, int]:
+        """By cluster, the listed topics that are ignored for their names, where it leads."""
+        return self._leader.illegal_topics
+
+    @property
     def loads(self) -> Mapping[LoadSource, LoadStanding]:
         """What is known of the loads of each source, where it leads."""
         return self._leader.loads

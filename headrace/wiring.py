@@ -45,14 +45,14 @@ from mirror.control.admission import Admission
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
-from mirror.control.restarts.destination import RestartDestinations
+from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.beginnings.store import FirstPartitionsStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
 from mirror.coordination.operations.outcome_store import OutcomeStore
 from mirror.coordination.proposed.proposal_store import ProposalStore
-from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.measured_load import MeasuredLoads
@@ -173,7 +173,7 @@ def _shared_state(
     plans: PlanStore,
 ) -> SharedState:
     measured, troubles, costs = MeasuredLoads(session), TroubleStore(session), CostStore(session)
-    written = WrittenClusters(session)
+    bound = BoundClusters(session)
     return SharedState(
         membership,
         definitions,
@@ -181,7 +181,7 @@ def _shared_state(
         measured,
         troubles,
         costs,
-        written,
+        bound,
         FirstPartitionsStore(session),
         LossWatch(session, _memory(settings, name)),
     )
@@ -287,7 +287,7 @@ def _services(
         transports=frozenset(settings.api.transport_provider_names),
         progress=cluster_questions.stored,
         progress_to_translate=cluster_questions.stored_to_translate,
-        restarts=RestartDestinations(cluster_questions.admin, WrittenClusters(session)),
+        restarts=RestartClusters(cluster_questions.admin, BoundClusters(session)),
         lost=LostStore(session),
         restored=RestoredRecords(session),
         group_positions=cluster_questions.group_positions,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from api.calls.cluster_turns import ANSWER_SECONDS
@@ -15,7 +16,7 @@ from mirror.adapters.admin_pool import AdminPool
 from mirror.adapters.kafka_admin import KafkaAdmin
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.made_topics import MadeTopics
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.plan_store import LatestPlan, PlanStore
@@ -85,7 +86,8 @@ class WorldViews:
     def gate(self, plans: PlanStore) -> RouteGate:
         """What a datastream must pass to be created. It asks each time: topics may have come just now."""
         route_map = RouteMap(ClusterIds(self.nodes), own_topics(self.settings))
-        return RouteGate(route_map, self.questions(), LatestPlan(plans), SystemClock())
+        known = KnownClusters(self.nodes)
+        return RouteGate(route_map, known, self.questions(), LatestPlan(plans), SystemClock())
 
     def questions(self) -> Questions:
         """Asks clusters what a person waits for."""
@@ -96,12 +98,13 @@ class WorldViews:
         directory, api = directory_of(self.settings), self.settings.api
         admission = directory.admission(self.settings.mirror.definitions, knows_callers=api.knows_callers)
         rules = TopicRules(
-            WrittenClusters(self.nodes),
+            BoundClusters(self.nodes),
             TopicClaims(MadeTopics(self.nodes), MadeTopics(self.nodes, znodes.ADOPTED)),
             most,
             own_topics(self.settings),
-            admission.adopts,
+            partial(admission.adopts, same_as=KnownClusters(self.nodes).same_as),
             admission.objection,
+            admission.refusal,
             admission.waiting if admission.limits_partitions else None,
         )
         return TopicDiscovery(self.admin_of, SystemClock(), interval_seconds, background_calls, rules)

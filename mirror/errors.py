@@ -44,6 +44,7 @@
     ├── PlanRejected                a plan breaks a rule; it is not published
     ├── Busy                        too many calls of a kind are under way       retriable
     │   └── TooOften                one caller makes more calls than it may      retriable
+    ├── ServiceAnswerTooLarge       an instance answers with more bytes than are read
     ├── LoadUnavailable             no provider can say what partitions carry
     ├── HistoryUnavailable          nothing that keeps old measurements can be asked
     └── AnalyticsError              Pinot or Spark answered with an error or half an answer   retriable
@@ -143,13 +144,16 @@ class Unreachable(HeadraceError):
 
 
 class UnexpectedCluster(Unreachable):
-    """Another cluster answers at the address of a destination. Nothing is created or written there."""
+    """Another cluster answers at the address of a source or destination. Nothing is read, created or
+    written there."""
 
     @classmethod
     def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
-        """Return the error for an address at which `found` answers; both are cluster ids."""
+        """Return the error for an address at which `found` answers; both are cluster ids, and an empty one
+        is none."""
         return cls(
-            f"another cluster ({found}) answers at the address of {cluster}; expected {expected}",
+            f"another cluster ({found or 'without an id'}) answers at the address of {cluster};"
+            f" expected {expected}",
             advice=f"correct bootstrap_servers of {cluster}; if the cluster was rebuilt, accept it with"
             " headrace datastream restart-from",
         )
@@ -306,6 +310,10 @@ class TooOften(Busy):
     def __init__(self, message: str, *, advice: str = "", after_seconds: int = 1) -> None:
         super().__init__(message, advice=advice)
         self.after_seconds = after_seconds
+
+
+class ServiceAnswerTooLarge(HeadraceError):
+    """A response of a Headrace service is larger than `commands.largest_answer_bytes`."""
 
 
 class LoadUnavailable(HeadraceError):

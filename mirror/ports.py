@@ -103,7 +103,10 @@ class MetricSink(Protocol):
 
 
 class TopicAdmin(Protocol):
-    """Topics of one cluster."""
+    """Topics of one cluster. `illegal_topics`: those of the last list whose names Kafka does not allow, which
+    are ignored."""
+
+    illegal_topics: int
 
     def cluster_id(self) -> str:
         """What the cluster calls itself, however it was reached. Raises Unreachable, Refused."""

@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Self
 
 from stack.ports import LOOPBACK
 from tests.patience import PATIENCE_SECONDS
@@ -38,7 +39,7 @@ class SlowPort:
         finally:
             self.seconds = 0.0
 
-    def __enter__(self) -> SlowPort:
+    def __enter__(self) -> Self:
         self._thread.start()
         assert self._is_open.wait(PATIENCE_SECONDS)
         return self

@@ -94,8 +94,8 @@ async def restart_from(
     call: CallDep, body: RestartBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
     """Forget what was copied and copy from a start again, for a destination that was rebuilt. It is refused
-    where destination topics hold records, unless duplicates are allowed. The cluster that answers at the
-    destination's address is accepted, for all datastreams that write to it."""
+    where destination topics hold records, unless duplicates are allowed. The clusters that answer at the
+    addresses of its source and destination are accepted, for all datastreams that have these."""
     services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
 
     def command() -> UpdateDatastream:
@@ -116,7 +116,9 @@ async def restart_from(
 
     def restart() -> DatastreamAnswer:
         asked = command()
-        services.restarts.accept(asked.after)
+        changed = services.restarts.changed(asked.after)
+        services.control.check_clusters(asked.after, changed)
+        services.restarts.accept(changed)
         return written_answer(services.control.update(asked), call.reads, call.response)
 
     return await call.slow_calls.run(preview if dry_run else restart)

@@ -60,6 +60,7 @@ class InstanceCollector(Collector):
         yield _drops(status.drops)
         yield _throttled(status.throttled_seconds)
         yield from _clocks(status.clock_skews)
+        yield _illegal_topics(status.illegal_topics)
         yield from _problem_metrics(status.problems)
         yield from _load_metrics(status.loads)
         yield from _assessment_metrics(status.assessments)
@@ -207,6 +208,19 @@ def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
         bound.add_metric([cluster], one.bound_ms / 1000)
     yield skew
     yield bound
+
+
+def _illegal_topics(counts: Mapping[ClusterRef, int]) -> Metric:
+    family = GaugeMetricFamily(
+        "headrace_illegal_topics",
+        "topics that the cluster lists under names that Kafka does not allow, which are ignored; no sample"
+        " where there are none; told by the leader",
+        labels=["cluster"],
+    )
+    for cluster, count in counts.items():
+        if count:
+            family.add_metric([cluster], count)
+    return family
 
 
 def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:

@@ -25,7 +25,7 @@ from mirror.control.admission import Admission, ClusterRights
 from mirror.control.commands import CreateDatastream
 from mirror.control.handlers import Control, ControlStores
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -83,14 +83,13 @@ def _measure(session: ZooKeeper, shape: str) -> None:
     for number in range(DATASTREAMS):
         store.create(_datastream(number, (there, back), expression))
     rules = TopicRules(
-        WrittenClusters(session),
+        BoundClusters(session),
         TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
         most_partitions=1000,
     )
     questions = Questions(lambda cluster: clusters[cluster], 60.0)
-    gate = RouteGate(
-        RouteMap(ClusterIds(session), rules.own), questions, LatestPlan(PlanStore(session, "bench")), clock
-    )
+    route_map, plan = RouteMap(ClusterIds(session), rules.own), LatestPlan(PlanStore(session, "bench"))
+    gate = RouteGate(route_map, KnownClusters(session), questions, plan, clock)
     stores = ControlStores(store, RequestQueue(session), Membership(session), EventLog(session))
     control = Control(stores, Admission(dict.fromkeys((_EAST, _WEST), ClusterRights())), clock, gate)
     news = [_datastream(number, (there, back), expression) for number in range(DATASTREAMS, DATASTREAMS + 5)]

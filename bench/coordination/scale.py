@@ -26,7 +26,7 @@ from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.reconcile import lane_specs
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -131,7 +131,7 @@ class _World:
         admins = {_SOURCE: self.source, _DESTINATION: self.destination}
         clock = SystemClock()
         rules = TopicRules(
-            WrittenClusters(own),
+            BoundClusters(own),
             TopicClaims(MadeTopics(own), MadeTopics(own, znodes.ADOPTED)),
             most_partitions=1000,
         )

@@ -24,18 +24,20 @@ def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[En
     directory = ClusterDirectory(settings.clusters)
     for option, reference in clusters.items():
         directory.checked(f"--{option}", reference)
-    with bench_of(settings, client_id) as bench:
+    with bench_of(settings, client_id, directory) as bench:
         yield bench
 
 
 @contextmanager
 def bench_of(
-    settings: HeadraceSettings, client_id: str, request_seconds: float = math.inf
+    settings: HeadraceSettings,
+    client_id: str,
+    directory: ClusterDirectory,
+    request_seconds: float = math.inf,
 ) -> Iterator[EngineContext]:
     """The same, of settings that were read already. `request_seconds`: limit of `request_timeout_seconds`."""
     options = settings.mirror.copying.options()
     seconds = min(options.request_timeout_seconds, request_seconds)
-    directory = ClusterDirectory(settings.clusters)
     identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)
     bench = EngineContext(
         lambda reference: access_of(directory.resolve(reference)),

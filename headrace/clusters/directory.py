@@ -9,7 +9,8 @@ from headrace.settings import HeadraceSettings
 from mirror.control.admission import Admission, ClusterRights
 from mirror.control.owner_quotas import OwnerQuota
 from mirror.errors import ConfigError, InvalidRequest
-from mirror.model.clusters import bootstrap_servers
+from mirror.model.bounds import shown
+from mirror.model.clusters import bootstrap_servers, is_like
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import DefinitionSettings, KafkaCluster
 
@@ -37,9 +38,18 @@ class ClusterDirectory:
         )
 
     def resolve(self, cluster: ClusterRef) -> KafkaCluster:
-        """How to reach it."""
+        """How to reach it. Raises ConfigError for an address that definitions may not name."""
         configured = self._clusters.get(cluster)
-        return configured or KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
+        if configured is not None:
+            return configured
+        self.checked("the cluster", cluster)
+        servers = bootstrap_servers("the cluster", cluster)
+        if not all(any(is_like(one, pattern) for pattern in self._addresses) for one in servers):
+            raise ConfigError(
+                f"the address {shown(cluster)} is not allowed",
+                advice="add it under [clusters] or to mirror.definitions.addresses",
+            )
+        return KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
 
     def _allowed(self) -> list[str]:
         """Listeners that brokers of an address may name: none of an alias's, which has rights of its own."""
@@ -94,8 +104,9 @@ class ClusterDirectory:
         )
 
     def address_of(self, cluster: ClusterRef) -> str:
-        """Bootstrap servers."""
-        return self.resolve(cluster).bootstrap_servers
+        """Return its bootstrap servers."""
+        configured = self._clusters.get(cluster)
+        return configured.bootstrap_servers if configured is not None else cluster
 
 
 def directory_of(settings: HeadraceSettings) -> ClusterDirectory:

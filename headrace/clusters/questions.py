@@ -28,7 +28,7 @@ class ClusterQuestions:
 
     def __init__(self, settings: HeadraceSettings, turns: ClusterTurns) -> None:
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
-        self._settings = settings
+        self._settings, self._directory = settings, directory
         self._turns = turns
         self._admins = AdminPool(
             lambda cluster: KafkaAdmin(directory.resolve(cluster), factor, deadline_seconds=ANSWER_SECONDS),
@@ -69,7 +69,7 @@ class ClusterQuestions:
         """Over connections of its own."""
 
         def question() -> _T:
-            with bench_of(self._settings, "headrace-rest", ANSWER_SECONDS) as bench:
+            with bench_of(self._settings, "headrace-rest", self._directory, ANSWER_SECONDS) as bench:
                 return bench.run(ask(bench), _ALL_SECONDS)
 
         return self._turns.ask(cluster, question)

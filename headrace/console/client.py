@@ -16,12 +16,14 @@ from api.settings import is_loopback
 from headrace.console.resources import OPERATIONS
 from headrace.console.settings import ClientSettings
 from mirror import errors
-from mirror.errors import ConfigError, HeadraceError, InvalidRequest, Unreachable
+from mirror.errors import ConfigError, HeadraceError, InvalidRequest, ServiceAnswerTooLarge, Unreachable
 from mirror.model.bounds import shown
 
 _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
 _SSL: Final = "[SSL"
+_AS_SENT: Final = {"Accept-Encoding": "identity"}
+"""A compressed answer may open into thousands of times its size."""
 _SILENCE_SECONDS: Final = 45.0
 """Three signs of life that a stream of events sends where nothing happens."""
 _AWAY: Final = frozenset({502, 503, 504})
@@ -80,11 +82,12 @@ class RestClient:
         url = address if "://" in address else f"http://{address}"
         self._timeout_seconds = timeout_seconds
         self._note_age = note_age
+        self._largest = (settings or ClientSettings()).largest_answer_bytes
         self._client = httpx.Client(
             base_url=url,
             timeout=timeout_seconds,
             verify=_context_of(settings) if settings else tls_context(),
-            headers=_headers_of(settings, url) if settings else {},
+            headers={**_AS_SENT, **(_headers_of(settings, url) if settings else {})},
             limits=httpx.Limits(max_keepalive_connections=None if keeps_connection else 0),
             trust_env=url.startswith("https://"),  # a proxy would read the token of a plain request
         )
@@ -151,8 +154,7 @@ class RestClient:
                 "GET", path, headers=headers, params=parameters, timeout=timeout
             ) as response:
                 if not response.is_success:
-                    response.read()
-                    raise _error_of(response)
+                    raise _error_of(self._whole(response))
                 if response.headers.get("Content-Type", "").partition(";")[0] != headers["Accept"]:
                     raise self._stranger()
                 yield response.iter_bytes()
@@ -182,7 +184,8 @@ class RestClient:
 
     def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:
-            response = self._client.request(method, path, **arguments)
+            with self._client.stream(method, path, **arguments) as begun:
+                response = self._whole(begun)
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
@@ -195,13 +198,30 @@ class RestClient:
             self._note_age(int(response.headers["Age"]))
         return response
 
+    def _whole(self, response: httpx.Response) -> httpx.Response:
+        """Return a response with its body. Raises ServiceAnswerTooLarge; HeadraceError where it is
+        compressed."""
+        if response.headers.get("Content-Encoding", "identity") != "identity":
+            raise self._stranger()
+        body = bytearray()
+        for part in response.iter_bytes():
+            body += part
+            if len(body) > self._largest:
+                raise ServiceAnswerTooLarge(
+                    f"{self._address} sends more than {self._largest} bytes",
+                    advice="narrow the request, or raise commands.largest_answer_bytes",
+                )
+        return httpx.Response(
+            response.status_code, headers=response.headers, content=bytes(body), request=response.request
+        )
+
     def _ask(self, method: str, path: str, **arguments: Any) -> Any:
         return self._json(self._answer(method, path, **arguments))
 
     def _json(self, response: httpx.Response) -> Any:
         try:
             return response.json() if response.content else None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._stranger() from error
 
 
@@ -211,7 +231,7 @@ def _error_of(response: httpx.Response) -> HeadraceError:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")
         kind = getattr(errors, body.get("kind", ""), None)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         away = response.status_code in _AWAY
         return (Unreachable if away else HeadraceError)(
             f"HTTP {response.status_code} from {response.request.url}"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from pydantic import model_validator
+from pydantic import PositiveInt, model_validator
 
 from mirror.errors import ConfigError
 from mirror.options import Settings
@@ -26,6 +26,8 @@ class ClientSettings(Settings):
     """The certificate that is shown to the service (PEM)."""
     key_file: str = ""
     """Key of `certificate_file` (PEM); empty: it is in the same file."""
+    largest_answer_bytes: PositiveInt = 512 * 1024 * 1024
+    """Size of the largest response of a service that commands read."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ClientSettings:

@@ -99,6 +99,7 @@ class _Nothing:
     task_sums: Mapping[TaskName, TaskSums] = field(default_factory=dict)
     throttled_seconds: Mapping[ClusterRef, float] = field(default_factory=dict)
     clock_skews: Mapping[ClusterRef, ClockSkew] = field(default_factory=dict)
+    illegal_topics: Mapping[ClusterRef, int] = field(default_factory=dict)
     strategies: tuple[str, ...] = ()
     load_providers: tuple[str, ...] = ()
     drops: Mapping[str, Drops] = field(default_factory=dict)

@@ -104,6 +104,9 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     ),
     "AnalyticsError": "Look at Pinot and the metrics job; copying does not depend on them.",
     "AnswerTooLarge": "Ask for less, or raise `pinot.largest_answer_bytes`; see what answers as Pinot.",
+    "ServiceAnswerTooLarge": (
+        "Narrow the request, or raise `commands.largest_answer_bytes`; see what answers at the address."
+    ),
     "StillAsking": "Nothing: the leader asks again, and goes on with what it knows meanwhile.",
     "LoadsOnTheWay": "Ask again in a moment; the loads are being read.",
     "MethodNotAllowed": "See `/v1/docs` for the methods of the path.",

@@ -63,6 +63,7 @@ class KafkaAdmin:
         self._replication_factor = replication_factor
         self._loop = loop or shared_loop()
         self._session = ClusterSession(self._name, "headrace-admin", partial(usable_access, cluster))
+        self.illegal_topics = 0
 
     def cluster_id(self) -> str:
         """What the cluster calls itself."""
@@ -70,7 +71,8 @@ class KafkaAdmin:
 
     def list_topics(self) -> Mapping[str, int]:
         """Partition count by name, internal topics too."""
-        return self._ask(f"listing topics of {self._name}", _counts)
+        counts, self.illegal_topics = self._ask(f"listing topics of {self._name}", _listed)
+        return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
         """Partition counts and the settings that were made on the topics themselves."""
@@ -121,9 +123,15 @@ async def _identity(cluster: Cluster) -> str:
     return (await cluster.ask(metadata([]))).cluster_id
 
 
-async def _counts(cluster: Cluster) -> Mapping[str, int]:
+async def _listed(cluster: Cluster) -> tuple[Mapping[str, int], int]:
+    """Return the topics, and how many others were listed."""
     found = await cluster.ask(topic_counts())
-    return {name: found[name] for name in cluster.topic_names.legal(found)}
+    counts = {name: found[name] for name in cluster.topic_names.legal(found)}
+    return counts, len(found) - len(counts)
+
+
+async def _counts(cluster: Cluster) -> Mapping[str, int]:
+    return (await _listed(cluster))[0]
 
 
 async def _named(cluster: Cluster, names: Sequence[str]) -> list[TopicMetadata]:

@@ -94,7 +94,7 @@ class Cluster:
             self._disconnect()
 
     def _check_id(self, cluster_id: str) -> None:
-        if self._pinned and cluster_id and cluster_id != self._pinned:
+        if self._pinned and cluster_id != self._pinned:
             self._disconnect()
             raise UnexpectedCluster.at(self.name, self._pinned, cluster_id)
 

@@ -154,21 +154,36 @@ class Admission:
             _check_is_there("load_provider", "load provider", chosen, self.providers, found)
         found.check(InvalidRequest)
 
+    def check_clusters(
+        self, one: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
+    ) -> None:
+        """As `check`, of what a stored datastream does at these clusters alone. Raises InvalidRequest."""
+        found = FieldProblems()
+        for use, detail, advice in self._problems(one, same_as, principal or _owner(one), clusters):
+            found.refuse(use.pointer, detail, advice)
+        found.check(InvalidRequest)
+
     def objection(self, stored: Datastream) -> str:
         """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
-        who = None if self.knows_callers else _owner(stored)
-        problems = [detail for _, detail, _ in self._problems(stored, _no_alias, who)]
+        owned = () if self.knows_callers else self._problems(stored, _no_alias, _owner(stored))
+        problems = [detail for _, detail, _ in owned]
         problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
         problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
         return f"{problems[0]}; it runs on, and cannot be created so again" if problems else ""
 
-    def adopts(self, datastream: Datastream) -> bool:
+    def refusal(self, stored: Datastream) -> str:
+        """Return why a stored datastream is not mirrored: the settings of today have no such cluster. Empty
+        where they do."""
+        uses = (use for use in _uses(stored) if use.access is not Access.ADOPT)
+        return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
+
+    def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
         """Whether a datastream may write into topics that were at its destination before it. One that does
         not say so may, where everybody may adopt."""
         if datastream.adopts is not None:
             return datastream.adopts
-        rights = self.clusters.get(datastream.destination)
-        return rights is None or "*" in rights.adopters
+        aliases = self._aliases(datastream.destination, same_as)
+        return all("*" in self._rights(alias).adopters for alias in aliases)
 
     @property
     def limits_partitions(self) -> bool:
@@ -181,14 +196,16 @@ class Admission:
         """What datastreams are not to copy yet, by the quotas of their owners."""
         return waiting_for_quota(self.quotas, selected, held)
 
-    def _problems(self, one: Datastream, same_as: SameAs, who: str | None) -> list[_Problem]:
-        """`who` None: nobody's rights are looked at."""
+    def _problems(
+        self, one: Datastream, same_as: SameAs, who: str, clusters: Collection[ClusterRef] | None = None
+    ) -> list[_Problem]:
+        """`clusters`: what it does at others is left out; None: nothing is."""
         found = []
         for use in _uses(one):
+            if clusters is not None and use.cluster not in clusters:
+                continue
             if use.access is not Access.ADOPT and (problem := self._unknown(use)):
                 found.append(problem)
-                continue
-            if who is None:
                 continue
             for alias in self._aliases(use.cluster, same_as):
                 reason = self.reason(who, alias, use.access)

@@ -50,7 +50,7 @@ from mirror.errors import (
 from mirror.model.bounds import shown
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream
-from mirror.model.identifiers import DatastreamName, GroupName
+from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.metrics import PlacementEvent
 from mirror.ports import Clock
 
@@ -135,7 +135,7 @@ class Control:
 
     def may_adopt(self, datastream: Datastream) -> bool:
         """Return whether a datastream may write into topics that were at its destination before it."""
-        return self._checks.admission.adopts(datastream)
+        return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
         """The caller has dropped a definition that ZooKeeper had lost."""
@@ -212,6 +212,11 @@ class Control:
             of_tasks = (new.limits, new.placement) != (before.limits, before.placement)
             self._check_right(new.name, before, new, of_tasks=of_tasks)
             self._checks.check_change(command, after, there, self._caller.name)
+
+    def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
+        """Raise InvalidRequest or IllegalTransition unless the clusters with these ids may be those of a
+        datastream from now on."""
+        self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
         """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, InvalidRequest;

@@ -79,13 +79,14 @@ def duties(view: InstanceView) -> Duties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs, the id of its
-    destination may have been stored since, and an excuse is about how it began."""
+    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs, the ids of its
+    clusters may have been stored since, and an excuse is about how it began."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
         desired,
         policy=replace(desired.policy, bytes_per_second=running.policy.bytes_per_second),
+        source_id=running.source_id and desired.source_id,
         destination_id=running.destination_id and desired.destination_id,
         excuse=running.excuse,
     )
@@ -118,10 +119,10 @@ def lane_specs(
     plan: Plan,
     instance: InstanceName,
     datastreams: Sequence[Datastream],
-    written: Mapping[ClusterRef, str] = _ANY_CLUSTER,
+    bound: Mapping[ClusterRef, str] = _ANY_CLUSTER,
     first: Mapping[DatastreamName, FirstPartitions | None] = _NO_RECORDS,
 ) -> LaneSpecs:
-    """Every lane that the plan gives to the instance. `written`: ids of destinations, as far as stored.
+    """Every lane that the plan gives to the instance. `bound`: ids of clusters, as far as stored.
     `first`: the partitions that were there when a datastream was first planned, as far as recorded.
 
     A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
@@ -147,7 +148,8 @@ def lane_specs(
                     spec = with_beginning(
                         lane_spec(key, placement.task, member), member, first.get(member.name)
                     )
-                    specs[key] = replace(spec, destination_id=written.get(spec.destination, ""))
+                    here, there = bound.get(spec.source, ""), bound.get(spec.destination, "")
+                    specs[key] = replace(spec, source_id=here, destination_id=there)
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
                 problems[key] = error
     return LaneSpecs(specs, problems)

@@ -61,7 +61,7 @@ from mirror.instance.uncopied.backlog import Backlog
 from mirror.instance.uncopied.watch import UncopiedLane, UncopiedWatch
 from mirror.instance.world_view import WorldView
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
-from mirror.model.identifiers import NO_EPOCH, DatastreamName, Epoch, GroupName
+from mirror.model.identifiers import NO_EPOCH, ClusterRef, DatastreamName, Epoch, GroupName
 from mirror.model.load import LoadSource
 from mirror.model.metrics import PlacementEvent
 from mirror.model.plan import Plan
@@ -139,6 +139,11 @@ class Leader:
     def loads(self) -> Mapping[LoadSource, LoadStanding]:
         """What is known of the loads of each source, while we lead; safe to read from any thread."""
         return self._load_watch.standings if self.is_leading else {}
+
+    @property
+    def illegal_topics(self) -> Mapping[ClusterRef, int]:
+        """Listed topics that are ignored for their names, while we lead; safe to read from any thread."""
+        return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:

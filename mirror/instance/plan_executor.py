@@ -23,7 +23,7 @@ from mirror.coordination.reconcile import (
     others_of,
     starts,
 )
-from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.definitions import DefinitionCache, Definitions, DefinitionStore
 from mirror.coordination.stores.measured_load import MeasuredLoads
 from mirror.coordination.stores.membership import Holding, LiveInstance, Membership
@@ -63,7 +63,7 @@ class SharedState:
     measured: MeasuredLoads
     troubles: TroubleStore
     costs: CostStore
-    written: WrittenClusters
+    bound: BoundClusters
     beginnings: FirstPartitionsStore
     losses: LossWatch
 
@@ -235,11 +235,11 @@ class PlanExecutor:
         definitions = self._definitions.all()
         datastreams = definitions.datastreams
         if _describes(plan.plan) != _describes(self._plan.plan) or datastreams != self._datastreams:
-            written = {one.destination: "" for one in datastreams}
-            written = {cluster: self._shared.written.get(cluster) for cluster in written}
+            clusters = {cluster for one in datastreams for cluster in (one.source, one.destination)}
+            bound = {cluster: self._shared.bound.get(cluster) for cluster in clusters}
             mine = {one.group for one in plan.plan.of_instance(me.name)}
             first = {one.name: self._shared.beginnings.of(one) for one in datastreams if one.group in mine}
-            self._describe(lane_specs(plan.plan, me.name, datastreams, written, first))
+            self._describe(lane_specs(plan.plan, me.name, datastreams, bound, first))
             known = {one.group for one in datastreams} | {key.group for key in self._desired}
             self._supervisor.forget_all_but(known)
         if plan.task_counts != self._plan.task_counts or datastreams != self._datastreams:

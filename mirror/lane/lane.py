@@ -258,9 +258,8 @@ class Lane:
             self.offset_map.rewind(position)
         else:
             self.offset_map = OffsetMap()
-        self.source = SourceIdentity(
-            self.source.topic_id if same_log else b"", leader_epoch, self.source.cluster_id
-        )
+        before = self.source if same_log else SourceIdentity()
+        self.source = SourceIdentity(before.topic_id, leader_epoch, before.cluster_id)
         self.position = position
         self.dirty = True
 

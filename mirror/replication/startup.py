@@ -80,6 +80,7 @@ class LaneStartup:
             runner.sinks[spec.destination] = Sender(
                 bench.cluster(spec.destination), bench.settings, self._writing
             )
+        bench.cluster(spec.source).pin(spec.source_id)
         bench.cluster(spec.destination).pin(spec.destination_id)
         if not lane.is_loaded:
             bench.progress(spec.destination).want([spec.key])
@@ -95,6 +96,7 @@ class LaneStartup:
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
         source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
         for spec in specs:
+            source.pin(spec.source_id)
             target.pin(spec.destination_id)
         places = {spec.key.partition for spec in specs}
         targets = {TopicPartition(spec.destination_topic, spec.key.partition.partition) for spec in specs}
@@ -277,6 +279,7 @@ class LaneStartup:
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
         lane.target_cluster = sink.cluster.cluster_id
+        source.cluster.pin(source.cluster.cluster_id)
         sink.cluster.pin(lane.target_cluster)
         self._runner.handle(lane, LifecycleEvent(EventKind.POSITIONED))
         if not lane.is_announced:

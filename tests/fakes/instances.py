@@ -12,7 +12,7 @@ from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.proposed.proposal_store import ProposalStore
 from mirror.coordination.routing.routes import Verdict
 from mirror.coordination.stores import znodes
-from mirror.coordination.stores.cluster_ids import ClusterIds, WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters, ClusterIds, KnownClusters
 from mirror.coordination.stores.definitions import DefinitionStore
 from mirror.coordination.stores.events import EventLog
 from mirror.coordination.stores.made_topics import MadeTopics
@@ -51,7 +51,7 @@ from mirror.model.metrics import PlacementEvent
 from mirror.model.nodes import SessionState
 from mirror.model.plan import Plan
 from mirror.model.sizing.capacity import CapacityTerms
-from mirror.ports import Clock, LoadProvider, Planner
+from mirror.ports import Clock, LoadProvider, NodeStore, Planner
 from tests.builders import OPEN_CLUSTERS
 from tests.fakes.clock import ManualClock
 from tests.fakes.node_store import FakeSession, FakeZooKeeper, Fault, Operation, Script
@@ -85,22 +85,24 @@ def topic_discovery_of(
 ) -> TopicDiscovery:
     """What is known of these clusters."""
     rules = TopicRules(
-        WrittenClusters(session),
+        BoundClusters(session),
         TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
         most_partitions,
         OWN_TOPICS,
-        lambda one: admission().adopts(one),
+        lambda one: admission().adopts(one, KnownClusters(session).same_as),
         lambda one: admission().objection(one),
+        lambda one: admission().refusal(one),
         lambda selected, held: admission().waiting(selected, held),
     )
     return TopicDiscovery(lambda cluster: clusters[cluster], clock, 3.0, background_calls or AtOnce(), rules)
 
 
-def gate_of(session: FakeSession, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
+def gate_of(session: NodeStore, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
     """What datastreams must pass to be created."""
     questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
     route_map = RouteMap(ClusterIds(session), OWN_TOPICS)
-    return RouteGate(route_map, questions, LatestPlan(PlanStore(session, "gate")), clock)
+    known = KnownClusters(session)
+    return RouteGate(route_map, known, questions, LatestPlan(PlanStore(session, "gate")), clock)
 
 
 class FakeContact:
@@ -156,7 +158,7 @@ class FollowerRig:
             MeasuredLoads(self.session),
             TroubleStore(self.session),
             CostStore(self.session),
-            WrittenClusters(self.session),
+            BoundClusters(self.session),
             FirstPartitionsStore(self.session),
             LossWatch(self.session, memory or NoMemory()),
         )

@@ -19,11 +19,11 @@ from headrace.plug_ins.names import PlugInNames
 from mirror.control.handlers import Control, ControlStores
 from mirror.control.monitors.acts import Acting
 from mirror.control.operations import Operations
-from mirror.control.restarts.destination import RestartDestinations
+from mirror.control.restarts.clusters import RestartClusters
 from mirror.coordination.acting.store import ActingStore
 from mirror.coordination.losses.records import RestoredRecords
 from mirror.coordination.losses.store import LostStore
-from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.membership import Membership
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.coordination.stores.root import service_secret
@@ -99,7 +99,9 @@ class Site:
         self.latency_history: Callable[[LatencyAsked], LatencyHistory] = no_history
         self.slept = 0
         self.source, self.destination = FakeTopicAdmin(t=2), FakeTopicAdmin()
+        self.source.identity, self.destination.identity = "id-of-source", "id-of-destination"
         clusters: dict[ClusterRef, FakeTopicAdmin] = {SOURCE: self.source, DESTINATION: self.destination}
+        self.clusters = clusters
         self.follower = FollowerRig(self.server, name, rest_address=f"{name}.test:80")
         self.clock, self.session = self.follower.clock, self.follower.session
         self.turns = ClusterTurns(self.clock.monotonic)
@@ -158,8 +160,8 @@ class Site:
             transports=frozenset({"kafkaTransportProvider"}),
             progress=self._stored,
             progress_to_translate=lambda _source, destination, group: self._stored(destination, group),
-            restarts=RestartDestinations(
-                lambda cluster, question: question(clusters[cluster]), WrittenClusters(self.session)
+            restarts=RestartClusters(
+                lambda cluster, question: question(clusters[cluster]), BoundClusters(self.session)
             ),
             lost=LostStore(self.session),
             restored=RestoredRecords(self.session),

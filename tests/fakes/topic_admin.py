@@ -23,6 +23,7 @@ class FakeTopicAdmin:
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
+        self.illegal_topics = 0
         self.topics = {name: TopicDescription(name, count) for name, count in topics.items()}
         self.forbidden: set[str] = set()
         self.asked_by_name = 0

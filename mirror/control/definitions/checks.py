@@ -11,6 +11,7 @@ from mirror.control.commands import CreateDatastream, UpdateDatastream
 from mirror.control.groups.rules import check_consumer_group, check_group
 from mirror.control.owner_quotas import OwnerQuota, check_partitions, check_quota, counted_with, quota_of
 from mirror.errors import IllegalTransition, InvalidRequest
+from mirror.model.clusters import is_address
 from mirror.model.datastreams.creation import reused
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus, Halt
 from mirror.model.datastreams.metadata import CREATED_MS, OWNER
@@ -25,8 +26,11 @@ _FIRST_STATUSES: Final = frozenset(
 class RouteCheck(Protocol):
     """Looks whether a new datastream may be copied beside the others, and which cluster is which."""
 
-    def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-        """Those aliases that may be this cluster: all but those that are known to be another one."""
+    def same_as(
+        self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
+    ) -> Collection[ClusterRef]:
+        """Those aliases that may be this cluster: all but those that are known to be another one.
+        `identity`: what its id becomes."""
         ...
 
     def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
@@ -112,6 +116,31 @@ class DefinitionChecks:
         self._check_quotas(new, before, others)
         if _way_of(new) != _way_of(before):
             self.routes.check(new, others, before)
+
+    def check_clusters(
+        self,
+        datastream: Datastream,
+        identities: Mapping[ClusterRef, str],
+        there: Sequence[Datastream],
+        principal: str,
+    ) -> None:
+        """Raise InvalidRequest unless the principal has the rights at the clusters with these ids, and
+        IllegalTransition if a datastream of another owner names the same address."""
+        addresses = {cluster: one for cluster, one in identities.items() if is_address(cluster)}
+
+        def same_as(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
+            return self.routes.same_as(cluster, aliases, addresses[cluster])
+
+        self.admission.check_clusters(datastream, addresses, same_as, principal)
+        owner = datastream.metadata.get(OWNER)
+        for other in there:
+            shared = addresses.keys() & {other.source, other.destination}
+            if shared and other.metadata.get(OWNER) != owner:
+                raise IllegalTransition(
+                    f"datastream {other.name} of another owner uses {min(shared)} too, where another cluster"
+                    " answers now",
+                    advice="add the cluster under [clusters] and create both datastreams with its alias",
+                )
 
     def _check_quotas(self, new: Datastream, former: Datastream | None, others: Sequence[Datastream]) -> None:
         """Raises QuotaExceeded."""

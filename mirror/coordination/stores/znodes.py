@@ -26,7 +26,7 @@
     /assessments/<group>           what the last planning of a group found
     /advice                        how many tasks and instances are needed
     /clusters/<name>               what a cluster calls itself that definitions call so
-    /written/<name>                id of the cluster that may be written to under that name
+    /written/<name>                id of the only cluster that is read and written under that name
     /made/<group>                  destination topics that were made for a group of datastreams
     /adopted/<group>               destination topics that were there before it and that it writes
     /beginnings/<datastream>       which partitions it had when it was first planned, if it begins at the end
@@ -87,7 +87,7 @@ CHOSEN_OBSERVATIONS: Final = "/chosen-observations"
 ASSESSMENTS: Final = "/assessments"
 ADVICE: Final = "/advice"
 CLUSTERS: Final = "/clusters"
-WRITTEN: Final = "/written"
+BOUND: Final = "/written"
 MADE: Final = "/made"
 ADOPTED: Final = "/adopted"
 BEGINNINGS: Final = "/beginnings"

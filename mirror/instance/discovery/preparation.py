@@ -15,7 +15,7 @@ from mirror.coordination.discovery import (
     topic_work,
 )
 from mirror.coordination.matching import Limits, Waiting
-from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.coordination.stores.problems import reason_of
 from mirror.errors import HeadraceError
 from mirror.instance.discovery.claims import TopicClaims
@@ -35,19 +35,21 @@ _RETRY_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What may be done at destinations. `written`: which clusters may be written to;
-    `claims`: which are whose; `most_partitions`: of a topic that
-    is made or grown; `own`: topics that Headrace writes for itself under names that were configured;
+    """What may be done at destinations. `bound`: which clusters may be read and written;
+    `claims`: which topics are whose; `most_partitions`: of a topic that is made or grown; `own`: topics that
+    Headrace writes for itself under names that were configured;
     `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
-    stored definition would be refused today; `postponed`: what of selected topics, the older datastreams
-    first, is not to be copied yet, beside the partitions that groups copy; None: everything is."""
+    stored definition would be refused today; `refusal`: why it is not mirrored at all, empty where it is;
+    `postponed`: what of selected topics, the older datastreams first, is not to be copied yet, beside the
+    partitions that groups copy; None: everything is."""
 
-    written: WrittenClusters
+    bound: BoundClusters
     claims: TopicClaims
     most_partitions: int
     own: frozenset[str] = frozenset()
     adopts: Callable[[Datastream], bool] = lambda _: True
     objection: Callable[[Datastream], str] = lambda _: ""
+    refusal: Callable[[Datastream], str] = lambda _: ""
     postponed: Callable[[Sequence[Selected], Mapping[GroupName, Mapping[str, int]]], Waits] | None = None
 
 
@@ -113,7 +115,7 @@ def prepare(
     `mirrored`: partition counts of source topics. Raises what a cluster answers to the other requests.
     """
     datastream = asked.question.datastream
-    rules.written.require(datastream.destination, destination.cluster_id())
+    rules.bound.require(datastream.destination, destination.cluster_id())
     present = destination.list_topics()
     descriptions = source.describe(sorted(mirrored)) if mirrored else {}
     adopts = rules.adopts(datastream)

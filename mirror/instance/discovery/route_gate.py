@@ -9,6 +9,7 @@ from typing import Final
 
 from mirror.coordination.routing.relatives import relatives
 from mirror.coordination.routing.routes import Verdict, circular, in_words
+from mirror.coordination.stores.cluster_ids import KnownClusters
 from mirror.coordination.stores.plan_store import NO_PLAN
 from mirror.errors import InvalidRequest
 from mirror.instance.discovery.neighbours import Neighbours, Way
@@ -31,9 +32,15 @@ class RouteGate:
     new one concerns, and while it does, no other creation waits."""
 
     def __init__(
-        self, route_map: RouteMap, questions: Questions, plan: Callable[[], Plan], clock: Clock
+        self,
+        route_map: RouteMap,
+        known: KnownClusters,
+        questions: Questions,
+        plan: Callable[[], Plan],
+        clock: Clock,
     ) -> None:
         self._map = route_map
+        self._known = known
         self._questions = questions
         self._plan = plan
         self._clock = clock
@@ -54,12 +61,17 @@ class RouteGate:
             if other != new.name:
                 _check_other(new, other, verdicts, what)
 
-    def same_as(self, cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-        """Those aliases that may be this cluster: all but those that are known to call themselves
-        otherwise."""
-        identities = self._identify([cluster, *aliases])
-        mine = identities.get(cluster)
-        return [one for one in aliases if mine is None or identities.get(one, mine) == mine]
+    def same_as(
+        self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
+    ) -> Collection[ClusterRef]:
+        """Return the aliases that may be this cluster: all but those whose ids are known to differ. Each is
+        asked now, and the id of the cluster is bound: who lies once is held to it. `identity`: what its id
+        becomes."""
+        identities = self._questions.identities([cluster, *aliases])
+        with self._lock:
+            self._map.note(identities)
+        self._known.bound.bind(cluster, identities.get(cluster, ""))
+        return self._known.same_as(cluster, aliases, identity)
 
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
         """Partition counts of the topics that each of them selects; none where its source does not answer."""

@@ -109,7 +109,7 @@ class RouteWatch:
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
         """What must not be copied now; its topics are left out from now on. A slow cluster is waited for a
         moment only, and what it has said before still counts."""
-        clusters = clusters_of(datastreams)
+        clusters = clusters_of(one for one in datastreams if not self._topic_discovery.refusal(one))
         self._learn(clusters)
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
@@ -147,6 +147,9 @@ class RouteWatch:
         failed: dict[DatastreamName, str] = {}
         for route in look.routes:
             one = route.datastream
+            if reason := self._topic_discovery.refusal(one):
+                failed[one.name] = reason
+                continue
             try:
                 known = one.source in look.topics
                 selected[one.name] = matching.selected(one, look.topics) if known else copied_of(one, written)

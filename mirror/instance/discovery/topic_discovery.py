@@ -63,6 +63,8 @@ class TopicDiscovery:
         self.postponed = rules.postponed
         self.claims = rules.claims
         self._interval = interval_seconds
+        self.illegal_topics: Mapping[ClusterRef, int] = {}
+        """By cluster, the topics of its last list whose names Kafka does not allow."""
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
         self._asked_at: dict[ClusterRef, float] = {}
@@ -105,8 +107,15 @@ class TopicDiscovery:
 
     def _create_own(self, cluster: ClusterRef, topic: TopicDescription) -> Sequence[str]:
         admin = self._admin_of(cluster)
-        self._rules.written.require(cluster, admin.cluster_id())
+        self._rules.bound.require(cluster, admin.cluster_id())
         return admin.create(topic)
+
+    def _list_topics(self, cluster: ClusterRef) -> Mapping[str, int]:
+        admin = self._admin_of(cluster)
+        self._rules.bound.require(cluster, admin.cluster_id())
+        counts = admin.list_topics()
+        self.illegal_topics = {**self.illegal_topics, cluster: admin.illegal_topics}
+        return counts
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
@@ -244,6 +253,10 @@ class TopicDiscovery:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
+    def refusal(self, datastream: Datastream) -> str:
+        """Return why it is not mirrored at all, by the settings of today; empty where it is."""
+        return self._rules.refusal(datastream)
+
     def selects_nothing(self, datastream: Datastream) -> bool:
         """Whether its source has answered and has no topic that it selects."""
         topics = self._judged
@@ -312,7 +325,7 @@ class TopicDiscovery:
         self._asked_at[cluster] = now
         try:
             found = self._background_calls.ask(
-                f"discovery at {cluster}", cluster, self._admin_of(cluster).list_topics
+                f"discovery at {cluster}", cluster, partial(self._list_topics, cluster)
             )
         except StillAsking as error:
             del self._asked_at[cluster]

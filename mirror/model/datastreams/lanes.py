@@ -28,8 +28,8 @@ class LaneSpec:
     `start` counts only where the partition has no checkpoint; `start_ms` then begins at the first record
     that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
     `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
-    nowhere. `destination_id`: the only cluster that may be written to; empty where any may.
-    `restart_ms`: progress of before that moment does not count. `excuse`: records that count against no
+    nowhere. `source_id`, `destination_id`: the only clusters that may be read and written; empty where any
+    may. `restart_ms`: progress of before that moment does not count. `excuse`: records that count against no
     objective.
     """
 
@@ -43,6 +43,7 @@ class LaneSpec:
     start_ms: int | None = None
     end_offset: int | None = None
     consumer_group: str = ""
+    source_id: str = ""
     destination_id: str = ""
     restart_ms: int = 0
     excuse: Excuse = NO_EXCUSE

@@ -276,16 +276,16 @@ class FetchHandler:
             return TopicMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}"
             )
+        before, now = lane.source.cluster_id, cluster.cluster_id
+        if before and now and before != now:
+            return TopicRecreated(
+                f"{cluster.name} is another cluster ({now}) than the one that topic {name} was copied"
+                f" from ({before})",
+                advice="give the datastream another destination name, or another name and"
+                " system.taskPrefix; on_loss = continue copies the new topic behind what is there",
+            )
         identity = cluster.topic_id(name)
         if lane.source.topic_id and identity and identity != lane.source.topic_id:
-            before, now = lane.source.cluster_id, cluster.cluster_id
-            if before and now and before != now:
-                return TopicRecreated(
-                    f"{cluster.name} is another cluster ({now}) than the one that topic {name} was copied"
-                    f" from ({before})",
-                    advice="give the datastream another destination name, or another name and"
-                    " system.taskPrefix; on_loss = continue copies the new topic behind what is there",
-                )
             return TopicRecreated(
                 f"topic {name} on {cluster.name} was deleted and created again",
                 advice="on_loss = continue begins with the new topic, at its beginning",

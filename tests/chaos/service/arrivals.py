@@ -74,10 +74,14 @@ class Arrivals:
     def oldest(self, since: float, until: float) -> tuple[float, str]:
         """Return the greatest age of a record that arrived in the span, in seconds, and its partition."""
         found = (
-            (max(ages[slice(*_within(times, since, until))], default=0.0), f"{place[0]}-{place[1]}")
-            for (place, times), ages in zip(list(self._times.items()), list(self._ages.values()), strict=True)
+            (self.oldest_of(one, since, until) or 0.0, f"{one[0]}-{one[1]}") for one in list(self._times)
         )
         return max(found, default=(0.0, ""))
+
+    def oldest_of(self, place: Place, since: float, until: float) -> float | None:
+        """Return the same of one partition; None where no record arrived."""
+        span = slice(*_within(self._times.get(place, array("d")), since, until))
+        return max(self._ages.get(place, array("d"))[span], default=None)
 
     def _read(self) -> None:
         try:

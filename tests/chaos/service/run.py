@@ -20,10 +20,11 @@ from tests.chaos.service.reader import Contents, read_topic
 from tests.chaos.service.schedule import Fault, Kind, Resource, SiteShape, make_schedule
 from tests.chaos.service.site import Site
 from tests.chaos.service.tenants import Tenant, make_cast
-from tests.chaos.service.traffic import Writer
+from tests.chaos.service.traffic import BACKDATED_SECONDS, Writer
 from tests.chaos.service.verdict import Verdict
 
 _SHOWN: Final = 5
+_LATELY_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -107,12 +108,19 @@ class Run:
         for tenant in self._cast.tenants:
             self._operator.create(tenant)
         self._wait(self._not_flowing_since(0.0), "no record arrives before the first fault")
+        seconds = self._wait(self._late, "records are late before the first fault")
+        age, place = self._arrivals.oldest(0.0, time.monotonic())
+        self._report(
+            f"          the backlog of the start was {age:.1f} s old at {place}, gone in {seconds:.1f} s"
+        )
 
     def _attack(self, kind: Kind) -> None:
-        """Carry out an attack; the records of all other tenants keep their latency objective."""
+        """Carry out an attack; the records of all other tenants keep their latency objective. None is late
+        when it begins, and it counts until none is any more."""
         began = time.monotonic()
         self._do(Fault(0.0, self._order.attack, kind, 0.0, at_leader=False), threading.Lock())
         self._wait(self._not_flowing_since(time.monotonic()), f"no new record arrives after: {kind}")
+        self._wait(self._late, f"records are late after: {kind}")
         age, place = self._arrivals.oldest(began, time.monotonic())
         self._report(f"          the oldest record of another tenant was {age:.1f} s old, of {place}")
         if age > OBJECTIVE_SECONDS:
@@ -173,6 +181,15 @@ class Run:
         return lambda: [
             f"{place[0]}-{place[1]}" for _, place in self._places() if self._arrivals.newest(place) <= moment
         ]
+
+    def _late(self) -> list[str]:
+        """The partitions of which old records, or none, have arrived lately: they catch up."""
+        now, found = time.monotonic(), []
+        for _, place in self._places():
+            age = self._arrivals.oldest_of(place, now - _LATELY_SECONDS, now)
+            if age is None or age > BACKDATED_SECONDS + _LATELY_SECONDS:
+                found.append(f"{place[0]}-{place[1]}")
+        return found
 
     def _wait(self, lacking: Callable[[], list[str]], what: str) -> float:
         """Until nothing lacks; the seconds that it took. What lacks when patience ends is a violation."""

@@ -23,6 +23,8 @@ _STEP_SECONDS: Final = 0.1
 _CALL_SECONDS: Final = 10.0
 _SHARE_ABORTED: Final = 0.3
 _LINGER: Final = "linger.ms"
+BACKDATED_SECONDS: Final = 5.0
+"""How old a record may be when it is written."""
 
 
 class Writer:
@@ -117,7 +119,7 @@ class Writer:
         value = numbers.choice([None, b"", numbers.randbytes(numbers.randint(1, 300)), b"text " * 40])
         headers: list[tuple[str, str | bytes | None]] = [("number", b"%d" % number)]
         headers += [("flag", None), ("flag", b"1")] if number % 5 == 0 else []
-        stamp = int(time.time() * 1000) - numbers.randint(0, 5_000)
+        stamp = int(time.time() * 1000) - numbers.randint(0, round(BACKDATED_SECONDS * 1000))
         while not self._is_given_up.is_set():
             try:
                 self._producer.produce(self.topic, value, key, partition, headers=headers, timestamp=stamp)

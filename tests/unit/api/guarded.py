@@ -12,7 +12,7 @@ from api.access.gate import Access
 from api.access.rights import Principal, Role
 from api.access.token_edits import add_entry
 from api.access.tokens import TokenFile, new_token
-from mirror.settings import KafkaCluster
+from mirror.settings import DefinitionSettings, KafkaCluster
 from tests.fakes.clock import ManualClock
 from tests.fakes.in_process import client_of
 from tests.fakes.site import HOSTS, Site, a_body
@@ -28,12 +28,17 @@ PEOPLE: Final = {
 class Guarded:
     """A site that asks who calls, with a datastream of `mine` and one of `theirs`."""
 
-    def __init__(self, folder: Path, rights: Mapping[str, KafkaCluster] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        rights: Mapping[str, KafkaCluster] | None = None,
+        rules: DefinitionSettings | None = None,
+    ) -> None:
         self.file, self.clock = folder / "tokens", ManualClock()
         self.tokens, self.ids = dict[str, str](), dict[str, str]()
         for name, principal in PEOPLE.items():
             self.tokens[name] = self.add(principal, name)
-        self.site = Site(access=self.access(), rights=rights)
+        self.site = Site(access=self.access(), rights=rights, rules=rules)
         self.site.source.topics |= {"u": self.site.source.topics["t"]}
         self.admin = self.as_("admin")
         for name, topic in (("mine", "t"), ("theirs", "u")):

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 from httpx import Response
 
-from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.starts import restart_of
 from mirror.model.topics import TopicPartition
@@ -60,7 +60,7 @@ def test_a_dry_run_shows_what_starts_again_and_writes_nothing(site: Site) -> Non
 
 def test_a_restart_accepts_the_cluster_that_answers_now(site: Site) -> None:
     site.create()
-    written = WrittenClusters(site.session)
+    written = BoundClusters(site.session)
     site.destination.identity = "rebuilt"
     assert written.get(DESTINATION) != "rebuilt"
     assert restart(site).status_code == 200

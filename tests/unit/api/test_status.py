@@ -354,3 +354,12 @@ def test_incidents_are_those_that_the_monitor_keeps(client: Client, site: Site) 
     }
     counted = [{"objective": "p99 within 5 ms", "records": 40, "late": 2.5}]
     assert client.get("/v1/incidents").json()[1]["deliveries"] == counted
+
+
+def test_listed_topics_with_illegal_names_are_counted_where_the_instance_leads(site: Site) -> None:
+    site.source.illegal_topics = 3
+    site.create()
+    assert 'headrace_illegal_topics{cluster="source"} 3.0' in site.client.get("/metrics").text
+    site.source.illegal_topics = 0
+    site.tick()
+    assert "headrace_illegal_topics{" not in site.client.get("/metrics").text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import gzip
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -10,13 +11,22 @@ import pytest
 from api.errors import problem, status_of
 from headrace.console.client import RestClient
 from headrace.console.resources import path_of
-from mirror.errors import AlreadyExists, HeadraceError, InvalidRequest, NotFound, StaleVersion, Unreachable
+from headrace.console.settings import ClientSettings
+from mirror.errors import (
+    AlreadyExists,
+    HeadraceError,
+    InvalidRequest,
+    NotFound,
+    ServiceAnswerTooLarge,
+    StaleVersion,
+    Unreachable,
+)
 from tests.fakes.in_process import InProcess
 from tests.fakes.site import Site, a_body
 
 
-def client_over(transport: httpx.BaseTransport) -> RestClient:
-    client = RestClient("test")
+def client_over(transport: httpx.BaseTransport, settings: ClientSettings | None = None) -> RestClient:
+    client = RestClient("test", settings=settings)
     client.close()
     client._client = httpx.Client(transport=transport, base_url="http://test")
     return client
@@ -129,3 +139,47 @@ def test_an_answer_that_is_not_as_of_now_is_noted_with_its_age() -> None:
     site.clock.advance(12.3)
     assert client.get("/v1/datastreams")
     assert ages == [12]
+
+
+class Endless(httpx.SyncByteStream):
+    """A body without end. `sent`: parts that were taken from it."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            self.sent += 1
+            yield b"x" * 1000
+
+
+def follow(client: RestClient) -> None:
+    with client.stream("/v1/events", {"Accept": "text/event-stream"}) as chunks:
+        list(chunks)
+
+
+@pytest.mark.parametrize(
+    ("status", "ask"),
+    [
+        (200, lambda client: client.get("/v1/plan")),
+        (500, lambda client: client.get("/v1/plan")),
+        (200, lambda client: client.begin("DELETE", "/v1/plan")),
+        (500, follow),
+    ],
+)
+def test_no_more_of_an_answer_is_read_than_is_allowed(
+    status: int, ask: Callable[[RestClient], object]
+) -> None:
+    body = Endless()
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, stream=body))
+    client = client_over(transport, ClientSettings(largest_answer_bytes=10_000))
+    with pytest.raises(ServiceAnswerTooLarge):
+        ask(client)
+    assert body.sent == 11
+
+
+def test_a_compressed_answer_is_not_opened() -> None:
+    packed = {"Content-Encoding": "gzip"}
+    body = gzip.compress(b" " * 10_000_000 + b"{}")
+    with pytest.raises(HeadraceError):
+        answering(httpx.Response(200, headers=packed, stream=httpx.ByteStream(body))).get("/v1/plan")

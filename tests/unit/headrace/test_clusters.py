@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.clusters.directory import ClusterDirectory
+from mirror.errors import ConfigError
 from mirror.model.identifiers import ClusterRef
 from mirror.settings import KafkaCluster, KafkaSecurity
 
@@ -57,7 +58,29 @@ def test_of_clusters_with_one_server_the_one_that_has_all_is_meant() -> None:
 
 
 def test_credentials_go_to_the_addresses_of_the_settings_only() -> None:
-    for address in ("evil:9092", "a.:1", "evil:9092,c:3,a:1", "a:1:9092"):
+    for address in ("evil:9092", "a.:1", "evil:9092,c:3,a:1"):
         assert DIRECTORY.resolve(DIRECTORY.of_address(address)).security == KafkaSecurity()
     for address in ("a:1", "evil:9092,a:1"):
         assert DIRECTORY.resolve(DIRECTORY.of_address(address)) is SECURED
+
+
+@pytest.mark.parametrize(
+    ("address", "is_allowed"),
+    [
+        ("a.example.com:9092", True),
+        ("a.example.com:9092,b.example.com:9092", True),
+        ("a.example.com:9092,elsewhere:9092", False),
+        ("a.example.com:22", False),
+        ("a.example.com:9092:9092", False),
+        ("gone", False),
+    ],
+)
+def test_an_address_that_definitions_may_not_name_is_not_reached(address: str, is_allowed: bool) -> None:
+    """Neither by what was stored when it was allowed."""
+    directory = ClusterDirectory({}, ["*.example.com:9092"])
+    assert directory.address_of(ClusterRef(address)) == address
+    if is_allowed:
+        assert directory.resolve(ClusterRef(address)).bootstrap_servers == address
+    else:
+        with pytest.raises(ConfigError):
+            directory.resolve(ClusterRef(address))

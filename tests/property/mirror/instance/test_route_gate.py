@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mirror.coordination.routing import routes
 from mirror.coordination.routing.index import SelectionIndex
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, KnownClusters
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery import route_gate
 from mirror.instance.discovery.questions import Questions
@@ -124,7 +124,8 @@ def gate_for(case: Case) -> RouteGate:
             clusters[spelling] = cluster
             ids.put(spelling, name)
     questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
-    return RouteGate(RouteMap(ids, OWN_TOPICS), questions, lambda: case.plan, clock)
+    known = KnownClusters(session)
+    return RouteGate(RouteMap(ids, OWN_TOPICS), known, questions, lambda: case.plan, clock)
 
 
 def said(gate: RouteGate, new: Datastream, others: Sequence[Datastream]) -> str:

@@ -194,7 +194,8 @@ def test_a_change_that_lets_adopted_topics_grow_takes_the_right_to_adopt() -> No
 def test_where_principals_count_a_stored_owner_is_not_objected_to() -> None:
     knowing = replace(ADMISSION, knows_callers=True)
     assert knowing.objection(owned("anybody")) == ""
-    assert "is not configured" in knowing.objection(owned("anybody", source=ClusterRef("gone")))
+    assert "is not configured" in knowing.refusal(owned("anybody", source=ClusterRef("gone")))
+    assert knowing.refusal(owned("anybody")) == ""
 
 
 def test_what_is_stored_runs_on_and_is_objected_to() -> None:
@@ -217,8 +218,11 @@ def test_topics_that_were_there_are_adopted_where_everybody_may_or_it_is_said(
     metadata: dict[str, str], everybody: bool, some: bool
 ) -> None:
     one = a_datastream(metadata=metadata)
-    assert Admission({DESTINATION: ClusterRights()}).adopts(one) is everybody
-    assert ADMISSION.adopts(one) is some
+    assert Admission({DESTINATION: ClusterRights()}).adopts(one, another) is everybody
+    assert ADMISSION.adopts(one, another) is some
+    by_address = replace(one, destination=ADDRESS)
+    assert ADMISSION.adopts(by_address, another) is everybody
+    assert ADMISSION.adopts(by_address, lambda _, aliases: aliases) is some
 
 
 def test_an_owner_has_a_name_as_datastreams_have() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from mirror.coordination.reconcile import InstanceView, duties, lane_specs, needs_restart, others_of, starts
 from mirror.coordination.stores.membership import Holding
@@ -187,14 +190,18 @@ def test_a_lane_that_cannot_be_described_is_named_and_the_others_are_described()
     assert [key.group for key in found.problems] == ["orders"]
 
 
-def test_lanes_get_the_id_of_the_only_cluster_that_they_may_write_to() -> None:
-    assert S0.destination_id == ""
-    written = {a_datastream().destination: "b"}
-    found = lane_specs(PLAN, ONE, (a_datastream(),), written).specs
-    assert {one.destination_id for one in found.values()} == {"b"}
+def test_lanes_get_the_ids_of_the_only_clusters_that_they_may_read_and_write() -> None:
+    assert (S0.source_id, S0.destination_id) == ("", "")
+    bound = {a_datastream().source: "a", a_datastream().destination: "b"}
+    found = lane_specs(PLAN, ONE, (a_datastream(),), bound).specs
+    assert {(one.source_id, one.destination_id) for one in found.values()} == {("a", "b")}
 
 
-def test_an_id_that_is_stored_after_the_start_restarts_no_lane_and_another_one_does() -> None:
-    before, after = replace(S0, destination_id=""), replace(S0, destination_id="b")
-    assert not needs_restart(before, after)
-    assert needs_restart(after, replace(S0, destination_id="c"))
+@pytest.mark.parametrize(
+    "named", [lambda text: replace(S0, source_id=text), lambda text: replace(S0, destination_id=text)]
+)
+def test_an_id_that_is_stored_after_the_start_restarts_no_lane_and_another_one_does(
+    named: Callable[[str], LaneSpec],
+) -> None:
+    assert not needs_restart(named(""), named("b"))
+    assert needs_restart(named("b"), named("c"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mirror.coordination.stores.cluster_ids import WrittenClusters
+from mirror.coordination.stores.cluster_ids import BoundClusters
 from mirror.errors import UnexpectedCluster
 from mirror.instance.discovery.topic_discovery import TopicDiscovery
 from mirror.model.identifiers import ClusterRef
@@ -43,14 +43,14 @@ def test_no_destination_topic_is_created_at_another_cluster() -> None:
     assert expected in str(refused.value)
     assert clusters.destination.identity in str(refused.value)
     assert clusters.destination.topics == {}
-    WrittenClusters(clusters.session).accept(DATASTREAM.destination, clusters.destination.identity)
+    BoundClusters(clusters.session).accept(DATASTREAM.destination, clusters.destination.identity)
     clusters.discovery().prepare_destination(DATASTREAM, tuple)
     assert list(clusters.destination.topics) == ["t"]
 
 
 def test_no_own_topic_is_created_at_another_cluster() -> None:
     clusters = Clusters()
-    WrittenClusters(clusters.session).accept(ClusterRef(DATASTREAM.destination), "former")
+    BoundClusters(clusters.session).accept(ClusterRef(DATASTREAM.destination), "former")
     discovery = clusters.discovery()
     discovery.need_topic(DATASTREAM.destination, TopicDescription("events", 1))
     discovery.ensure_own_topics()

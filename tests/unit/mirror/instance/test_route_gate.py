@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from mirror.coordination.stores.cluster_ids import ClusterIds
+from mirror.coordination.stores.cluster_ids import ClusterIds, KnownClusters
 from mirror.coordination.stores.plan_store import NO_PLAN, LatestPlan, PlanStore
 from mirror.errors import InvalidRequest, Unreachable
 from mirror.instance.discovery.questions import Questions
@@ -176,8 +176,7 @@ class FrozenAdmin(FakeTopicAdmin):
 def test_a_creation_that_waits_for_a_frozen_cluster_holds_up_no_other(border: Border) -> None:
     frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
     questions = Questions(lambda cluster: border.clusters[cluster], PATIENCE_SECONDS)
-    plans = LatestPlan(PlanStore(border.session, "gate"))
-    border.gate = RouteGate(RouteMap(ClusterIds(border.session), OWN_TOPICS), questions, plans, border.clock)
+    border.gate = gate_with(border, questions)
     waiting = threading.Thread(target=lambda: border.passes("slow", "F>B", "u"), daemon=True)
     waiting.start()
     frozen.is_asked.wait()
@@ -194,8 +193,7 @@ def test_a_cluster_that_does_not_answer_in_time_is_asked_one_question_and_refuse
 ) -> None:
     frozen = border.clusters[ClusterRef("F")] = FrozenAdmin()
     questions = Questions(lambda cluster: border.clusters[cluster], 0.01)
-    plans = LatestPlan(PlanStore(border.session, "gate"))
-    border.gate = RouteGate(RouteMap(ClusterIds(border.session), OWN_TOPICS), questions, plans, border.clock)
+    border.gate = gate_with(border, questions)
     for number in range(10):
         border.passes(f"slow-{number}", "F>B", f"topic-{number}")
     assert frozen.waiting == 1
@@ -256,6 +254,12 @@ def test_a_cluster_that_does_not_say_what_it_is_may_be_any(border: Border) -> No
     assert border.gate.same_as(a, [b, c]) == []
     border.clusters[a].failure = Unreachable("gone fishing")
     assert other_gate(border).same_as(a, [b, c]) == []  # what anybody has learnt of it still counts
+
+
+def gate_with(border: Border, questions: Questions) -> RouteGate:
+    route_map, plans = RouteMap(ClusterIds(border.session), OWN_TOPICS), PlanStore(border.session, "gate")
+    known = KnownClusters(border.session)
+    return RouteGate(route_map, known, questions, LatestPlan(plans), border.clock)
 
 
 def other_gate(border: Border) -> RouteGate:

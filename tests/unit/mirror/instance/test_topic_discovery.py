@@ -44,12 +44,12 @@ def land() -> Land:
 def test_a_cluster_is_asked_once_an_interval(land: Land) -> None:
     for _ in range(5):
         assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 2}}
-    assert land.source.asked == 1
+    assert land.source.asked == 2  # its id, its topics
     land.clock.advance(3.0)
     land.source.grow("t", 3)
     asked = land.source.asked
     assert land.topic_discovery.topics([SOURCE]) == {SOURCE: {"t": 3}}
-    assert land.source.asked == asked + 1
+    assert land.source.asked == asked + 2
 
 
 def test_a_cluster_that_does_not_answer_is_missing_and_named_until_it_does(land: Land) -> None:
@@ -294,7 +294,7 @@ def test_what_was_there_is_written_where_it_is_adopted(land: Land) -> None:
     assert land.destination.list_topics() == {"t": 2, "u": 1}
     asked = land.destination.asked
     assert prepared(land, a_datastream()).keys() == {"t"}
-    assert land.destination.asked == asked + 1  # as for any other: what it lists, and nothing besides
+    assert land.destination.asked == asked + 2  # as for any other: its id and what it lists
     del land.destination.topics["t"]
     assert prepared(land, a_datastream()) == {}
     land.source.grow("t", 3)

@@ -1,12 +1,13 @@
-"""What a restart needs of the destination: no records that would be duplicated, and an accepted cluster."""
+"""Requirements of a restart: no records that would be duplicated, and accepted clusters."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
-from mirror.coordination.stores.cluster_ids import WrittenClusters
-from mirror.errors import IllegalTransition
+from mirror.coordination.stores.cluster_ids import BoundClusters
+from mirror.errors import IllegalTransition, UnexpectedCluster, Unreachable
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicPartition
@@ -25,12 +26,12 @@ class AskAdmin(Protocol):
         ...
 
 
-class RestartDestinations:
+class RestartClusters:
     """Asks both clusters of a datastream that is to be restarted. Thread-safe."""
 
-    def __init__(self, ask: AskAdmin, written: WrittenClusters) -> None:
+    def __init__(self, ask: AskAdmin, bound: BoundClusters) -> None:
         self._ask = ask
-        self._written = written
+        self._bound = bound
 
     def require_empty(self, datastream: Datastream) -> None:
         """Raise IllegalTransition if destination topics hold records that would be there twice. Raises
@@ -57,7 +58,21 @@ class RestartDestinations:
         found = self._ask(datastream.destination, lambda admin: admin.positions("", places))
         return {place: one.end - one.first for place, one in found.items()}
 
-    def accept(self, datastream: Datastream) -> None:
-        """Let the cluster be written to that answers at the destination's address now. Raises Unreachable."""
-        where = datastream.destination
-        self._written.accept(where, self._ask(where, lambda admin: admin.cluster_id()))
+    def changed(self, datastream: Datastream) -> Mapping[ClusterRef, str]:
+        """Return the new ids of its clusters that are no longer those that were bound; a source that does not
+        answer is left out. Raises Unreachable."""
+        found = {datastream.destination: self._identity(datastream.destination)}
+        with suppress(Unreachable):
+            found[datastream.source] = self._identity(datastream.source)
+        return {one: identity for one, identity in found.items() if identity != self._bound.get(one)}
+
+    def _identity(self, cluster: ClusterRef) -> str:
+        identity = self._ask(cluster, lambda admin: admin.cluster_id())
+        if not identity:
+            raise UnexpectedCluster.at(cluster, self._bound.get(cluster), identity)
+        return identity
+
+    def accept(self, identities: Mapping[ClusterRef, str]) -> None:
+        """Read and write the clusters with these ids from now on."""
+        for cluster, identity in identities.items():
+            self._bound.accept(cluster, identity)
