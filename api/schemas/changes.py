@@ -310,6 +310,7 @@ class UpdatePlanAnswer(BaseModel):
             started_backlog_records=_total(one.backlog_records for one in starts),
             reasons=[
                 *remarks,
+                *preview.remarks,
                 *(reason for plan in decision.group_plans.values() for reason in plan.reasons),
                 *(
                     f"{group} is not planned: {reason_of(error)}"

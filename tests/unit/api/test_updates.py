@@ -17,7 +17,7 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription, TopicPartition
-from tests.fakes.site import Site, a_body
+from tests.fakes.site import Site, a_body, settle
 from tests.unit.api.test_plans import make_heavy
 
 PATHS = "/v1/datastreams"
@@ -44,6 +44,25 @@ def copied_to(offset: int, topic: str) -> LaneProgress:
 
 def pointers(answer: Response) -> set[str]:
     return {one["pointer"] for one in answer.json()["errors"]}
+
+
+def test_a_dry_run_says_what_stops_and_what_selects_nothing(site: Site) -> None:
+    site.source.create(TopicDescription("clicks", 6))
+    site.create(source={"cluster": "source", "topics": "t|clicks"})
+    found = patch(site.client, "*", {"source": {"topics": "t|clcks"}}, dry_run="true").json()
+    assert len(found["stops"]) == 6
+    assert any("clicks (6)" in one for one in found["reasons"])
+    assert any("'clcks'" in one for one in found["reasons"])
+
+
+def test_an_alternative_that_selects_nothing_is_a_remark_until_it_does(site: Site) -> None:
+    site.create(source={"cluster": "source", "topics": "t|clcks"})
+    problem = site.client.get(PATH).json()["problem"]
+    assert "'clcks'" in problem["reason"]
+    assert not problem["sets_aside"]
+    site.source.create(TopicDescription("clcks", 1))
+    settle(site)
+    assert site.client.get(PATH).json()["problem"] is None
 
 
 def test_a_patch_changes_what_it_names_and_answers_the_next_version(site: Site, orders: str) -> None:
