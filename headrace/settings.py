@@ -28,10 +28,10 @@ from pydantic_settings import (
 
 from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
-from headrace.console.settings import TOKEN_VARIABLE, ClientSettings
+from headrace.console.settings import TOKEN_VARIABLE, ClientSettings, service_at
 from headrace.process.logs import LogSettings
 from headrace.process.machine_code import SWITCH
-from mirror.errors import ConfigError, HeadraceError, InvalidRequest
+from mirror.errors import ConfigError, HeadraceError
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
@@ -143,18 +143,14 @@ class HeadraceSettings(BaseSettings):
         return self
 
     def service_address(self, at: str = "") -> str:
-        """Where a command finds the service: at the address that it was given, or at that of these settings;
-        with `https://` where these have TLS, or what TLS needs. Raises InvalidRequest for an address that is
-        none."""
-        scheme, _, place = at.rpartition("://")
-        server_addresses("--at", place or (place := address_of(self.api.host, self.api.port)))
-        if scheme not in ("", "http", "https"):
-            raise InvalidRequest(f"{at!r} is no address", advice="host:port, or https://host:port")
+        """Where a command finds the service: at the addresses that it was given, else at those of these
+        settings, separated by commas; with `https://` where these have TLS, or what TLS needs. Raises
+        InvalidRequest for an address that is none."""
+        given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands
         is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)
-        if not scheme and is_tls:
-            scheme = "https"
-        return f"{scheme}://{place}" if scheme else place
+        scheme = given.partition(",")[0].rpartition("://")[0] or ("https" if is_tls else "")
+        return ",".join(service_at("--at", one.strip(), scheme) for one in given.split(","))
 
     def check_cluster(self, key: str, cluster: str) -> None:
         """Raises ConfigError unless it is an alias or an address."""

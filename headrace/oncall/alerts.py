@@ -42,7 +42,8 @@ def build_alerts(
     judges. Raises ConfigError, InvalidRequest."""
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
-    link = address if "://" in address else f"http://{address}"
+    first = address.partition(",")[0]
+    link = first if "://" in first else f"http://{first}"
     watched = {f"alertmanager/{name}" for name, one in chosen.alertmanagers.items() if one.watchdog}
     deliveries = [
         Delivery(name, receiver, outbox, clock, metrics, takes_watchdog=name in watched, may_tell=may_tell)
