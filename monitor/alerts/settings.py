@@ -12,6 +12,7 @@ from mirror.options import Seconds, Settings
 from monitor.alerts.alert import ALERTNAME
 from monitor.alerts.conditions import AlertPatience
 from monitor.alerts.silence import Silence
+from monitor.movement.summary import NEAR_SECONDS
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver"}
@@ -180,7 +181,7 @@ class AlertSettings(Settings):
     `transaction.max.timeout.ms`, 15 minutes by default."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """The same where the source will delete records before they are copied."""
-    loss_within_seconds: float = Field(default=14_400.0, ge=0)
+    loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """Such a loss is no alert while it is further away."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""
