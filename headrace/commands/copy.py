@@ -57,11 +57,13 @@ def copy(
     start: Annotated[
         str,
         typer.Option(
-            "--from",
             help="Begin at earliest, latest, earliest-local (what brokers have on their own disks),"
             " checkpoint, or a time such as 2026-11-21T08:00:00Z.",
         ),
     ] = "earliest",
+    former_start: Annotated[
+        str, typer.Option("--from", help="The former name of --start.", hidden=True)
+    ] = "",
     workers: Annotated[
         int, typer.Option(min=0, help="Worker processes; 0 means one for each usable core.")
     ] = 1,
@@ -182,10 +184,11 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicNaming, TopicSelection
 
-    needs_checkpoint = options["start"] == "checkpoint"
+    given = options["former_start"] or options["start"]
+    needs_checkpoint = given == "checkpoint"
     start = Start(StartPosition.EARLIEST)
     if not needs_checkpoint:
-        start = read_start("--from", options["start"], _BEGINNINGS)
+        start = read_start("--start", given, _BEGINNINGS)
     return CopyJob(
         state=options["state"] or f"copy-{uuid.uuid4().hex[:12]}",
         source=ClusterRef(options["source"]),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.commands.options import ConfigOption
+from headrace.console.access.document import OFFSET_VARIABLE, config_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +51,11 @@ def serve(
     from headrace.process.interpreter import collect_seldom, switch_often
     from headrace.process.logs import configure_logs
     from headrace.process.rest import RestServer, advertised_address, brooklin_listener
-    from headrace.settings import OFFSET_VARIABLE, config_file, load_settings
+    from headrace.settings import load_settings
     from headrace.wiring import build_instance, instance_name
 
     if port_offset is not None:
-        os.environ[OFFSET_VARIABLE] = str(port_offset)  # worker processes read the settings too
+        os.environ[OFFSET_VARIABLE] = str(port_offset)  # for worker processes too
     collect_seldom()
     switch_often()
     settings = load_settings(config)

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from api.settings import is_loopback
+from api.addresses import is_loopback
+from headrace.console.access.caller import Credentials
 from headrace.console.resources import OPERATIONS
-from headrace.console.settings import ClientSettings
 from mirror import errors
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest, Unreachable
 from mirror.model.bounds import shown
@@ -38,7 +38,7 @@ def tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _context_of(settings: ClientSettings) -> ssl.SSLContext:
+def _context_of(settings: Credentials) -> ssl.SSLContext:
     """Raises ConfigError."""
     if not settings.ca_file and not settings.certificate_file:
         return tls_context()
@@ -52,7 +52,7 @@ def _context_of(settings: ClientSettings) -> ssl.SSLContext:
     return found
 
 
-def _headers_of(settings: ClientSettings, url: str) -> dict[str, str]:
+def _headers_of(settings: Credentials, url: str) -> dict[str, str]:
     """Raises ConfigError; InvalidRequest where the token would be sent as plain text to another machine."""
     token = settings.token()
     if not token:
@@ -79,7 +79,7 @@ class RestClient:
         note_age: Callable[[int], None] = lambda _: None,
         *,
         keeps_connection: bool = True,
-        settings: ClientSettings | None = None,
+        settings: Credentials | None = None,
     ) -> None:
         self._addresses = deque(addresses.split(","))
         self._named = addresses.replace(",", ", ")
@@ -95,11 +95,17 @@ class RestClient:
         return httpx.Client(
             base_url=url,
             timeout=self._timeout(self._timeout_seconds),
-            verify=_context_of(settings) if settings else tls_context(),
+            verify=self._context(url),
             headers=_headers_of(settings, url) if settings else {},
             limits=httpx.Limits(max_keepalive_connections=None if self._keeps_connection else 0),
             trust_env=url.startswith("https://"),  # a proxy would read the token of a plain request
         )
+
+    def _context(self, url: str) -> ssl.SSLContext | bool:
+        """Certificates are only read where they are used."""
+        if not url.startswith("https://"):
+            return False
+        return _context_of(self._settings) if self._settings else tls_context()
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
         """Without long waits for a connection where another instance can be asked."""

@@ -8,7 +8,8 @@ from typing import Final
 
 import structlog
 
-from headrace.settings import HeadraceSettings, config_file, load_settings
+from headrace.console.access.document import config_file
+from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
 from monitor.adapters.receivers.alertmanager import Alertmanager

@@ -245,7 +245,7 @@ async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Seque
         some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
         raise InvalidRequest(
             f"state {job.state} has no checkpoint of {some}",
-            advice="--from earliest starts them at their beginning",
+            advice="--start earliest starts them at their beginning",
         )
 
 

@@ -188,7 +188,7 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
     """Yield each alternative of a compiled expression, and the expression with that one alone in its place.
 
     Alternatives within a part that repeats are not told apart: several of them can be in one name. Nothing is
-    yielded of an expression with flags or quotations, or of so many alternatives that they take too long.
+    yielded of an expression with flags or quotations, or of more alternatives than take a moment.
     """
     found = () if _CHANGES_MEANING.search(expression) else tuple(_choices(expression))
     parts = [(start, end, cut) for start, end, cuts in found for cut in itertools.pairwise(cuts)]

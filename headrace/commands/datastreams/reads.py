@@ -7,9 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from headrace.commands.datastreams.connection import NameArgument, connect
-from headrace.commands.fleet.lanes import age_text
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.resources import Condition, path_of
+from headrace.console.resources import UNKNOWN, Condition, age_text, path_of
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted, duration_text
 
@@ -42,7 +41,7 @@ def lag(
 
 def _known(one: dict[str, Any]) -> dict[str, Any]:
     records = one["lag_records"]
-    return {"lag_records": "?" if records is None else records, "oldest": age_text(one["lag_ms"])}
+    return {"lag_records": UNKNOWN if records is None else records, "oldest": age_text(one["lag_ms"])}
 
 
 def _movement(one: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from headrace.commands.datastreams.connection import complete_name, connect
-from headrace.commands.fleet.lanes import UNKNOWN, age_text, state_of
+from headrace.commands.fleet.lanes import state_of
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import UNKNOWN, age_text
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted
 

@@ -10,12 +10,11 @@ import typer
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.fleet.severity import severity_of_state
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import UNKNOWN, age_text
 from headrace.console.terminal import console, print_json, print_table
-from mirror.wording import counted, duration_text, rate_text
+from mirror.wording import counted, rate_text
 
 _FINE: Final = "OK"
-UNKNOWN: Final = "?"
-"""An unknown value in a cell of a table."""
 
 
 def lanes(
@@ -62,11 +61,6 @@ def lanes(
 def state_of(lane: Mapping[str, Any]) -> str:
     """The state of its movement; `?` while nothing is known of that."""
     return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
-
-
-def age_text(milliseconds: float | None) -> str:
-    """The age of a record, for a table."""
-    return UNKNOWN if milliseconds is None else duration_text(milliseconds / 1_000)
 
 
 def _is_wanted(lane: Mapping[str, Any], wanted: set[str], only_troubled: bool) -> bool:

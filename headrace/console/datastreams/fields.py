@@ -29,7 +29,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 class FieldOption:
     """One field. `place`: where a definition has it; `at_creation`: what create takes when it is not given;
     `may_change`: whether update has it; `required`: create has to be given it, and nobody takes it away;
-    `read`: makes the value in a definition of what was given."""
+    `read`: makes the value in a definition of what was given; `is_former`: another option has replaced it,
+    and help does not show it."""
 
     name: str
     place: tuple[str, ...]
@@ -40,6 +41,7 @@ class FieldOption:
     required: bool = False
     least: int | None = None
     read: Callable[[Any], Any] | None = None
+    is_former: bool = False
 
     @property
     def flag(self) -> str:
@@ -49,7 +51,7 @@ class FieldOption:
     def parameter(self, *, creates: bool) -> inspect.Parameter:
         """As typer reads it."""
         is_given = creates and (self.required or self.at_creation is not None)
-        option = typer.Option(help=self.help, min=self.least, show_default=is_given)
+        option = typer.Option(help=self.help, min=self.least, show_default=is_given, hidden=self.is_former)
         kind = self.kind if is_given else self.kind | None
         default = None
         if is_given:
@@ -142,12 +144,20 @@ FIELDS: Final = (
         "Most partitions of a task.",
         least=1,
     ),
-    FieldOption("objective_ms", ("objective", "milliseconds"), int, "Latency objective in ms.", least=1),
+    FieldOption(
+        "objective_ms",
+        ("objective", "milliseconds"),
+        int,
+        "Latency objective in ms, without a budget.",
+        least=1,
+        is_former=True,
+    ),
     FieldOption(
         "objective_percentile",
         ("objective", "percentile"),
         float,
-        "Of the records that the objective is for: 99 unless given.",
+        "Of the records that --objective-ms is for: 99 unless given.",
+        is_former=True,
     ),
     FieldOption(
         "slo",
@@ -203,11 +213,12 @@ _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     "objective-ms": ("objective",),
 }
 """Options whose fields may be taken away; any other name is a key of the metadata."""
+_FORMER: Final = frozenset(one.flag for one in FIELDS if one.is_former)
 
 
 def unset_names() -> str:
     """What may be taken away, for a help text."""
-    return ", ".join(_UNSET)
+    return ", ".join(name for name in _UNSET if name not in _FORMER)
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:

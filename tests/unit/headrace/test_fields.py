@@ -183,3 +183,20 @@ def test_what_is_no_change_is_refused(pairs: list[str], said: str) -> None:
 @pytest.mark.parametrize("option", ["--guarantee=never", "--min-tasks=0", "--path=fast", "--objective-ms=x"])
 def test_a_value_that_cannot_be_is_wrong_use(option: str, site: Site, headrace: Headrace) -> None:
     assert headrace("datastream", "create", "orders", "--topics", "t", "--owner", "me", option).code == 2
+
+
+def test_help_fits_and_cuts_no_name(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = headrace("datastream", "create", "--help").out
+    assert len(shown.splitlines()) < 80
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    for one in FIELDS:
+        assert (f"--{one.flag} " in shown) is not one.is_former
+
+
+def test_a_former_name_is_an_option_still(site: Site, headrace: Headrace) -> None:
+    create = ("datastream", "create", "orders", "--topics", "t", "--owner", "me", "--objective-ms", "500")
+    assert headrace(*create).code == 0
+    assert site.client.get("/v1/datastreams/orders").json()["objective"]["milliseconds"] == 500
+    assert "objective-ms" not in headrace("datastream", "update", "--help").out
