@@ -64,6 +64,12 @@ def copy(
     former_start: Annotated[
         str, typer.Option("--from", help="The former name of --start.", hidden=True)
     ] = "",
+    start_position: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="TOPIC:PARTITION=OFFSET at which a partition begins instead; repeated.", show_default=False
+        ),
+    ] = None,
     workers: Annotated[
         int, typer.Option(min=0, help="Worker processes; 0 means one for each usable core.")
     ] = 1,
@@ -180,6 +186,7 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         OnRejection,
         checked_excluded_settings,
     )
+    from mirror.model.datastreams.positions.start_positions import positions_of_options
     from mirror.model.datastreams.starts import Start, read_start
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicNaming, TopicSelection
@@ -208,6 +215,7 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         start_ms=start.at_ms,
         until_end=options["until_end"],
         needs_checkpoint=needs_checkpoint,
+        positions=positions_of_options("--start-position", options["start_position"] or ()),
         excluded_settings=checked_excluded_settings(
             "--exclude-setting", tuple(options["exclude_setting"] or ())
         ),

@@ -118,6 +118,7 @@ def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
         "--bytes-per-second": policy.bytes_per_second > 0,
         "a time as --start": job.start_ms is not None,
         f"--start {job.start}": job.start is StartPosition.EARLIEST_LOCAL,
+        "--start-position": bool(job.positions.offsets),
         f"--workers {workers}": workers > 1,
     }
     for option, is_asked in refused.items():

@@ -125,6 +125,8 @@ def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosi
 
 def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
     """Of a lane without a checkpoint. What lies at a moment, or on the brokers' own disks, only they know."""
+    if spec.start_offset is not None:
+        return spec.start_offset
     if spec.start.is_committed and position.committed is not None:
         return position.committed
     if spec.start.is_latest:

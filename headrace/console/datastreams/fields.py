@@ -18,6 +18,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import read_objective
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.datastreams.positions.start_positions import positions_of_options
 from mirror.model.documents import merged
 from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.knobs import LEARNED
@@ -63,6 +64,10 @@ class FieldOption:
 
 def _objectives(lines: Sequence[str]) -> list[dict[str, Any]]:
     return [asdict(read_objective(line)) for line in lines]
+
+
+def _positions(lines: Sequence[str]) -> dict[str, dict[str, int]]:
+    return positions_of_options("--start-position", lines).document
 
 
 def _capacity(text: str) -> int | str:
@@ -123,6 +128,14 @@ FIELDS: Final = (
         str,
         "earliest, latest, committed, committed-or-latest, earliest-local, or 2026-11-21T08:00:00Z.",
         may_change=False,
+    ),
+    FieldOption(
+        "start_position",
+        ("start_positions",),
+        list[str],
+        "TOPIC:PARTITION=OFFSET at which a partition begins instead; * for every topic; repeated.",
+        may_change=False,
+        read=_positions,
     ),
     FieldOption("guarantee", ("guarantee",), Guarantee, "What holds for every record."),
     FieldOption("isolation", ("policies", "isolation"), Isolation, "Which records of the source count."),

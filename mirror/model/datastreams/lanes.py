@@ -28,7 +28,8 @@ class LaneSpec:
     that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
     `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
     nowhere. `destination_id`: the only cluster that may be written to; empty where any may.
-    `restart_ms`: progress of before that moment does not count.
+    `restart_ms`: progress of before that moment does not count. `start_offset`: begins there instead of at
+    `start`.
     """
 
     key: LaneKey
@@ -43,6 +44,7 @@ class LaneSpec:
     consumer_group: str = ""
     destination_id: str = ""
     restart_ms: int = 0
+    start_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
