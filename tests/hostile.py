@@ -151,6 +151,7 @@ STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("metadata", "owner"),
     ("metadata", "group.id"),
     ("metadata", "headrace-objectives"),
+    ("metadata", "headrace-start-positions"),
     ("metadata", "headrace-placement"),
     ("metadata", "headrace-monitor"),
     ("metadata", "system.taskPrefix"),
