@@ -91,7 +91,7 @@ def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
         from mirror.errors import InvalidRequest
 
         raise InvalidRequest(
-            f"the update of {plan['name']} stops partitions: {'; '.join(plan['reasons'])}",
+            f"not confirmed for {plan['name']}: {'; '.join(plan['reasons'])}",
             advice="confirm it with --yes; --dry-run shows all of it",
         )
     print_update_plan(plan)
