@@ -29,8 +29,8 @@ environment:
 	@$(PYTHON) scripts/bootstrap.py
 
 # It compiles and fetches itself what is missing, while its servers start.
-demo: environment ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running
-	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,)
+demo: environment ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running, PORT_OFFSET=n moves its ports
+	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,) $(if $(PORT_OFFSET),--port-offset $(PORT_OFFSET),)
 
 test: ## every check, and the tests that a change needs before it lands: what CI runs
 	@$(CHECKS)

@@ -8,6 +8,8 @@ from typing import Final
 
 from mirror.errors import InvalidRequest
 
+BROOKLINS_POSITIONS: Final = "system.start.position"
+"""Brooklin's key of start positions, which its interface reads at a creation."""
 _EVENT: Final = "system.event.metadata"
 """Keys that begin so belong to one kind."""
 
@@ -44,11 +46,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "system.destination.payloadSchemaName": _Rule(_AS_THEY_ARE, frozenset({""})),
     "system.destination.encryptionRequired": _Rule(_AS_THEY_ARE),
     "system.source.decryptionRequired": _Rule(_AS_THEY_ARE),
-    "system.start.position": _Rule(
-        "commit the offsets for its group.id (kafka-consumer-groups.sh --reset-offsets)"
-        " and begin at committed, which is system.auto.offset.reset = committed here",
-        frozenset({"", "{}"}),
-    ),
+    BROOKLINS_POSITIONS: _Rule("give start_positions at the creation", frozenset({"", "{}"})),
     "system.pausedSourcePartitions": _Rule("pause the partitions once it is there", frozenset({"", "{}"})),
     "system.customCheckpoint": _Rule(
         "positions are always committed to its group.id; leave it out", frozenset({""})

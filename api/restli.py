@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote, unquote_plus
 
-from api.ignored import refuse_ignored
+from api.ignored import BROOKLINS_POSITIONS, refuse_ignored
 from mirror.coordination.brooklin import PAUSED_PARTITIONS
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.errors import InvalidRequest
@@ -24,6 +24,7 @@ from mirror.model.bounds import LONGEST_NAME, digits, shown
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed
 from mirror.model.datastreams.datastream import Datastream, StartPosition
 from mirror.model.datastreams.metadata import BROKERS, GROUP_ID, MANAGED, OWNER, TASK_PREFIX
+from mirror.model.datastreams.positions.start_positions import START_POSITIONS, read_positions
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.documents import pointer_to
@@ -101,6 +102,7 @@ def datastream_from_restli(document: Mapping[str, Any], terms: Terms) -> Datastr
     place = document.get("destination") or {}
     destination, template = cluster_address(place)
     prefix = metadata.get(PREFIX, "")
+    _take_positions(metadata)
     metadata[CONNECTOR] = _connector(document["connectorName"], terms)
     if document.get("transportProviderName"):
         metadata[TRANSPORT] = _transport(document["transportProviderName"], terms)
@@ -158,6 +160,8 @@ def datastream_to_restli(
     brokers = address_of_cluster(datastream.destination)
     metadata = {**without_secrets(datastream.metadata), **_limit_keys(datastream), **_pause_keys(datastream)}
     metadata |= _stamps(datastream, brokers)
+    if positions := metadata.pop(START_POSITIONS, ""):
+        metadata[BROOKLINS_POSITIONS] = positions
     connector = metadata.pop(CONNECTOR, OUR_CONNECTOR)
     transport = metadata.pop(TRANSPORT, "")
     transport_field = {"transportProviderName": transport} if transport else {}
@@ -253,6 +257,14 @@ def _metadata(given: Any) -> dict[str, str]:
             f"metadata {_TASK_COUNT} is the service's to say", advice="give minTasks and maxTasks"
         )
     return dict(given)
+
+
+def _take_positions(metadata: dict[str, str]) -> None:
+    """Replace Brooklin's key of start positions by ours. Raises InvalidRequest."""
+    positions = read_positions(f"metadata {BROOKLINS_POSITIONS}", metadata.get(BROOKLINS_POSITIONS, ""))
+    if positions.offsets:
+        del metadata[BROOKLINS_POSITIONS]
+        metadata[START_POSITIONS] = positions.text
 
 
 def _start(metadata: Mapping[str, str]) -> Start:
@@ -385,7 +397,7 @@ def _changed_metadata(
             metadata[key] = value
             if value != present.metadata.get(key):
                 problems.attempt(pointer_to(["metadata", key]), partial(refuse_ignored, {key: value}), None)
-    fields = {CONNECTOR, TRANSPORT} & present.metadata.keys()
+    fields = {CONNECTOR, TRANSPORT, START_POSITIONS} & present.metadata.keys()
     return {**metadata, **{key: present.metadata[key] for key in fields}}
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
-
 import structlog
 from pydantic import Field
 
 from api.access.settings import AccessSettings, BrooklinListenerSettings, LimitSettings, TlsSettings
+from api.addresses import HOST, PORT, is_loopback
 from mirror.errors import ConfigError
 from mirror.instance.health import Health
 from mirror.options import Settings
@@ -28,7 +27,7 @@ class MetricSettings(Settings):
 class ApiSettings(Settings):
     """Where REST listens."""
 
-    host: str = "127.0.0.1"
+    host: str = HOST
     """Address to bind; others than loopback need `api.tls`, and tokens or certificates."""
     insecure: bool = False
     """Whether others than loopback are bound without TLS and without asking who calls; health shows it."""
@@ -43,7 +42,7 @@ class ApiSettings(Settings):
     host if that is on every address."""
     fleet_deadline_seconds: float = Field(default=2.0, gt=0)
     """How long an answer of all instances waits for one of them."""
-    port: int = Field(default=32311, ge=0, le=65535)
+    port: int = Field(default=PORT, ge=0, le=65535)
     """Brooklin's port by default; 0 picks a free one."""
     tls: TlsSettings = TlsSettings()
     access: AccessSettings = AccessSettings()
@@ -110,15 +109,3 @@ class ApiSettings(Settings):
         if exposure := self.exposure():
             health.report("access", True, exposure)
             _log.warning("listening without protection", reason=exposure)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches what is bound there. A name other than localhost may mean another
-    address tomorrow, and counts as one that can be reached."""
-    if host == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback

@@ -22,7 +22,7 @@ from mirror.model.identifiers import GroupName, TaskName, task_name
 from mirror.model.load import LoadLevel, PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.plan import GroupPlan, PlanningRequest
 from mirror.model.topics import TopicPartition
-from mirror.wording import counted
+from mirror.wording import counted, rate_text
 
 
 def plan(
@@ -81,7 +81,7 @@ def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
     moved -= moved_units(problem.sizes, problem.home, outcome.task_of)
     if freed <= policy.full_move_cost * moved:
         return policy, outcome
-    why = f"a full plan frees {freed / UNITS:.0f} bytes/s of capacity for {moved / UNITS:.0f} bytes/s moved"
+    why = f"a full plan frees {rate_text(freed / UNITS)} of capacity for {rate_text(moved / UNITS)} moved"
     return replace(policy, mode=Mode.FULL), replace(full, why=f"{full.why}; {why}")
 
 
@@ -126,7 +126,7 @@ class LoadPlanner:
         assumed = (
             f"the loads of {len(found.defaulted)} of "
             f"{counted(len(request.partitions), 'partition')} are not known; "
-            f"{self._unknown.bytes_per_second:.0f} bytes/s are assumed of each"
+            f"{rate_text(self._unknown.bytes_per_second)} are assumed of each"
         )
         return replace(found, reasons=(*found.reasons, assumed))
 

@@ -2,71 +2,82 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cache
-from typing import Annotated, Any
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 
-from headrace.commands import (
-    config,
-    copy,
-    demo,
-    events,
-    import_brooklin,
-    rebalance,
-    serve,
-    stack,
-    translate,
-    verify,
-)
-from headrace.commands.access import token
-from headrace.commands.analytics import loads, monitor, monitor_switch, pinot, plan, pmp, slo
-from headrace.commands.datastreams import group
-from headrace.commands.datastreams.apply import apply
-from headrace.commands.fleet import calibrate, doctor, instances, lag, lanes, status
 from headrace.console.terminal import complain, console
 from headrace.errors import exit_code_of, explain
 
-app = typer.Typer(
-    name="headrace",
-    help="Mirror Kafka topics between clusters, balanced by measured load.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(
-    stack.app, name="stack", help="Real servers on this machine: ZooKeeper, two Kafka clusters, Pinot."
-)
-app.add_typer(group.app, name="datastream", help="Create, list and control datastreams over REST.")
-app.add_typer(config.app, name="config", help="Check the settings, and list every key.")
-app.add_typer(token.app, name="token", help="Who may call the service: make, list and revoke tokens.")
-app.add_typer(slo.app, name="slo", help="Objectives of datastreams as OpenSLO documents.")
-app.add_typer(pinot.app, name="pinot", help="Tables of metrics, and named queries over them.")
-app.add_typer(monitor.app, name="monitor", help="Latency against objectives, and advice to size the service.")
-app.add_typer(loads.app, name="loads", help="Recorded loads of partitions, as a file.")
-app.add_typer(pmp.app, name="pmp", help="Partition metrics: the Spark job, the sampler, the loads.")
-app.command()(status.status)
-app.command()(lag.lag)
-app.command()(lanes.lanes)
-app.command()(instances.instances)
-app.command()(doctor.doctor)
-app.command()(calibrate.calibrate)
-app.command()(serve.serve)
-app.command(hidden=True)(serve.worker)
-app.command()(plan.plan)
-app.command()(apply)
-app.command()(rebalance.rebalance)
-app.command()(events.events)
-app.command()(events.incidents)
-app.command()(monitor_switch.acting)
-app.command()(monitor.audit)
-app.command()(demo.demo)
-app.command()(copy.copy)
-app.command()(verify.verify)
-app.command()(import_brooklin.import_brooklin)
-app.command()(translate.translate)
-app.command()(translate.progress)
+_HELP: Final = {"help_option_names": ["-h", "--help"]}
+_GROUPS: Final = {
+    "stack": ("stack", "Real servers on this machine: ZooKeeper, two Kafka clusters, Pinot."),
+    "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
+    "config": ("config", "Check the settings, and list every key."),
+    "token": ("access.token", "Who may call the service: make, list and revoke tokens."),
+    "slo": ("analytics.slo", "Objectives of datastreams as OpenSLO documents."),
+    "pinot": ("analytics.pinot", "Tables of metrics, and named queries over them."),
+    "monitor": ("analytics.monitor", "Latency against objectives, and advice to size the service."),
+    "loads": ("analytics.loads", "Recorded loads of partitions, as a file."),
+    "pmp": ("analytics.pmp", "Partition metrics: the Spark job, the sampler, the loads."),
+}
+"""Commands that have commands: where their `app` is, and what they are for."""
+_COMMANDS: Final = {
+    "status": "fleet.status",
+    "lag": "fleet.lag",
+    "lanes": "fleet.lanes",
+    "instances": "fleet.instances",
+    "doctor": "fleet.doctor",
+    "calibrate": "fleet.calibrate",
+    "serve": "serve",
+    "worker": "serve",
+    "plan": "analytics.plan",
+    "apply": "datastreams.apply",
+    "rebalance": "rebalance",
+    "events": "events",
+    "incidents": "events",
+    "acting": "analytics.monitor_switch",
+    "audit": "analytics.monitor",
+    "demo": "demo",
+    "copy": "copy",
+    "verify": "verify",
+    "import-brooklin": "import_brooklin",
+    "translate": "translate",
+    "progress": "translate",
+}
+"""Where the function of a command's name is."""
+_HIDDEN: Final = frozenset({"worker"})
+_OF_ALL: Final = "config"
+"""The command that prints the reference of all."""
+
+
+def app_of(*names: str) -> typer.Typer:
+    """Return the command line with these commands. Modules of the others, which take a second of the
+    processor together, are not imported."""
+    app = typer.Typer(
+        name="headrace",
+        help="Mirror Kafka topics between clusters, balanced by measured load.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings=_HELP,
+    )
+    for name, (module, help_text) in _GROUPS.items():
+        if name in names:
+            app.add_typer(_module(module).app, name=name, help=help_text)
+    for name, module in _COMMANDS.items():
+        if name in names:
+            app.command(name, hidden=name in _HIDDEN)(getattr(_module(module), name.replace("-", "_")))
+    app.callback()(options_of_all)
+    return app
+
+
+def _module(name: str) -> Any:
+    return import_module(f"headrace.commands.{name}")
 
 
 def _show_version(is_asked: bool) -> None:
@@ -83,7 +94,6 @@ def _show_version(is_asked: bool) -> None:
     raise typer.Exit
 
 
-@app.callback()
 def options_of_all(
     _: Annotated[
         bool,
@@ -99,15 +109,35 @@ def options_of_all(
 
 
 @cache
-def _command() -> Any:
-    """Return the tree of commands: what typer works out of 60 functions, once for a process."""
-    return typer.main.get_command(app)
+def whole_app() -> typer.Typer:
+    """Return the command line with every command."""
+    return app_of(*_GROUPS, *_COMMANDS)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "app":
+        return whole_app()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def _command(first: str) -> Any:
+    """Return the tree of the command of that name, or of all where it is none: what typer works out of 60
+    functions, once for a process."""
+    is_alone = first != _OF_ALL and (first in _GROUPS or first in _COMMANDS)
+    return typer.main.get_command(app_of(first) if is_alone else whole_app())
+
+
+def first_argument() -> str:
+    """Return the name of the command, empty where an option comes first or a shell completes the line."""
+    completes = "_HEADRACE_COMPLETE" in os.environ
+    return "" if completes or len(sys.argv) < 2 else sys.argv[1]
 
 
 def main() -> None:
     """Run a command; a foreseen failure is one line on stderr and a non-zero exit code."""
     try:
-        _command()(prog_name="headrace")
+        _command(first_argument())(prog_name="headrace")
     except Exception as error:
         message = explain(error)
         if message is None:

@@ -21,6 +21,7 @@ from mirror.errors import ConfigError, LoadUnavailable
 from mirror.instance.background_calls import BackgroundCalls, PatientFreshness, PatientLoads, ThreadedCalls
 from mirror.instance.capacity.cost_store import CostStore
 from mirror.instance.capacity.in_force import CapacityBook
+from mirror.instance.health import Health
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.catch_up import LoadsWithBacklog
 from mirror.instance.loads.providers import LoadProviders, ProviderInUse
@@ -35,7 +36,8 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import NodeStore, Planner
 
 _log = structlog.get_logger(__name__)
-_EXTRA: Final = "headrace[assigner]"
+_INSTALL: Final = "pip install 'headrace[assigner]'"
+WITHOUT_PLANNER: Final = f"planner not installed: placement by count; {_INSTALL}"
 
 
 class NoLoads:
@@ -50,6 +52,20 @@ def choose_planner(settings: HeadraceSettings) -> Planner:
     """By `mirror.leader.placement_strategy`. Raises ConfigError."""
     leader = settings.mirror.leader
     return _strategy(settings, leader.placement_strategy, leader.placement_strategy_options)
+
+
+def report_planner(settings: HeadraceSettings, health: Health) -> None:
+    """Have health show it where the planner of `auto` is missing."""
+    if sentence := planner_gap(settings):
+        health.report("planner", True, sentence)
+
+
+def planner_gap(settings: HeadraceSettings) -> str:
+    """Return a sentence where placement by load is configured and cannot be; empty where nothing is
+    missing. Raises ConfigError."""
+    leader = settings.mirror.leader
+    is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
+    return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
@@ -76,7 +92,7 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
             except ModuleNotFoundError as error:
                 if chosen == "assigner":
                     raise ConfigError(
-                        f"the placement strategy assigner needs {error.name}", advice=f"install {_EXTRA}"
+                        f"the placement strategy assigner needs {error.name}", advice=_INSTALL
                     ) from error
                 _log.info("the simple planner is used", missing=error.name)
                 return SimplePlanner()

@@ -9,7 +9,6 @@ ConfigError with the key's full name.
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,10 +27,12 @@ from pydantic_settings import (
 
 from api.settings import ApiSettings
 from assigner.settings import AssignerSettings
-from headrace.console.settings import TOKEN_VARIABLE, ClientSettings
+from headrace.console.access.caller import services_at
+from headrace.console.access.document import NOT_SETTINGS, PREFIX, port_offset, read_document
+from headrace.console.settings import ClientSettings
 from headrace.process.logs import LogSettings
 from headrace.process.machine_code import SWITCH
-from mirror.errors import ConfigError, HeadraceError, InvalidRequest
+from mirror.errors import ConfigError, HeadraceError
 from mirror.model.clusters import address_of, bootstrap_servers, is_address, server_addresses
 from mirror.settings import KafkaCluster, MirrorSettings, ZooKeeperSettings
 from mirror.wording import counted
@@ -39,17 +40,12 @@ from monitor.settings import MonitorSettings
 from pinot.settings import PinotSettings
 from pmp.settings import PmpSettings
 
-PREFIX: Final = "HEADRACE_"
-CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
-DEFAULT_FILE: Final = Path("headrace.toml")
 DEFAULT_CLUSTERS: Final = {
     "source": {"bootstrap_servers": "127.0.0.1:9092"},
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
 """Taken when the file names no clusters; the environment may still change one of them."""
-OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
-"""A number that is added to every port of the defaults, as `headrace stack up --port-offset` adds it."""
-_NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", SWITCH, TOKEN_VARIABLE})
+_NOT_SETTINGS: Final = NOT_SETTINGS | {SWITCH}
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
 """Sections with a part for each cluster."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
@@ -144,18 +140,13 @@ class HeadraceSettings(BaseSettings):
         return self
 
     def service_address(self, at: str = "") -> str:
-        """Where a command finds the service: at the address that it was given, or at that of these settings;
-        with `https://` where these have TLS, or what TLS needs. Raises InvalidRequest for an address that is
-        none."""
-        scheme, _, place = at.rpartition("://")
-        server_addresses("--at", place or (place := address_of(self.api.host, self.api.port)))
-        if scheme not in ("", "http", "https"):
-            raise InvalidRequest(f"{at!r} is no address", advice="host:port, or https://host:port")
+        """Where a command finds the service: at the addresses that it was given, else at those of these
+        settings, separated by commas; with `https://` where these have TLS, or what TLS needs. Raises
+        InvalidRequest for an address that is none."""
+        given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands
         is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)
-        if not scheme and is_tls:
-            scheme = "https"
-        return f"{scheme}://{place}" if scheme else place
+        return services_at(given, is_tls=is_tls)
 
     def check_cluster(self, key: str, cluster: str) -> None:
         """Raises ConfigError unless it is an alias or an address."""
@@ -201,13 +192,9 @@ def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
     """The document with the default clusters where it names none, and, where there is an offset, with every
     address of the defaults that it does not give. Raises ConfigError."""
     whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
-    text = os.environ.get(OFFSET_VARIABLE, "")
-    if not text:
+    offset = port_offset()
+    if not offset:
         return whole
-    try:
-        offset = int(text)
-    except ValueError as error:
-        raise ConfigError(f"{OFFSET_VARIABLE}: {text!r} is no whole number") from error
     if "clusters" not in document:
         whole["clusters"] = {
             alias: {key: _shifted(value, offset) for key, value in cluster.items()}
@@ -228,32 +215,6 @@ def _shifted(address: str | int, offset: int) -> str | int:
         return address + offset
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) + offset}"
-
-
-def config_file(path: Path | None = None) -> Path | None:
-    """The file that counts: the given one, `HEADRACE_CONFIG`, `./headrace.toml` if it is there."""
-    if path is not None:
-        return path
-    named = os.environ.get(CONFIG_VARIABLE)
-    if named:
-        return Path(named)
-    return DEFAULT_FILE if DEFAULT_FILE.exists() else None
-
-
-def read_document(path: Path | None) -> dict[str, Any]:
-    """What the file says, unchecked; empty where there is none. Raises ConfigError."""
-    file = config_file(path)
-    if file is None:
-        return {}
-    try:
-        with file.open("rb") as stream:
-            return tomllib.load(stream)
-    except FileNotFoundError as error:
-        raise ConfigError(f"there is no configuration file {file}") from error
-    except OSError as error:
-        raise ConfigError(f"the configuration file {file} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers that are too long
-        raise ConfigError(f"{file} is not TOML: {error}") from error
 
 
 def _unknown_variables() -> list[HeadraceError]:

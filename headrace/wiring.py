@@ -22,6 +22,7 @@ from api.calls.cluster_turns import ClusterTurns
 from api.services import Services
 from headrace.clusters.directory import ClusterDirectory, directory_of
 from headrace.clusters.questions import ClusterQuestions
+from headrace.console.access.document import CONFIG_VARIABLE
 from headrace.foresight.run import ForesightThread, build_foresight
 from headrace.histories import histories_of
 from headrace.instance_status import RunningStatus
@@ -34,7 +35,7 @@ from headrace.process.machine_code import data_plane, worker_command
 from headrace.process.open_nodes import report_open_nodes
 from headrace.process.stop_signals import held_back
 from headrace.process.tls import is_readable, of_instances
-from headrace.settings import CONFIG_VARIABLE, HeadraceSettings
+from headrace.settings import HeadraceSettings
 from headrace.world_views import WorldViews
 from mirror.adapters.kafka.access import access_of
 from mirror.adapters.metric_topic import RecordTopic, mirror_metric_topic, placement_event_topic

@@ -1,9 +1,14 @@
-"""Numbers with their nouns, for sentences that people read."""
+"""Numbers with their nouns and units, for people. The web pages have the same in `lib/format.js`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from itertools import islice
+from typing import Final
+
+_STEPS: Final = ("", "k", "M", "G", "T", "P")
+_UNKNOWN: Final = "unknown"
 
 
 def counted(number: int, one: str, several: str = "", *, form: str = "") -> str:
@@ -19,3 +24,47 @@ def first_few(texts: Collection[str], most: int, separator: str = ", ") -> str:
     """`a, b and 3 more`: not more than `most` of the texts, and how many there are beyond."""
     named = separator.join(islice(texts, most))
     return f"{named} and {len(texts) - most} more" if len(texts) > most else named
+
+
+def rate_text(bytes_per_second: float | None) -> str:
+    """`950 B/s`, `1.2 MB/s`, in powers of 1000; `unknown` for None."""
+    return _UNKNOWN if bytes_per_second is None else _scaled(bytes_per_second, "B/s")
+
+
+def size_text(size_bytes: float | None) -> str:
+    """`950 B`, `1.2 MB`, in powers of 1000; `unknown` for None."""
+    return _UNKNOWN if size_bytes is None else _scaled(size_bytes, "B")
+
+
+def duration_text(seconds: float | None) -> str:
+    """`35 ms`, `9.5 s`, `40 min`, `7 d`: in the unit that a person would take; `unknown` for None."""
+    if seconds is None:
+        return _UNKNOWN
+    if seconds < 0.9995:
+        return f"{_rounded(seconds * 1_000)} ms"
+    if seconds < 99.5:
+        return f"{_digits(seconds)} s"
+    if seconds < 5_400:
+        return f"{_rounded(seconds / 60)} min"
+    return f"{_rounded(seconds / 3_600)} h" if seconds < 172_800 else f"{_rounded(seconds / 86_400)} d"
+
+
+def exact_duration_text(milliseconds: int) -> str:
+    """`800 ms`, `2 s`, `1.25 s`: a length of time that was configured, without rounding."""
+    return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.12g} s"
+
+
+def _scaled(value: float, unit: str) -> str:
+    step = 0
+    while value >= 999.5 and step < len(_STEPS) - 1:
+        value, step = value / 1_000, step + 1
+    return f"{_digits(value) if step else _rounded(value)} {_STEPS[step]}{unit}"
+
+
+def _digits(value: float) -> str:
+    return f"{_rounded(value * 10) / 10:g}" if value < 9.95 else str(_rounded(value))
+
+
+def _rounded(value: float) -> int:
+    """To the nearest whole number, of two the larger one, as browsers do."""
+    return math.floor(value + 0.5)

@@ -32,6 +32,7 @@ from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
 from api.services import Services
 from mirror.control.commands import CreateDatastream, UpdateDatastream
+from mirror.coordination.effects import stops_in_words
 from mirror.coordination.stores.definitions import DamagedDefinition
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName
@@ -211,7 +212,8 @@ async def _change(
         services.control.check_update((asked,))
         before, after = asked.before.datastream, asked.after
         found = services.preview_update((after,))
-        return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services))
+        remarks = stops_in_words(found.effects)
+        return UpdatePlanAnswer.from_preview(before, after, found, backlogs_of(found, services), remarks)
 
     def update() -> DatastreamAnswer:
         return written_answer(services.control.update(command()), terms.reads, response)

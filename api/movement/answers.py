@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from monitor.movement.summary import Movements
+from monitor.movement.summary import Movement, Movements
 
 
 class _MovementModel(BaseModel):
@@ -38,6 +39,8 @@ class LossAnswer(_MovementModel):
     """Until it does."""
     eta_seconds: float | None
     """Until it has caught up; null: it does not catch up."""
+    is_near: bool
+    """Whether that is so near, within four hours, that somebody has to act."""
 
 
 class DatastreamMovement(_MovementModel):
@@ -61,7 +64,14 @@ class MovementsAnswer(_MovementModel):
     def from_movements(cls, found: Movements) -> MovementsAnswer:
         """The JSON form."""
         datastreams = [
-            {"name": name, "cluster": one.cluster, **asdict(one.movement)}
+            {"name": name, "cluster": one.cluster, **_document_of(one.movement)}
             for name, one in found.datastreams.items()
         ]
         return cls.model_validate({"is_complete": found.is_complete, "datastreams": datastreams})
+
+
+def _document_of(movement: Movement) -> dict[str, Any]:
+    found = asdict(movement)
+    if movement.loss is not None:
+        found["loss"]["is_near"] = movement.loss.is_near
+    return found

@@ -168,6 +168,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "start_offset": (0,),
     "silent_instances": ([],),
     "start": ("earliest",),
+    "start_positions": ({"orders": {"0": 12}},),
     "state": ("paused",),
     "source": ("source",),
     "status": ("READY", 404),

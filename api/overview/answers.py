@@ -113,7 +113,7 @@ def _glance(
         latency=_latency(total),
         states={one.state.value: one.partitions for one in movement.states},
         worst=_worst(movement),
-        loses_data_in_seconds=movement.loss.seconds if movement.loss else None,
+        loses_data_in_seconds=movement.loss.seconds if movement.loss and movement.loss.is_near else None,
         incident=_open_incident(incidents),
     )
 

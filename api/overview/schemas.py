@@ -90,7 +90,8 @@ class DatastreamGlance(_OverviewModel):
     worst: str
     """What is said of the one that has been so for longest; empty: all are OK, as far as is known."""
     loses_data_in_seconds: float | None
-    """Until the source deletes a record that is not copied; null: it does not, as far as is known."""
+    """Until the source deletes a record that is not copied; null: it does not within four hours, as far as is
+    known."""
     incident: OpenIncidentAnswer | None
 
 

@@ -15,6 +15,7 @@ from mirror.instance.world_view import UpdatePreview
 from mirror.model.datastreams.change import FieldProblems, WantedDefinition, changed, definition_changes
 from mirror.model.datastreams.datastream import Datastream, LatencyObjective
 from mirror.model.datastreams.lanes import LaneKey
+from mirror.model.datastreams.positions.start_positions import START_POSITIONS
 from mirror.model.datastreams.starts import Start, read_start
 from mirror.model.datastreams.typed_keys import PLACES, given_values
 from mirror.model.documents import ChangedValue, differences, merged, pointer_to, take_out
@@ -26,7 +27,7 @@ _Number = TypeVar("_Number", int, float)
 _STATE: Final = ("status", "pauses", "halt")
 _STATE_ADVICE: Final = "pause, resume, stop, pause-partitions and resume-partitions change it"
 _WHOLE: Final = pointer_to(())
-_LASTING: Final = ("name", "destination", "start")
+_LASTING: Final = ("name", "destination", "start", "start_positions")
 
 
 class ChangedSourceBody(SourceBody):
@@ -92,6 +93,9 @@ class UpdateBody(ChoicesBody):
     ) -> WantedDefinition:
         place, objective = self.destination or ChangedDestinationBody(), self.objective
         metadata, pointers = self.joined(present.metadata, problems)
+        is_emptied = "start_positions" in self.model_fields_set and not self.start_positions
+        if is_emptied and START_POSITIONS in present.metadata:
+            metadata.setdefault(START_POSITIONS, "")  # none is another choice than those at the creation
         limits = problems.attempt("/limits", lambda: TaskLimits(**self.limits.model_dump()), present.limits)
         lasting = Start(present.start, present.start_ms), present.naming
         self.check_keys(present.metadata, (limits, *lasting), problems)
@@ -310,6 +314,7 @@ class UpdatePlanAnswer(BaseModel):
             started_backlog_records=_total(one.backlog_records for one in starts),
             reasons=[
                 *remarks,
+                *preview.remarks,
                 *(reason for plan in decision.group_plans.values() for reason in plan.reasons),
                 *(
                     f"{group} is not planned: {reason_of(error)}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
 from api.ignored import refuse_ignored
@@ -39,6 +39,7 @@ from mirror.model.datastreams.policy import (
     OnLoss,
     OnRejection,
 )
+from mirror.model.datastreams.positions.start_positions import LARGEST_OFFSET, positions_of_document
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import WORDS, Start, read_start
 from mirror.model.datastreams.typed_keys import free_metadata, given_values, typed_document
@@ -84,6 +85,9 @@ StartText = Annotated[
         }
     ),
 ]
+
+
+PositionsByTopic = dict[str, dict[str, Annotated[int, Field(ge=0, le=LARGEST_OFFSET)]]]
 
 
 class SourceBody(DatastreamModel):
@@ -226,8 +230,24 @@ class ChoicesBody(DatastreamModel):
     """What the monitor does about a breach: it asks for a rebalance that can help, or only says what it would
     have done; null: as its settings say."""
     placement: PlacementBody = PlacementBody()
+    start_positions: PositionsByTopic = {}
+    """Offsets at which partitions without a checkpoint begin, by topic (`*`: all others) and partition. Those
+    that are not named begin at `start`, which may have both as `{"at": "earliest", "positions": …}`. Fixed at
+    the creation."""
     metadata: dict[str, str] = {}
     """Keys of anybody's, and those of Brooklin's that have no field here."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _positions_of_start(cls, value: object) -> object:
+        """A start with positions is two fields."""
+        if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
+            return value
+        if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
+            raise PydanticCustomError("start", "start has `at` and `positions`, each once")
+        rest = {key: one for key, one in value.items() if key != "start"}
+        at = {"start": start["at"]} if "at" in start else {}
+        return {**rest, **at, "start_positions": start["positions"]}
 
     def joined(
         self, present: Mapping[str, str], problems: FieldProblems
@@ -238,6 +258,14 @@ class ChoicesBody(DatastreamModel):
             document["objectives"] = [one.model_dump() for one in self.objectives]
         if "placement" in document:
             document["placement"] = self.placement.model_dump()
+        no_positions: dict[str, dict[str, int]] = {}
+        positions = problems.attempt(
+            "/start_positions",
+            lambda: positions_of_document("start_positions", self.start_positions).document,
+            no_positions,
+        )
+        if "start_positions" in document:
+            document["start_positions"] = positions
         typed = given_values(document)
         for key, value in kept_secrets(self.metadata, present).items():
             if value != present.get(key):
@@ -349,6 +377,7 @@ class DatastreamAnswer(DatastreamModel):
     objectives: list[ServiceObjectiveBody] = []
     monitor: Mode | None = None
     placement: PlacementBody = PlacementBody()
+    start_positions: PositionsByTopic = {}
     metadata: dict[str, str] = {}
     status: str
     problem: ProblemAnswer | None = None
@@ -398,6 +427,7 @@ class DatastreamAnswer(DatastreamModel):
             objectives=[ServiceObjectiveBody(**one) for one in typed["objectives"]],
             monitor=typed["monitor"],
             placement=PlacementBody(**typed["placement"]),
+            start_positions=typed["start_positions"],
             metadata=free_metadata(metadata),
             status=datastream.status.value,
             problem=ProblemAnswer.from_problem(problem) if problem is not None else None,

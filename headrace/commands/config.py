@@ -14,15 +14,20 @@ app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()
-def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Read the settings as `serve` would, and show what is in force (secrets are masked).
+def check(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every setting in force.")] = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Read the settings as `serve` would, and report whether they are right (secrets are masked).
 
-    What they leave open, and what no variable can name, is said on stderr."""
+    What they leave open, and what no variable can name, is reported on stderr."""
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
+    from headrace.console.access.document import config_file
     from headrace.planners import check_plug_ins
     from headrace.process.open_nodes import openness
-    from headrace.settings import config_file, load_settings
+    from headrace.settings import load_settings
 
     settings = load_settings(config)
     settings.api.check_exposure()
@@ -33,7 +38,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     else:
         file = config_file(config)
         console().print(f"settings are right ({file or 'defaults and environment'})")
-        for key, value in _flat(effective):
+        for key, value in _flat(effective) if verbose else ():
             console().print(f"  {key} = {value}")
     open_parts = (settings.api.exposure(), openness(settings.zookeeper), *plain_credentials(settings))
     for reason in filter(None, (*open_parts, *alias_collisions(settings))):
@@ -51,8 +56,9 @@ def show(
     Secrets are masked."""
     import os
 
+    from headrace.console.access.document import read_document
     from headrace.reference.origins import Origin, origins
-    from headrace.settings import load_settings, read_document
+    from headrace.settings import load_settings
 
     effective = load_settings(config).model_dump(mode="json")
     found = list(origins(effective, read_document(config), os.environ))

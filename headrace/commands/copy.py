@@ -57,11 +57,19 @@ def copy(
     start: Annotated[
         str,
         typer.Option(
-            "--from",
             help="Begin at earliest, latest, earliest-local (what brokers have on their own disks),"
             " checkpoint, or a time such as 2026-11-21T08:00:00Z.",
         ),
     ] = "earliest",
+    former_start: Annotated[
+        str, typer.Option("--from", help="The former name of --start.", hidden=True)
+    ] = "",
+    start_position: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="TOPIC:PARTITION=OFFSET at which a partition begins instead; repeated.", show_default=False
+        ),
+    ] = None,
     workers: Annotated[
         int, typer.Option(min=0, help="Worker processes; 0 means one for each usable core.")
     ] = 1,
@@ -178,14 +186,16 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         OnRejection,
         checked_excluded_settings,
     )
+    from mirror.model.datastreams.positions.start_positions import positions_of_options
     from mirror.model.datastreams.starts import Start, read_start
     from mirror.model.identifiers import ClusterRef
     from mirror.model.topics import TopicNaming, TopicSelection
 
-    needs_checkpoint = options["start"] == "checkpoint"
+    given = options["former_start"] or options["start"]
+    needs_checkpoint = given == "checkpoint"
     start = Start(StartPosition.EARLIEST)
     if not needs_checkpoint:
-        start = read_start("--from", options["start"], _BEGINNINGS)
+        start = read_start("--start", given, _BEGINNINGS)
     return CopyJob(
         state=options["state"] or f"copy-{uuid.uuid4().hex[:12]}",
         source=ClusterRef(options["source"]),
@@ -205,6 +215,7 @@ def _job(options: Mapping[str, Any]) -> CopyJob:
         start_ms=start.at_ms,
         until_end=options["until_end"],
         needs_checkpoint=needs_checkpoint,
+        positions=positions_of_options("--start-position", options["start_position"] or ()),
         excluded_settings=checked_excluded_settings(
             "--exclude-setting", tuple(options["exclude_setting"] or ())
         ),

@@ -42,5 +42,5 @@ ConfigOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
 AtOption = Annotated[
-    str, typer.Option("--at", help="host:port of an instance's REST; default: from the settings.")
+    str, typer.Option("--at", help="host:port of an instance, or several with commas; default: the settings.")
 ]

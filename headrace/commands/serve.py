@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from headrace.commands.options import ConfigOption
+from headrace.console.access.document import OFFSET_VARIABLE, config_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from headrace.foresight.run import ForesightThread
     from headrace.settings import HeadraceSettings
     from headrace.wiring import BuiltInstance
+    from mirror.instance.health import Health
     from monitor.leader_monitor import LeaderMonitor
 
 _MONITOR_STOP_SECONDS: Final = 12.0
@@ -50,11 +52,11 @@ def serve(
     from headrace.process.interpreter import collect_seldom, switch_often
     from headrace.process.logs import configure_logs
     from headrace.process.rest import RestServer, advertised_address, brooklin_listener
-    from headrace.settings import OFFSET_VARIABLE, config_file, load_settings
+    from headrace.settings import load_settings
     from headrace.wiring import build_instance, instance_name
 
     if port_offset is not None:
-        os.environ[OFFSET_VARIABLE] = str(port_offset)  # worker processes read the settings too
+        os.environ[OFFSET_VARIABLE] = str(port_offset)  # for worker processes too
     collect_seldom()
     switch_often()
     settings = load_settings(config)
@@ -71,7 +73,7 @@ def serve(
     rest.attach(app)
     listeners = [rest, *brooklin_listener(settings.api, app)]
     asked_to_stop = _stop_signals()
-    settings.api.report_exposure(built.instance.health)
+    _report_gaps(settings, built.instance.health)
     begin_judging, end_judging = _leaders_threads(settings, config, address, built, app.state.registry)
     built.instance.start()
     try:
@@ -93,6 +95,14 @@ def serve(
     if built.instance.health.has_died.is_set():
         raise typer.Exit(1)
     log.info("stopped")
+
+
+def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
+    """Have health show what the set-up leaves open or lacks."""
+    from headrace.planners import report_planner
+
+    settings.api.report_exposure(health)
+    report_planner(settings, health)
 
 
 def _log_of_service() -> BoundLogger:

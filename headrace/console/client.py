@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ssl
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, TypeVar
@@ -12,9 +13,9 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from api.settings import is_loopback
+from api.addresses import is_loopback
+from headrace.console.access.caller import LARGEST_ANSWER_BYTES, Credentials
 from headrace.console.resources import OPERATIONS
-from headrace.console.settings import ClientSettings
 from mirror import errors
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest, ServiceAnswerTooLarge, Unreachable
 from mirror.model.bounds import shown
@@ -26,6 +27,9 @@ _AS_SENT: Final = {"Accept-Encoding": "identity"}
 """A compressed answer may open into thousands of times its size."""
 _SILENCE_SECONDS: Final = 45.0
 """Three signs of life that a stream of events sends where nothing happens."""
+_CONNECT_SECONDS: Final = 3.0
+"""Time for a connection to one of several instances."""
+_NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
 """What a proxy says, or an instance of which a part is not well."""
 
@@ -36,7 +40,7 @@ def tls_context() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-def _context_of(settings: ClientSettings) -> ssl.SSLContext:
+def _context_of(settings: Credentials) -> ssl.SSLContext:
     """Raises ConfigError."""
     if not settings.ca_file and not settings.certificate_file:
         return tls_context()
@@ -50,7 +54,7 @@ def _context_of(settings: ClientSettings) -> ssl.SSLContext:
     return found
 
 
-def _headers_of(settings: ClientSettings, url: str) -> dict[str, str]:
+def _headers_of(settings: Credentials, url: str) -> dict[str, str]:
     """Raises ConfigError; InvalidRequest where the token would be sent as plain text to another machine."""
     token = settings.token()
     if not token:
@@ -64,33 +68,75 @@ def _headers_of(settings: ClientSettings, url: str) -> dict[str, str]:
 
 
 class RestClient:
-    """Talks to one instance; any instance will do. `address`: `host:port`, or with `https://` before it.
+    """Talks to one instance; any instance will do. `addresses`: `host:port`, or with `https://` before it;
+    of several, separated by commas, the next one is asked where one does not answer.
     `note_age`: gets the seconds since an answer was true that is not as of now, as ZooKeeper is away.
     `keeps_connection` false: each is closed with its answer, so that nothing is left to close. `settings`:
     how it says who calls; without them it says nothing."""
 
     def __init__(
         self,
-        address: str,
+        addresses: str,
         timeout_seconds: float = 30.0,
         note_age: Callable[[int], None] = lambda _: None,
         *,
         keeps_connection: bool = True,
-        settings: ClientSettings | None = None,
+        settings: Credentials | None = None,
     ) -> None:
-        self._address = address
-        url = address if "://" in address else f"http://{address}"
+        self._addresses = deque(addresses.split(","))
+        self._named = addresses.replace(",", ", ")
         self._timeout_seconds = timeout_seconds
         self._note_age = note_age
-        self._largest = (settings or ClientSettings()).largest_answer_bytes
-        self._client = httpx.Client(
+        self._largest = settings.largest_answer_bytes if settings else LARGEST_ANSWER_BYTES
+        self._keeps_connection = keeps_connection
+        self._settings = settings
+        self._client = self._client_of(self._addresses[0])
+
+    def _client_of(self, address: str) -> httpx.Client:
+        """Raises ConfigError, InvalidRequest."""
+        url, settings = address if "://" in address else f"http://{address}", self._settings
+        return httpx.Client(
             base_url=url,
-            timeout=timeout_seconds,
-            verify=_context_of(settings) if settings else tls_context(),
+            timeout=self._timeout(self._timeout_seconds),
+            verify=self._context(url),
             headers={**_AS_SENT, **(_headers_of(settings, url) if settings else {})},
-            limits=httpx.Limits(max_keepalive_connections=None if keeps_connection else 0),
+            limits=httpx.Limits(max_keepalive_connections=None if self._keeps_connection else 0),
             trust_env=url.startswith("https://"),  # a proxy would read the token of a plain request
         )
+
+    def _context(self, url: str) -> ssl.SSLContext | bool:
+        """Certificates are only read where they are used."""
+        if not url.startswith("https://"):
+            return False
+        return _context_of(self._settings) if self._settings else tls_context()
+
+    def _timeout(self, read_seconds: float) -> httpx.Timeout:
+        """Without long waits for a connection where another instance can be asked."""
+        seconds = self._timeout_seconds
+        connect = min(seconds, _CONNECT_SECONDS) if len(self._addresses) > 1 else seconds
+        return httpx.Timeout(seconds, read=read_seconds, connect=connect)
+
+    def _send(self, send: Callable[[httpx.Client], httpx.Response], *, may_repeat: bool) -> httpx.Response:
+        """Send a request to the first instance that answers. One that may have arrived goes to another only
+        where `may_repeat`. Raises TransportError of the last one."""
+        for _ in range(len(self._addresses) - 1):
+            try:
+                return send(self._client)
+            except httpx.TransportError as error:
+                self._turn_to_the_next()
+                if not (may_repeat or isinstance(error, _NOT_SENT)):
+                    raise
+        try:
+            return send(self._client)
+        except httpx.TransportError:
+            self._turn_to_the_next()
+            raise
+
+    def _turn_to_the_next(self) -> None:
+        if len(self._addresses) > 1:
+            self._client.close()
+            self._addresses.rotate(-1)
+            self._client = self._client_of(self._addresses[0])
 
     def get(self, path: str, **parameters: Any) -> Any:
         """JSON of a resource. Raises Unreachable, NotFound, HeadraceError."""
@@ -148,11 +194,14 @@ class RestClient:
     def stream(self, path: str, headers: Mapping[str, str], **parameters: Any) -> Iterator[Iterator[bytes]]:
         """The bytes of an answer that goes on, as they come. Raises as `get` does; Unreachable also where it
         breaks off, or is silent for longer than a stream is that lives."""
-        timeout = httpx.Timeout(self._timeout_seconds, read=_SILENCE_SECONDS)
+        timeout = self._timeout(_SILENCE_SECONDS)
+
+        def send(client: httpx.Client) -> httpx.Response:
+            asked = client.build_request("GET", path, headers=headers, params=parameters, timeout=timeout)
+            return client.send(asked, stream=True)
+
         try:
-            with self._client.stream(
-                "GET", path, headers=headers, params=parameters, timeout=timeout
-            ) as response:
+            with contextlib.closing(self._send(send, may_repeat=True)) as response:
                 if not response.is_success:
                     raise _error_of(self._whole(response))
                 if response.headers.get("Content-Type", "").partition(";")[0] != headers["Accept"]:
@@ -164,17 +213,17 @@ class RestClient:
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
         if isinstance(error.__cause__ or error.__context__, ssl.SSLError) or _SSL in str(error):
             return Unreachable(
-                f"no connection by TLS to {self._address}: {error}",
+                f"no connection by TLS to {self._named}: {error}",
                 advice="see commands.ca_file and commands.certificate_file, and which address it is of",
             )
         return Unreachable(
-            f"no Headrace instance answers at {self._address}",
+            f"no Headrace instance answers at {self._named}",
             advice="start one with headrace serve, or name another with --at host:port",
         )
 
     def _stranger(self) -> HeadraceError:
         return HeadraceError(
-            f"what answers at {self._address} is no Headrace instance",
+            f"what answers at {self._addresses[0]} is no Headrace instance",
             advice="name one with --at host:port",
         )
 
@@ -183,15 +232,19 @@ class RestClient:
         self._client.close()
 
     def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        def send(client: httpx.Client) -> httpx.Response:
+            asked = client.build_request(method, path, **arguments)
+            with contextlib.closing(client.send(asked, stream=True)) as begun:
+                return self._whole(begun)
+
         try:
-            with self._client.stream(method, path, **arguments) as begun:
-                response = self._whole(begun)
+            response = self._send(send, may_repeat=method == "GET")
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
             raise InvalidRequest(f"the request holds text that is no UTF-8: {shown(error.object)}") from error
         except httpx.InvalidURL as error:
-            raise InvalidRequest(f"the request to {self._address} cannot be sent: {error}") from error
+            raise InvalidRequest(f"the request to {self._addresses[0]} cannot be sent: {error}") from error
         if not response.is_success:
             raise _error_of(response)
         if _AS_OF in response.headers and response.headers.get("Age", "").isdigit():
@@ -208,7 +261,7 @@ class RestClient:
             body += part
             if len(body) > self._largest:
                 raise ServiceAnswerTooLarge(
-                    f"{self._address} sends more than {self._largest} bytes",
+                    f"{self._addresses[0]} sends more than {self._largest} bytes",
                     advice="narrow the request, or raise commands.largest_answer_bytes",
                 )
         return httpx.Response(

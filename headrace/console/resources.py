@@ -8,12 +8,15 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from mirror.errors import InvalidRequest
+from mirror.wording import duration_text
 
 DATASTREAMS: Final = "/v1/datastreams"
 LOST_DATASTREAMS: Final = "/v1/lost-datastreams"
 GROUPS: Final = "/v1/groups"
 OPERATIONS: Final = "/v1/operations"
 PLANS: Final = "/v1/plans"
+UNKNOWN: Final = "?"
+"""An unknown value in a cell of a table."""
 _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
@@ -79,3 +82,8 @@ def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
 
 def _below(folder: str, name: str) -> str:
     return f"{folder}/{quote(name, safe='', errors='surrogatepass')}"
+
+
+def age_text(milliseconds: float | None) -> str:
+    """The age of a record, for a table."""
+    return UNKNOWN if milliseconds is None else duration_text(milliseconds / 1_000)

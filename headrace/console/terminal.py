@@ -4,18 +4,23 @@ is markup, and nothing of it reaches the terminal as a command."""
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from rich import box
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.table import Table
 
 from headrace.console.escapes import json_text, visible, visible_lines
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_MAKE_A_TERMINAL: Final = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+"""Variables by which Rich takes a pipe for a terminal."""
 _CONTINUED: Final = "\n  "
 _BETWEEN: Final = 2
 """Cells between two columns."""
@@ -34,7 +39,23 @@ class Terminal:
     `:warning:` is no picture."""
 
     def __init__(self, *, stderr: bool = False) -> None:
-        self._console = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+        self._is_stderr = stderr
+
+    @cached_property
+    def _console(self) -> Console:
+        from rich.console import Console
+
+        return Console(stderr=self._is_stderr, highlight=False, markup=False, emoji=False)
+
+    @cached_property
+    def _is_terminal(self) -> bool:
+        """Rich, which knows more of terminals, is imported only where there may be one."""
+        may_be = self._stream.isatty() or any(map(os.environ.get, _MAKE_A_TERMINAL))
+        return may_be and self._console.is_terminal
+
+    @property
+    def _stream(self) -> TextIO:
+        return sys.stderr if self._is_stderr else sys.stdout
 
     @property
     def width(self) -> int:
@@ -44,7 +65,11 @@ class Terminal:
     def print(self, text: str = "", **how: Any) -> None:
         """One line; a terminal wraps it between words, a pipe or a file gets it whole. `how`: options of
         `rich.console.Console.print`."""
-        self._console.print(visible(text), **{"soft_wrap": not self._console.is_terminal, **how})
+        if self._is_terminal:
+            self._console.print(visible(text), **{"soft_wrap": False, **how})
+        else:
+            self._stream.write(visible(text) + how.get("end", "\n"))
+            self._stream.flush()
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Cells by row; None is an empty one, a list has a line for each of its texts.
@@ -53,7 +78,7 @@ class Terminal:
         would not be legible each row is a record of `column: value` lines. A pipe or a file gets a line for
         each row, and a heading, whatever their width."""
         cells = [[_cell(value) for value in row] for row in rows]
-        if not self._console.is_terminal:
+        if not self._is_terminal:
             self._plain(title, columns, cells)
         elif _least_width(columns, cells) <= self._console.width:
             self._console.print(_folded(title, columns, cells))
@@ -90,6 +115,9 @@ def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> in
 
 
 def _folded(title: str, columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> Table:
+    from rich import box
+    from rich.table import Table
+
     table = Table(title=visible(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(visible(column), overflow="fold")

@@ -9,7 +9,7 @@ from typing import Any, Final
 from headrace.console.terminal import StatusLine, note, print_json, print_table
 from headrace.copy.run import CopyOutcome, CopyProgress
 from mirror.jobs.copy_job import CopyJob, CopyPlan
-from mirror.wording import counted
+from mirror.wording import counted, duration_text, rate_text, size_text
 
 _MOST_ROWS: Final = 40
 
@@ -34,19 +34,19 @@ class ProgressLine:
         then, records, size = self._before or (now, progress.records, progress.bytes)
         seconds = now - then
         rate = (progress.records - records) / seconds if seconds else 0.0
-        speed = (progress.bytes - size) / seconds / 1e6 if seconds else 0.0
+        speed = (progress.bytes - size) / seconds if seconds else 0.0
         if self._before is None or seconds >= 1.0:
             self._before = (now, progress.records, progress.bytes)
         parts = [f"{counted(progress.records, 'record', form=',')} copied", f"lag {progress.lag:,}"]
         if progress.paused:
             parts.append(f"{len(progress.paused)} paused")
         if rate > 0 and progress.lag:
-            parts.append(f"{progress.lag / rate:.0f} s to go")
+            parts.append(f"{duration_text(progress.lag / rate)} to go")
         parts += self._slowed(progress.throttled)
-        parts.append(f"{speed:,.1f} MB/s ({rate:,.0f} records/s)")
+        parts.append(f"{rate_text(speed)} ({rate:,.0f} records/s)")
         parts += [
             f"{counted(progress.remaining, 'partition')} left",
-            f"{progress.bytes / 1e6:,.1f} MB in all",
+            f"{size_text(progress.bytes)} in all",
         ]
         self._line.show(parts)
 
@@ -171,11 +171,11 @@ def _classes(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def _title(document: dict[str, Any]) -> str:
-    rate = document["bytes"] / 1e6 / document["seconds"] if document["seconds"] else 0.0
+    rate = document["bytes"] / document["seconds"] if document["seconds"] else 0.0
     return (
-        f"{counted(document['records'], 'record', form=',')}, {document['bytes'] / 1e6:,.1f} "
-        f"MB in {document['seconds']:.1f} s"
-        f" ({rate:,.1f} MB/s), {document['cpu_seconds']:.1f} CPU seconds"
+        f"{counted(document['records'], 'record', form=',')}, {size_text(document['bytes'])} "
+        f"in {duration_text(document['seconds'])}"
+        f" ({rate_text(rate)}), {document['cpu_seconds']:.1f} CPU seconds"
         f"{slowed(document)}"
         f"{'' if document['complete'] else ', not complete'}"
     )
@@ -184,6 +184,6 @@ def _title(document: dict[str, Any]) -> str:
 def slowed(document: Mapping[str, Any]) -> str:
     """Name the clusters whose quota has slowed a copy, for its title; empty where none has."""
     return "".join(
-        f", slowed by the brokers' quota of {name} for {seconds:.1f} s"
+        f", slowed by the brokers' quota of {name} for {duration_text(seconds)}"
         for name, seconds in document["throttled_seconds"].items()
     )

@@ -116,8 +116,9 @@ def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
         "--path passthrough": policy.path is CopyPath.PASSTHROUGH,
         f"--on-rejection {policy.on_rejection}": policy.on_rejection is not OnRejection.PAUSE,
         "--bytes-per-second": policy.bytes_per_second > 0,
-        "a time as --from": job.start_ms is not None,
-        f"--from {job.start}": job.start is StartPosition.EARLIEST_LOCAL,
+        "a time as --start": job.start_ms is not None,
+        f"--start {job.start}": job.start is StartPosition.EARLIEST_LOCAL,
+        "--start-position": bool(job.positions.offsets),
         f"--workers {workers}": workers > 1,
     }
     for option, is_asked in refused.items():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from headrace.clusters.plain_credentials import plain_credentials
 from headrace.doctor.diagnosis import Diagnosis, Grade
+from headrace.planners import planner_gap
 from headrace.process.machine_code import found as compiled_rooms
 from headrace.process.open_nodes import openness
 from headrace.settings import HeadraceSettings
@@ -71,10 +72,19 @@ def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
         )
     else:
         yield Diagnosis("REST", Grade.OK, "callers are asked who they are")
+    if gap := _planner_gap(settings):
+        yield Diagnosis("planner", Grade.WARNING, gap, "docs/installation.md")
     if nodes := openness(settings.zookeeper):
         yield Diagnosis("ZooKeeper", Grade.WARNING, nodes)
     for sentence in plain_credentials(settings):
         yield Diagnosis("credentials", Grade.WARNING, sentence)
+
+
+def _planner_gap(settings: HeadraceSettings) -> str:
+    try:
+        return planner_gap(settings)
+    except ConfigError as error:
+        return error.message
 
 
 def _refusal(settings: HeadraceSettings) -> ConfigError | None:

@@ -8,7 +8,8 @@ from typing import Final
 
 import structlog
 
-from headrace.settings import HeadraceSettings, config_file, load_settings
+from headrace.console.access.document import config_file
+from headrace.settings import HeadraceSettings, load_settings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import ConfigError
 from monitor.adapters.receivers.alertmanager import Alertmanager
@@ -42,7 +43,8 @@ def build_alerts(
     judges. Raises ConfigError, InvalidRequest."""
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
-    link = address if "://" in address else f"http://{address}"
+    first = address.partition(",")[0]
+    link = first if "://" in first else f"http://{first}"
     watched = {f"alertmanager/{name}" for name, one in chosen.alertmanagers.items() if one.watchdog}
     deliveries = [
         Delivery(name, receiver, outbox, clock, metrics, takes_watchdog=name in watched, may_tell=may_tell)

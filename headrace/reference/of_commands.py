@@ -17,8 +17,10 @@ _INTRODUCTION: Final = f"""\
 Every command of `headrace` with its arguments and options, as `headrace COMMAND --help` shows them. This
 page is generated: `headrace config reference --cli`. Every command takes `--help` (`-h`).
 
-Commands that ask a running service find it by `--at host:port` (`https://host:port` where it has a
-certificate), else at the address at which `headrace serve` would listen with the same settings; any
+Commands that ask a running service find it by `--at host:port`, or several of its instances by
+`--at host:port,host:port`, of which the first that answers is asked (`https://host:port` where it has a
+certificate), else by `commands.addresses`, else at the address at which `headrace serve` would listen
+with the same settings; any
 instance answers. Where the service wants to know who calls they send the token of `HEADRACE_TOKEN` or of
 `commands.token_file`. Settings come from `--config FILE`, else from the file that `HEADRACE_CONFIG`
 names, else from `./headrace.toml`, and [the environment wins over the file](configuration.md).

@@ -10,14 +10,15 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, Union, get_args, 
 from pydantic import AwareDatetime, BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
-from headrace.settings import PREFIX, HeadraceSettings
+from headrace.console.access.document import PREFIX
+from headrace.settings import HeadraceSettings
 
 _INTRODUCTION = f"""# Configuration
 
 One TOML file for everything: `headrace serve --config FILE`, or `HEADRACE_CONFIG`, or `./headrace.toml`.
 The environment wins over the file: `{PREFIX}ZOOKEEPER__SERVERS=host:2181` sets `zookeeper.servers`.
 The defaults fit the servers of `headrace stack up`. An unknown key is an error that names it;
-`headrace config check` shows what is in force. This page is generated: `headrace config reference`.
+`headrace config check --verbose` shows what is in force. This page is generated: `headrace config reference`.
 """
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from headrace.settings import PREFIX
+from headrace.console.access.document import PREFIX
 
 
 class Origin(StrEnum):

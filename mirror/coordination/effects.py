@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Final
@@ -12,9 +13,11 @@ from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.identifiers import GroupName, InstanceName, TaskName
 from mirror.model.plan import Plan
 from mirror.model.topics import SourcePosition
+from mirror.wording import counted, first_few
 
 _IN_ITS_PLACE: Final = frozenset({"key", "task"})
 _QUOTA: Final = "bytes_per_second"
+_TOPICS_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,15 @@ def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
     return f"{', '.join(name.replace('_', ' ') for name in found)}: decided when a lane begins"
 
 
+def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
+    """Return a sentence about the lanes that stop, by topic; nothing where none does."""
+    topics = Counter(one.key.partition.topic for one in found if one.after is None)
+    if not topics:
+        return ()
+    listed = first_few([f"{topic} ({count})" for topic, count in topics.most_common()], _TOPICS_SHOWN)
+    return (f"{counted(topics.total(), 'partition stops', 'partitions stop')}: {listed}",)
+
+
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
     """How many offsets lie between where a lane begins and the end of its partition: the most records that
     can wait for it. `checkpoint`: what is stored of it, if anything. None: where it begins is not known."""
@@ -113,6 +125,8 @@ def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosi
 
 def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
     """Of a lane without a checkpoint. What lies at a moment, or on the brokers' own disks, only they know."""
+    if spec.start_offset is not None:
+        return spec.start_offset
     if spec.start.is_committed and position.committed is not None:
         return position.committed
     if spec.start.is_latest:

@@ -5,7 +5,7 @@ expression is tried on a topic once, however often the leader looks at a world t
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from mirror.model.bounds import shown
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, DatastreamName
 from mirror.model.topics import TopicPartition, TopicSelection
+from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
 """Partition counts by topic. A cluster whose topics have not changed is given as the same object."""
@@ -54,7 +55,7 @@ class _Cluster:
     names: list[str]
     chosen: dict[TopicSelection, frozenset[str]] = field(default_factory=dict)
     wanted: dict[Wish, frozenset[TopicPartition]] = field(default_factory=dict)
-    excludes_none: dict[TopicSelection, bool] = field(default_factory=dict)
+    without_effect: dict[TopicSelection, tuple[str, ...]] = field(default_factory=dict)
 
 
 class TopicMatching:
@@ -112,13 +113,17 @@ class TopicMatching:
         KeyError when that cluster is missing."""
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
-    def excludes_none(self, datastream: Datastream, topics: TopicsByCluster) -> bool:
-        """Return whether the datastream has an exclusion that matches none of its source cluster's topics.
+    def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
+        """Return a sentence about each part of its expressions that has no effect at the source cluster.
         Raises KeyError when that cluster is missing."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
-        known = cluster.excludes_none.get(selection)
+        chosen = self._chosen(cluster, selection)
+        if not chosen:
+            return (nothing_matches(datastream),)
+        known = cluster.without_effect.get(selection)
         if known is None:
-            known = cluster.excludes_none[selection] = selection.excludes_none(cluster.names)
+            known = tuple(_without_effect(datastream.source, selection, sorted(chosen), cluster.names))
+            cluster.without_effect[selection] = known
         return known
 
     def _count(self, datastream: Datastream, topic: str, topics: TopicsByCluster) -> int:
@@ -135,7 +140,7 @@ class TopicMatching:
             came, went = counts.keys() - known.counts.keys(), known.counts.keys() - counts.keys()
             changed = went | {topic for topic, count in counts.items() if known.counts.get(topic) != count}
             if came or went:
-                known.excludes_none.clear()
+                known.without_effect.clear()
             stale = set()
             for selection, chosen in known.chosen.items():
                 more = {topic for topic in came if self._matches(selection, topic)}
@@ -168,6 +173,26 @@ def nothing_matches(datastream: Datastream) -> str:
         f"no topic of {datastream.source} matches {datastream.selection.include}"
         " (topics without the right DESCRIBE are not listed)"
     )
+
+
+def _without_effect(
+    source: ClusterRef, selection: TopicSelection, chosen: Sequence[str], names: Collection[str]
+) -> Iterator[str]:
+    idle = [
+        text
+        for text, alone in selection.alternatives()
+        if not any(map(alone.matches, _beginning_with(alone.beginnings, chosen)))
+    ]
+    if idle:
+        yield selects_nothing(source, idle)
+    if selection.excludes_none(names):
+        yield excludes_nothing(source, selection)
+
+
+def selects_nothing(source: ClusterRef, alternatives: Sequence[str]) -> str:
+    """A remark about alternatives of a topic expression without effect."""
+    listed = first_few([*map(shown, alternatives)], _NAMES_SHOWN)
+    return f"no topic of {source} matches {listed} of the topic expression"
 
 
 def excludes_nothing(source: ClusterRef, selection: TopicSelection) -> str:

@@ -39,7 +39,7 @@ from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.sizing.knobs import joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
-from mirror.wording import counted
+from mirror.wording import counted, first_few
 
 _NO_RULES: Final = TaskPlacementRules()
 _NAMES_SHOWN: Final = 5
@@ -192,9 +192,12 @@ def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) 
 
 def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
     """Whether a plan has all that is wanted of the group, within its limits; false where that is unknown."""
-    wanted = world.wishes.partitions.get(group)
-    is_whole = wanted is not None and wanted == plan.planned.get(group)
-    return is_whole and _limits_of(world.groups[group]).hold(_sizes(plan.of_group(group)))
+    wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
+    return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
+
+
+def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
+    return _limits_of(world.groups[group]).hold(_sizes(plan.of_group(group)))
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
@@ -345,9 +348,8 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """What a planner must know about a group. A request to move what is placed counts only where something
-    is known of the loads. That its limits ask for more tasks than it has counts also where nothing is, and
-    partitions go by count then, as new ones do; but not while the loads are on their way."""
+    """What a planner must know about a group. A request to move what is placed counts only where loads are
+    known. Limits that ask for more tasks count also where none are, unless these are on their way."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
@@ -388,7 +390,7 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
                 load = world.task_loads.get(placement.task, 0.0)
                 contents[placement.task] = TaskContent(group, placement.partitions, load, placement.instance)
             continue
-        for task, partitions in chosen.tasks.items():
+        for task, partitions in ((one, held) for one, held in chosen.tasks.items() if held):
             home = before[task].instance if task in before else None
             load = chosen.loads_bytes_per_second.get(task, 0.0)
             contents[task] = TaskContent(group, partitions, load, home)
@@ -404,11 +406,9 @@ def _nameless(world: World) -> list[GroupName]:
 
 
 def _sentence_unchanged(world: World) -> str:
-    partitions = sum(len(placement.partitions) for placement in world.plan.tasks)
-    return (
-        f"nothing to do: epoch {world.plan.epoch} holds {counted(partitions, 'partition')} of "
-        f"{counted(len(world.groups), 'datastream group')} on {counted(len(world.live), 'instance')}"
-    )
+    partitions = counted(sum(len(one.partitions) for one in world.plan.tasks), "partition")
+    held = f"{partitions} of {counted(len(world.groups), 'datastream group')}"
+    return f"nothing to do: epoch {world.plan.epoch} holds {held} on {counted(len(world.live), 'instance')}"
 
 
 def _sentence_changed(
@@ -439,12 +439,12 @@ def _sentence_changed(
     if not causes and is_exclusion_new:
         causes.append("a datastream may not copy topics that it shares with others, or may again")
     if not causes:
-        causes.append("loads changed" if world.due else "instances changed")
+        is_held = all(_is_within_limits(world, world.plan, group) for group in replanned)
+        causes.append("loads changed" if world.due else "instances changed" if is_held else "limits changed")
     moved = len(moves) - added - removed
     what = (
         f"{counted(len(tasks), 'task')} on {counted(len(world.live), 'instance')}, "
         f"{counted(moved, 'partition moves', 'partitions move')}"
     )
-    named = [*replanned[:_NAMES_SHOWN], "…"] if len(replanned) > _NAMES_SHOWN else replanned
-    about = f" for {', '.join(named)}" if replanned else ""
+    about = f" for {first_few(replanned, _NAMES_SHOWN)}" if replanned else ""
     return f"{what}{about}: {'; '.join(causes)}"

@@ -167,6 +167,7 @@ def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
         start=restart.start.position,
         start_ms=restart.start.at_ms,
         restart_ms=restart.at_ms,
+        start_offset=None if restart.at_ms else datastream.start_positions.of(key.partition),
         policy=datastream.policy,
         consumer_group=datastream.consumer_group,
         excuse=excuse_of(

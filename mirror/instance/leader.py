@@ -25,7 +25,7 @@ from mirror.coordination.leader_actions import (
     leader_actions,
     status_change,
 )
-from mirror.coordination.matching import excludes_nothing, hidden_topics, nothing_matches
+from mirror.coordination.matching import hidden_topics
 from mirror.coordination.operations.operation import answered, deleted
 from mirror.coordination.operations.outcome_store import outcome_entries
 from mirror.coordination.planning import Decision, World
@@ -421,10 +421,8 @@ class Leader:
             raise hidden_topics(datastream.source, hidden)
         if objection := topic_discovery.objection(datastream):
             self._board.remark(objection, datastream.name)
-        if topic_discovery.selects_nothing(datastream):
-            self._board.remark(nothing_matches(datastream), datastream.name)
-        elif topic_discovery.excludes_none(datastream):
-            self._board.mention(excludes_nothing(datastream.source, datastream.selection), datastream.name)
+        for text in topic_discovery.remarks(datastream):
+            self._board.remark(text, datastream.name)
         differing = topic_discovery.drift(datastream)
         told = (
             f"; {counted(len(differing), 'setting differs', 'settings differ')} "

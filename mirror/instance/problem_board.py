@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 import structlog
@@ -92,8 +93,8 @@ class ProblemBoard:
         self._remarks[name] = text if said is None else f"{said}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
-        """The same of what comes and goes with the records: shown where there is nothing else to say, and no
-        event."""
+        """The same of what comes and goes with the records: shown where nothing sets the datastream aside,
+        behind its remarks, and no event."""
         self._mentions.update(dict.fromkeys(names, text))
 
     def settle(
@@ -127,9 +128,13 @@ class ProblemBoard:
             self._logged.pop(name, None)
             self._told.pop(name, None)
             _log.info("datastream is not set aside any more", datastream=legible(name))
-        for name in sorted(self._mentions.keys() - found.keys()):
-            since_ms = shown[name].since_ms if name in shown.keys() - before.keys() else now_ms
-            found[name] = Problem(self._mentions[name], since_ms, sets_aside=False, is_told=False)
+        for name, text in sorted(self._mentions.items()):
+            remark = found.get(name)
+            if remark is None:
+                since_ms = shown[name].since_ms if name in shown.keys() - before.keys() else now_ms
+                found[name] = Problem(text, since_ms, sets_aside=False, is_told=False)
+            elif not remark.sets_aside:
+                found[name] = replace(remark, reason=f"{remark.reason}; {text}")
         self._keep(found, shown)
         self._show({**{name: (True, text) for name, text in sentences.items()}, **_said(found.items())})
 

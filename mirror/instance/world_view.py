@@ -94,13 +94,14 @@ class Planning:
 class UpdatePreview:
     """What a change of definitions would do. `decision`: why there are these tasks then. `carried`: bytes per
     second of the lanes that would not just go on, `positions`: at the source, of those that would start, as
-    far as they are known."""
+    far as they are known. `remarks`: about expressions of the changed definitions."""
 
     before: Standing
     after: Standing
     decision: Decision
     carried: Mapping[LaneKey, float] = field(default_factory=dict)
     positions: Mapping[LaneKey, SourcePosition] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
@@ -340,9 +341,9 @@ class WorldView:
             decision = self.decide(world)
             found = UpdatePreview(Standing(before, plan), Standing(after, decision.plan or plan), decision)
             positions = positions_of(found.starting, self.topic_discovery)
-            return replace(
-                found, carried=self._carried(found.effects, (*before, *after)), positions=positions
-            )
+            remarks = tuple(text for one in changed for text in self.topic_discovery.remarks(one))
+            carried = self._carried(found.effects, (*before, *after))
+            return replace(found, carried=carried, positions=positions, remarks=remarks)
 
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]

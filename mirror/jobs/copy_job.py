@@ -14,6 +14,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.lanes import LaneKey, LaneSpec
 from mirror.model.datastreams.policy import DEFAULT_POLICY, CopyPolicy, Isolation
+from mirror.model.datastreams.positions.start_positions import NO_POSITIONS, StartPositions
 from mirror.model.identifiers import ClusterRef, GroupName, TaskName
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicPartition, TopicSelection
 from mirror.protocol.codes import TRANSIENT, error_of
@@ -29,6 +30,7 @@ class CopyJob:
     `until_end` stops each partition at its present end (the last stable offset for committed records).
     `needs_checkpoint`: refuse partitions that have none. `own`: topics that Headrace writes for itself under
     names that were configured. `excluded_settings`: topic settings that are not carried to new topics.
+    `positions`: where partitions without a checkpoint begin, instead of at `start`.
     """
 
     state: str
@@ -43,6 +45,7 @@ class CopyJob:
     needs_checkpoint: bool = False
     own: frozenset[str] = frozenset()
     excluded_settings: frozenset[str] = frozenset()
+    positions: StartPositions = NO_POSITIONS
 
     def __post_init__(self) -> None:
         if "/" in bounds.line("the state", self.state):
@@ -132,6 +135,7 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
         policy=job.policy,
         start_ms=job.start_ms,
         end_offset=end,
+        start_offset=job.positions.of(place),
     )
 
 
@@ -245,7 +249,7 @@ async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Seque
         some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
         raise InvalidRequest(
             f"state {job.state} has no checkpoint of {some}",
-            advice="--from earliest starts them at their beginning",
+            advice="--start earliest starts them at their beginning",
         )
 
 

@@ -260,7 +260,7 @@ class Transfer:
         if held is None:
             if self._job.needs_position:
                 raise InvalidRequest(
-                    f"nothing of {lane.place} was committed", advice="--from earliest begins with it"
+                    f"nothing of {lane.place} was committed", advice="--start earliest begins with it"
                 )
             is_new = self._job.start is StartPosition.LATEST and lane.start < 0
             lane.read_to = bounds.end if is_new else bounds.first

@@ -6,8 +6,9 @@ express, look-around and back-references, is refused.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -27,6 +28,9 @@ _MOST_MEMORY: Final = 1 << 20
 
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _MAY_BE_MISSING: Final = frozenset("*?{")
+_MAY_REPEAT: Final = frozenset("*+{")
+_MOST_ALTERNATIVES_TEXT: Final = 1_000_000
+"""Characters of the expressions that are made of one, with each alternative by itself."""
 _CHANGES_MEANING: Final = re.compile(r"\(\?(?!:)|\\Q")
 """Flags, names of groups, and quotations, within which brackets are letters."""
 _LONGEST_ADVICE: Final = 200
@@ -182,6 +186,44 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
             depth += (char == "(") - (char == ")")
             yield at, char, depth
         at += 1
+
+
+def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
+    """Yield each alternative of a compiled expression, and the expression with that one alone in its place.
+
+    Alternatives within a part that repeats are not told apart: several of them can be in one name. Nothing is
+    yielded of an expression with flags or quotations, or of more alternatives than take a moment.
+    """
+    found = () if _CHANGES_MEANING.search(expression) else tuple(_choices(expression))
+    parts = [(start, end, cut) for start, end, cuts in found for cut in itertools.pairwise(cuts)]
+    if sum(len(expression) - (end - start) for start, end, _ in parts) > _MOST_ALTERNATIVES_TEXT:
+        return
+    for start, end, (before, after) in parts:
+        part = expression[before + 1 : after]
+        if part.strip("^$"):
+            yield part.strip("^$"), expression[:start] + part + expression[end:]
+
+
+def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
+    """Yield start and end of what is divided by `|`, with the positions in front of and behind each part."""
+    open_groups: list[tuple[int, list[int]]] = [(0, [])]
+    closed: list[tuple[int, int, list[int]]] = []
+    for at, char, _ in _structure(expression):
+        if char == "(":
+            start = at + (3 if expression.startswith("(?:", at) else 1)
+            open_groups.append((start, []))
+        elif char == "|":
+            open_groups[-1][1].append(at)
+        elif char == ")":
+            start, bars = open_groups.pop()
+            if expression[at + 1 : at + 2] in _MAY_REPEAT:
+                closed = [one for one in closed if one[0] < start]
+            elif bars:
+                closed.append((start, at, bars))
+    if open_groups[0][1]:
+        closed.append((0, len(expression), open_groups[0][1]))
+    for start, end, bars in closed:
+        yield start, end, (start - 1, *bars, end)
 
 
 def require_topic_characters(what: str, expression: str) -> None:

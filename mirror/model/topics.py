@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ from mirror.model.expressions import (
     Expression,
     expression_of,
     require_topic_characters,
+    single_alternatives,
     split_look_ahead,
 )
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
@@ -165,6 +166,12 @@ class TopicSelection:
         the comma of a list. A stored selection may have one: it runs on, with a remark."""
         require_topic_characters("topics", self.include)
         require_topic_characters("exclude", self.exclude)
+
+    def alternatives(self) -> Iterator[tuple[str, Expression]]:
+        """Yield the text of each alternative of `include`, and what it selects alone, without regard to
+        `exclude`."""
+        for text, alone in single_alternatives(self.include):
+            yield text, Expression("topics", alone)
 
     def excludes_none(self, topics: Iterable[str]) -> bool:
         """Return whether there is an exclusion and it matches none of the topics."""

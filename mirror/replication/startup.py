@@ -28,7 +28,7 @@ from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap
 from mirror.replication.live_lane import LiveLane
-from mirror.replication.ownership.start_positions import continue_latest, take_over
+from mirror.replication.ownership.start_positions import begins_at_offset, continue_latest, take_over
 
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
@@ -250,6 +250,8 @@ class LaneStartup:
 
     async def _find_positions(self, starting: Starting) -> None:
         """Where lanes begin that have no checkpoint, or whose topic is a new one."""
+        for lane in [one for one in starting() if begins_at_offset(one)]:
+            self._runner.guard(lane, self._begin_at_offset)
         await take_over(self._runner, starting)
         await continue_latest(self._runner, starting)
         lanes = [lane for lane in starting() if lane.position < 0]
@@ -265,6 +267,12 @@ class LaneStartup:
             still = set(starting())
             for lane in [one for one in together if one in still]:
                 self._runner.guard(lane, partial(self._begin, answers))
+
+    def _begin_at_offset(self, lane: LiveLane) -> None:
+        """What the source lacks in front of it, or has not written yet, is a loss as anywhere else."""
+        assert lane.spec.start_offset is not None
+        lane.begin(lane.spec.start_offset)
+        self._runner.mark_dirty(lane)
 
     def _begin(self, answers: Answers, lane: LiveLane) -> None:
         answer = answers[lane.key.partition]

@@ -16,6 +16,7 @@ from statistics import median
 from typing import Final
 
 from mirror.coordination.acting.effect import PlacementEffect
+from mirror.wording import rate_text
 
 PAUSE_SECONDS: Final = 1.0
 """Of a partition that moves, at most, as the mirror has it for its target."""
@@ -46,7 +47,7 @@ class Worth:
 
 def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: float) -> Worth:
     """`past`: breaches of the datastream that are over; `open_seconds`: how long this one has lasted."""
-    carried = f", of partitions that carry {_rate(effect.moved)}" if effect.moved is not None else ""
+    carried = f", of partitions that carry {rate_text(effect.moved)}" if effect.moved is not None else ""
     costs = f"costs {effect.partitions} pauses of at most {PAUSE_SECONDS:g} s{carried}"
     alone = [one.seconds for one in past if not one.was_helped and one.seconds > open_seconds]
     if not alone:
@@ -62,8 +63,8 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
         saved,
         f"saves about {saved:.0f} s of breach: {lasts:.0f} s (median of {len(alone)} that nothing was done"
         f" about) less {open_seconds:.0f} s that it has lasted, times {relief:.0%} of the fullest task's"
-        f" overload, as it would carry {_rate(effect.fullest_after)} instead of"
-        f" {_rate(effect.fullest_before)}; {costs}",
+        f" overload, as it would carry {rate_text(effect.fullest_after)} instead of"
+        f" {rate_text(effect.fullest_before)}; {costs}",
         lasts - open_seconds,
     )
 
@@ -74,7 +75,3 @@ def _relief(effect: PlacementEffect) -> float | None:
     if before is None or after is None or after >= before:
         return None
     return 1.0 if effect.overloaded_after == 0 else (before - after) / before
-
-
-def _rate(bytes_per_second: float | None) -> str:
-    return f"{(bytes_per_second or 0.0) / 1000:,.0f} kB/s"

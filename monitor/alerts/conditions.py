@@ -42,7 +42,7 @@ from monitor.alerts.partitions import OF_PARTITIONS, loss_alert, partitions_text
 from monitor.causes.diagnosis import Cause
 from monitor.cycle import Finding
 from monitor.latency import Standing
-from monitor.movement.summary import NOTHING_KNOWN, Movements
+from monitor.movement.summary import NEAR_SECONDS, NOTHING_KNOWN, Movements
 from monitor.records.record import IncidentRecord, Phase
 
 
@@ -65,7 +65,7 @@ class AlertPatience:
     partitions_seconds: float = 60.0
     transaction_seconds: float = 900.0
     loss_seconds: float = 20.0
-    loss_within_seconds: float = 14_400.0
+    loss_within_seconds: float = NEAR_SECONDS
     receiver_seconds: float = 120.0
     catching_up_seconds: float = 1_800.0
     recovered_seconds: float = 180.0

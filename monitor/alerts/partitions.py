@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mirror.model.identifiers import DatastreamName
-from mirror.wording import counted
+from mirror.wording import counted, duration_text
 from monitor.alerts.alert import Alert, AlertKind, rfc3339
 from monitor.alerts.catalogue import (
     CATCHING_UP,
@@ -56,7 +56,6 @@ _SAYS: Final[Mapping[MovementState, str]] = {
 }
 OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values()})
 """Kinds that say what partitions do, of datastreams with an objective and without one."""
-_HOUR: Final = 3600
 
 
 def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
@@ -82,7 +81,7 @@ def loss_alert(name: DatastreamName, one: Moving, within_seconds: float) -> Aler
     loss = one.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None
-    when = f"in {_length(loss.seconds)}" if loss.seconds > 0 else "now"
+    when = f"in {duration_text(loss.seconds)}" if loss.seconds > 0 else "now"
     summary = f"data of {name} are lost {when}"
     said = f"the source deletes records of {loss.worst} {when}, {_catching_up(loss)}"
     if loss.partitions > 1:
@@ -109,11 +108,4 @@ def _said(count: StateCount) -> str:
 def _catching_up(loss: LossAhead) -> str:
     if loss.eta_seconds is None:
         return "and it does not catch up"
-    return f"and catching up takes {_length(loss.eta_seconds)}"
-
-
-def _length(seconds: float) -> str:
-    """`45 s`, `40 min`, `2.5 h`."""
-    if seconds < 2 * 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} h"
+    return f"and catching up takes {duration_text(loss.eta_seconds)}"

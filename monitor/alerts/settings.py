@@ -12,6 +12,7 @@ from mirror.options import Seconds, Settings
 from monitor.alerts.alert import ALERTNAME
 from monitor.alerts.conditions import AlertPatience
 from monitor.alerts.silence import Silence
+from monitor.movement.summary import NEAR_SECONDS
 
 _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _OURS: Final = {ALERTNAME, "severity", "service", "datastream", "cluster", "receiver"}
@@ -182,7 +183,7 @@ class AlertSettings(Settings):
     """The same, as a warning, where partitions catch up after a pause, an outage or a creation."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
     """The same where the source will delete records before they are copied."""
-    loss_within_seconds: float = Field(default=14_400.0, ge=0)
+    loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """Such a loss is no alert while it is further away."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""

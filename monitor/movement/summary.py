@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mirror.model.identifiers import DatastreamName
 from mirror.model.topics import TopicPartition
@@ -26,6 +26,11 @@ class StateCount:
     since_ms: int | None = None
 
 
+NEAR_SECONDS: Final = 14_400.0
+"""A loss that is further away is no matter yet: a pause comes nearer to one as long as it lasts, though the
+source keeps records for days."""
+
+
 @dataclass(frozen=True, slots=True)
 class LossAhead:
     """Partitions of which the source deletes records before they are copied, as things stand. `worst`: the
@@ -35,6 +40,11 @@ class LossAhead:
     worst: str
     seconds: float
     eta_seconds: float | None = None
+
+    @property
+    def is_near(self) -> bool:
+        """Return whether somebody has to act now."""
+        return self.seconds <= NEAR_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,7 +99,11 @@ def test_a_datastream_is_paused_after_a_question_and_resumed(
     question = page.get_by_role("dialog")
     expect(question).to_contain_text("until somebody resumes it")
     expect(question).to_contain_text("/v1/datastreams/orders/pause")
-    assert site.stored("orders").status == "READY", "nothing happens before the answer"
+    expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(question).to_be_hidden()
+    assert site.stored("orders").status == "READY", "Enter twice does nothing"
+    page.get_by_role("button", name="Pause", exact=True).click()
     question.get_by_role("button", name="Pause").click()
     resume = page.get_by_role("button", name="Resume")
     expect(resume).to_be_visible()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from tests.browser.served import served
 from tests.fakes.site import Site
 
 NOW = 1_700_000_000_000
+UNITS = json.loads((Path(__file__).parents[1] / "data/units.json").read_text(encoding="utf-8"))
+"""What the service's sentences and the commands show as well."""
 
 
 @pytest.fixture(scope="module")
@@ -80,24 +83,13 @@ def an_overview(*datastreams: dict[str, Any], **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("function", "value", "text"),
     [
-        ("rate", 0, "0 B/s"),
-        ("rate", 999.4, "999 B/s"),
-        ("rate", 999.6, "1.0 kB/s"),
-        ("rate", 1_250_000, "1.3 MB/s"),
-        ("rate", 240_000, "240 kB/s"),
-        ("rate", None, "unknown"),
+        *(("rate", value, text) for value, text in UNITS["rate"]),
+        *(("duration", value if value is None else value * 1_000, text) for value, text in UNITS["duration"]),
         ("count", 200_000, "200,000"),
         ("count", None, "unknown"),
         ("percent", 0.034, "3.4 %"),
         ("percent", 1.5, "150 %"),
         ("percent", None, "unknown"),
-        ("duration", 40, "40 ms"),
-        ("duration", 2_500, "2.5 s"),
-        ("duration", 65_000, "65 s"),
-        ("duration", 600_000, "10 min"),
-        ("duration", 7_200_000, "2 h"),
-        ("duration", 400_000_000, "5 d"),
-        ("duration", None, "unknown"),
     ],
 )
 def test_numbers_have_units_and_what_is_not_known_is_unknown(

@@ -55,7 +55,7 @@ def headrace(
     target = f"{work.topic}-headrace"
     command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
     command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
-    command += ["--from", "latest"] if work.latency else []
+    command += ["--start", "latest"] if work.latency else []
     process = _held(pair, "headrace", [*command, *options], environment, directory)
     return Engine("headrace", target, process)
 

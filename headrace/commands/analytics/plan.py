@@ -14,7 +14,7 @@ import typer
 from headrace.commands.options import AtOption, ConfigOption
 from headrace.console.terminal import complain, console, print_json, print_table
 from headrace.errors import EXIT_FAILED
-from mirror.wording import counted
+from mirror.wording import counted, rate_text
 
 if TYPE_CHECKING:
     from assigner.what_if.document import Fallback
@@ -205,7 +205,7 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
     for host in document.get("hosts", []):
         console().print(
             f"host {host['name']}: {counted(len(host['tasks']), 'task')}, "
-            f"{host['load_bytes_per_second']:.0f} B/s"
+            f"{rate_text(host['load_bytes_per_second'])}"
         )
     for reason in document["reasons"]:
         console().print(f"- {reason}")
@@ -213,11 +213,11 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         if document[key]:
             console().print(f"{key.replace('_', ' ')}: {len(document[key])}")
     console().print(
-        f"fullest task {document['max_load_bytes_per_second']:.0f} B/s, "
-        f"no plan is below {document['max_load_lower_bound_bytes_per_second']:.0f}; "
+        f"fullest task {rate_text(document['max_load_bytes_per_second'])}, "
+        f"no plan is below {rate_text(document['max_load_lower_bound_bytes_per_second'])}; "
         f"{counted(len(document['moves']), 'partition')} with "
-        f"{document['moved_bytes_per_second']:.0f} B/s move, "
-        f"at least {document['moved_lower_bound_bytes_per_second']:.0f} must"
+        f"{rate_text(document['moved_bytes_per_second'])} move, "
+        f"at least {rate_text(document['moved_lower_bound_bytes_per_second'])} must"
     )
     if document["moves"]:
         columns = ["topic", "partition", "from", "to", "reason"]

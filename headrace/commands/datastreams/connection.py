@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -12,6 +13,7 @@ from headrace.console.terminal import console, error_console, print_json
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headrace.console.access.caller import ServiceAccess
     from headrace.console.client import RestClient
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
@@ -40,11 +42,11 @@ WhoOption = Annotated[str, typer.Option("--by", help="Who asks; it is kept and s
 def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> RestClient:
     """A client for the instance that the options or the settings name. Raises InvalidRequest for an address
     that is none."""
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # its command line costs the most
+    from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient
-    from headrace.settings import load_settings
 
-    settings = load_settings(config)
-    address = settings.service_address(at)
+    access = quick_access(config, at) or _checked_access(config, at)
     ages: list[int] = []
 
     def note_age(seconds: int) -> None:
@@ -52,7 +54,18 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
             error_console().print(f"as of {seconds} s ago: ZooKeeper does not answer")
         ages.append(seconds)
 
-    return RestClient(address, timeout_seconds, note_age, keeps_connection=False, settings=settings.commands)
+    return RestClient(
+        access.addresses, timeout_seconds, note_age, keeps_connection=False, settings=access.caller
+    )
+
+
+def _checked_access(config: Path | None, at: str) -> ServiceAccess:
+    """Raises ConfigError that names every setting that is wrong."""
+    from headrace.console.access.caller import ServiceAccess
+    from headrace.settings import load_settings
+
+    settings = load_settings(config)
+    return ServiceAccess(settings.service_address(at), settings.commands)
 
 
 def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import sys
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,13 +15,18 @@ from headrace.commands.datastreams.connection import (
     show_outcome,
 )
 from headrace.commands.options import AtOption, ConfigOption, DocumentOutput, JsonOption, Output
+from headrace.console.datastreams.changes import print_update_plan
 from headrace.console.datastreams.fields import document_of, patch_of, unset_names, with_fields
 from headrace.console.resources import DATASTREAMS, path_of
-from headrace.console.terminal import print_json, print_table, print_yaml
+from headrace.console.terminal import complain, print_json, print_table, print_yaml
+from headrace.errors import EXIT_FAILED
 
 PairsOption = Annotated[
     list[str] | None, typer.Option("--set", help="KEY=VALUE of the metadata.", show_default=False)
 ]
+
+_SELECTING: Final = frozenset({"source", "destination", "metadata"})
+"""Fields of a definition that decide which topics are copied."""
 
 
 @with_fields(creates=True)
@@ -52,6 +58,7 @@ def update(
             help=f"What to take away: {unset_names()}, or a key of the metadata.", show_default=False
         ),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop partitions without asking.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would change, start, stop and move.")
     ] = False,
@@ -62,12 +69,35 @@ def update(
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Change a datastream while it runs; only partitions that enter or leave start or stop."""
+    """Change a datastream while it runs; only partitions that enter or leave start or stop.
+
+    An update that stops partitions shows them and asks first."""
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())
     cause = {"reason": reason, "requested_by": requested_by}
-    answer = client.patch(path, changes, client.version(path), dry_run=dry_run, **cause)
+    version = client.version(path)
+    if not (dry_run or yes) and not changes.keys().isdisjoint(_SELECTING):
+        _confirm_stops(client.patch(path, changes, version, dry_run=True), as_json=as_json)
+    answer = client.patch(path, changes, version, dry_run=dry_run, **cause)
     show_outcome(answer, as_json=as_json, dry_run=dry_run)
+
+
+def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
+    """Ask whether partitions may stop, where an update would stop any. Raises InvalidRequest where no answer
+    can be given."""
+    if not plan["stops"]:
+        return
+    if as_json or not sys.stdin.isatty():
+        from mirror.errors import InvalidRequest
+
+        raise InvalidRequest(
+            f"not confirmed for {plan['name']}: {'; '.join(plan['reasons'])}",
+            advice="confirm it with --yes; --dry-run shows all of it",
+        )
+    print_update_plan(plan)
+    if not typer.confirm("do it?", err=True):
+        complain("nothing is changed")
+        raise typer.Exit(EXIT_FAILED)
 
 
 def list_all(

@@ -8,9 +8,9 @@ import typer
 
 from headrace.commands.datastreams.connection import NameArgument, connect
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
-from headrace.console.resources import Condition, path_of
+from headrace.console.resources import UNKNOWN, Condition, age_text, path_of
 from headrace.console.terminal import console, print_json, print_table
-from mirror.wording import counted
+from mirror.wording import counted, duration_text
 
 
 def lag(
@@ -25,14 +25,14 @@ def lag(
         {**one, "partition": f"{one['topic']}-{one['partition']}", **_known(one), **_movement(one)}
         for one in found["partitions"]
     ]
-    columns = ["partition", "state", "movement", "lag_records", "lag_ms", "eta", "to_loss"]
+    columns = ["partition", "state", "movement", "lag_records", "oldest", "eta", "to_loss"]
     columns += ["task", "instance", "reason"]
     print_table(f"{found['name']}, {found['status']}", columns, rows)
     records = found["lag_records"]
     if records is None:
         console().print(f"the lag of {found['unknown']} of {counted(len(rows), 'partition')} is not known")
     else:
-        console().print(f"{counted(records, 'record')} behind, the oldest for {found['lag_ms']} ms")
+        console().print(f"{counted(records, 'record')} behind, the oldest for {age_text(found['lag_ms'])}")
     if found["silent_instances"]:
         console().print(f"not heard: {', '.join(found['silent_instances'])}")
     if not found["is_complete"]:
@@ -40,14 +40,15 @@ def lag(
 
 
 def _known(one: dict[str, Any]) -> dict[str, Any]:
-    return {key: "?" if one[key] is None else one[key] for key in ("lag_records", "lag_ms")}
+    records = one["lag_records"]
+    return {"lag_records": UNKNOWN if records is None else records, "oldest": age_text(one["lag_ms"])}
 
 
 def _movement(one: dict[str, Any]) -> dict[str, Any]:
     """The reason is that of the state, where it has one."""
     found = one.get("movement") or {"state": "?", "eta_seconds": None, "seconds_to_loss": None, "reason": ""}
     seconds = {"eta": found["eta_seconds"], "to_loss": found["seconds_to_loss"]}
-    shown = {key: "" if value is None else f"{value:.0f} s" for key, value in seconds.items()}
+    shown = {key: "" if value is None else duration_text(value) for key, value in seconds.items()}
     return {**shown, "movement": found["state"], "reason": one["reason"] or found["reason"]}
 
 

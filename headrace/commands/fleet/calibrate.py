@@ -10,6 +10,7 @@ import typer
 from headrace.commands.options import JsonOption
 from headrace.console.terminal import note, print_json, print_table, print_text
 from headrace.process.stop_signals import cleaning_up
+from mirror.wording import rate_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +61,8 @@ def _row(one: Calibration) -> dict[str, object]:
         "records a batch": one.shape.records,
         "codec": one.shape.codec.name.lower(),
         "bytes a batch": f"{one.batch_bytes:,.0f}",
-        "MB/s": f"{one.bytes_per_second / 1e6:,.1f}",
-        "interval": f"{one.low / 1e6:,.1f} to {one.high / 1e6:,.1f}",
+        "rate": rate_text(one.bytes_per_second),
+        "interval": f"{rate_text(one.low)} to {rate_text(one.high)}",
         "records/s": f"{one.records_per_second:,.0f}",
         "CPU ms": f"{one.cpu_seconds * 1e3:,.0f}",
     }

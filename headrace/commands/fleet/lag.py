@@ -11,6 +11,7 @@ import typer
 from headrace.commands.datastreams.connection import complete_name, connect
 from headrace.commands.fleet.lanes import state_of
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import UNKNOWN, age_text
 from headrace.console.terminal import console, print_json, print_table
 from mirror.wording import counted
 
@@ -42,7 +43,7 @@ def lag(
     if as_json:
         print_json({"datastreams": rows, "silent_instances": silent})
         return
-    columns = ["datastream", "partitions", "lag_records", "lag_ms", "worst", "unknown", "movement"]
+    columns = ["datastream", "partitions", "lag_records", "oldest", "worst", "unknown", "movement"]
     print_table(f"lag of {counted(len(rows), 'datastream')}", columns, [_row(one) for one in rows])
     if silent:
         console().print(f"not heard, and not in the sums: {', '.join(silent)}")
@@ -77,6 +78,7 @@ def _urgency(row: Mapping[str, Any]) -> tuple[bool, float, str]:
 
 
 def _row(one: Mapping[str, Any]) -> dict[str, Any]:
-    numbers = {key: "?" if one[key] is None else one[key] for key in ("lag_records", "lag_ms")}
+    records = UNKNOWN if one["lag_records"] is None else one["lag_records"]
+    numbers = {"lag_records": records, "oldest": age_text(one["lag_ms"])}
     states = [f"{count} {state}" for state, count in one["movement"].items()]
     return {**one, **numbers, "unknown": one["unknown"] or None, "movement": ", ".join(states)}

@@ -8,9 +8,11 @@ from typing import Annotated, Any, Final
 import typer
 
 from headrace.commands.datastreams.connection import complete_name, connect
+from headrace.commands.fleet.severity import severity_of_state
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
+from headrace.console.resources import UNKNOWN, age_text
 from headrace.console.terminal import console, print_json, print_table
-from mirror.wording import counted
+from mirror.wording import counted, rate_text
 
 _FINE: Final = "OK"
 
@@ -35,7 +37,7 @@ def lanes(
 ) -> None:
     """Show the copying of each partition: who copies it, how fast, how far behind, and what is the matter.
 
-    Those that are furthest behind come first; what is not known comes before all."""
+    The worst state comes first; within it what is unknown, then what is furthest behind."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {one.upper() for one in movement or ()}
@@ -44,8 +46,8 @@ def lanes(
     if as_json:
         print_json(found | {"lanes": kept})
         return
-    columns = ["partition", "datastream", "instance", "worker", "phase", "movement", "lag_records", "lag_ms"]
-    columns += ["bytes_per_second", "reason"]
+    columns = ["partition", "datastream", "instance", "worker", "phase", "movement", "lag_records", "oldest"]
+    columns += ["rate", "reason"]
     print_table(
         f"{len(kept)} of {counted(len(found['lanes']), 'lane')}", columns, [_row(one) for one in kept[:limit]]
     )
@@ -58,7 +60,7 @@ def lanes(
 
 def state_of(lane: Mapping[str, Any]) -> str:
     """The state of its movement; `?` while nothing is known of that."""
-    return str(lane["movement"]["state"]) if lane.get("movement") else "?"
+    return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
 
 
 def _is_wanted(lane: Mapping[str, Any], wanted: set[str], only_troubled: bool) -> bool:
@@ -66,18 +68,19 @@ def _is_wanted(lane: Mapping[str, Any], wanted: set[str], only_troubled: bool) -
     return (not wanted or state in wanted) and not (only_troubled and state == _FINE)
 
 
-def _urgency(lane: Mapping[str, Any]) -> tuple[bool, float, str]:
+def _urgency(lane: Mapping[str, Any]) -> tuple[int, bool, float, str]:
     lag = lane["lag_ms"]
-    return lag is not None, -(lag or 0), lane["partition"]
+    return severity_of_state(state_of(lane)), lag is not None, -(lag or 0), lane["partition"]
 
 
 def _row(lane: Mapping[str, Any]) -> dict[str, Any]:
-    known = ("lag_records", "lag_ms", "bytes_per_second")
-    numbers = {key: "?" if lane[key] is None else f"{lane[key]:.0f}" for key in known}
+    records, rate = lane["lag_records"], lane["bytes_per_second"]
     movement = lane.get("movement") or {"reason": ""}
     return {
         **{key: lane[key] for key in ("partition", "datastream", "instance", "worker", "phase")},
-        **numbers,
+        "lag_records": UNKNOWN if records is None else records,
+        "oldest": age_text(lane["lag_ms"]),
+        "rate": UNKNOWN if rate is None else rate_text(rate),
         "movement": state_of(lane),
         "reason": lane["reason"] or movement["reason"],
     }

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import typer
+
 from headrace.commands.datastreams.connection import connect
+from headrace.commands.fleet.severity import severity_of, severity_of_state
 from headrace.commands.options import AtOption, ConfigOption, JsonOption
 from headrace.console.resources import instance_state, instance_troubles
 from headrace.console.terminal import console, print_json, print_table
-from mirror.wording import counted
+from headrace.errors import EXIT_FAILED
+from mirror.wording import counted, duration_text, exact_duration_text
 
 if TYPE_CHECKING:
     from headrace.console.client import RestClient
@@ -26,18 +30,25 @@ _PARTS: Final = {
 
 
 def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show the service at a glance: instances, datastreams, what is the matter with them, who judges.
+    """Show the service at a glance: instances, datastreams, their problems, the monitor.
 
-    A part that does not answer is said to be unknown, and the rest is shown."""
+    Datastreams with the worst problem come first; a part that does not answer is unknown. The exit status is
+    1 while a datastream is late, loses records within hours, does not move or is set aside, while an instance
+    is not well, and where a part is unknown; else 0."""
     found, unknown = _ask(connect(at, config))
+    rows = list(_rows(found))
     if as_json:
         print_json(found | {"unknown": unknown})
-        return
-    for part, show in _SHOWN.items():
-        if part in found:
-            show(found)
-    for part, why in unknown.items():
-        console().print(f"{part}: unknown: {why}", soft_wrap=True)
+    else:
+        for part, show in _SHOWN.items():
+            if part in found:
+                show(found)
+        _show_datastreams(found, rows)
+        for part, why in unknown.items():
+            console().print(f"{part}: unknown: {why}", soft_wrap=True)
+    is_well = all(one["health"] and one["health"]["is_well"] for one in found.get("instances", ()))
+    if unknown or not is_well or any(row["severity"].is_bad for row in rows):
+        raise typer.Exit(EXIT_FAILED)
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
@@ -69,61 +80,76 @@ def _show_instances(found: Mapping[str, Any]) -> None:
             console().print(f"  {one['name']}: {trouble}", soft_wrap=True)
 
 
-def _show_datastreams(found: Mapping[str, Any]) -> None:
-    datastreams, movement = found["datastreams"], found.get("movement")
-    if not datastreams:
+def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Datastreams, the worst first."""
+    movement = found.get("movement")
+    judged = {} if movement is None else {one["name"]: one for one in movement["datastreams"]}
+    late = {one["datastream"]: one for one in found.get("incidents", ())}
+    rows = [_row(one, judged.get(one["name"]), late.get(one["name"])) for one in found.get("datastreams", ())]
+    yield from sorted(rows, key=lambda row: (row["severity"], row["name"]))
+
+
+def _show_datastreams(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    movement = found.get("movement")
+    if "datastreams" not in found:
+        return
+    if not rows:
         console().print("datastreams: none (headrace datastream create makes one)")
         return
-    judged = None if movement is None else {one["name"]: one for one in movement["datastreams"]}
-    late = {one["datastream"]: one for one in found.get("incidents", ())}
-    rows = [_row(one, judged, late) for one in datastreams]
-    rows.sort(key=lambda row: (not row["matter"], row["name"]))
     console().print()
     print_table(counted(len(rows), "datastream"), ["name", "status", "owner", "objective", "matter"], rows)
     if movement is not None and not movement["is_complete"]:
         console().print("not all instances were heard: what is missing may be the worst")
 
 
-def _row(one: Mapping[str, Any], judged: Mapping[str, Any] | None, late: Mapping[str, Any]) -> dict[str, Any]:
-    name = one["name"]
+def _row(
+    one: Mapping[str, Any], movement: Mapping[str, Any] | None, incident: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    again = _recovered_ms(incident) if incident else None
     return {
-        "name": name,
+        "name": one["name"],
         "status": one["status"],
         "owner": one["owner"],
         "objective": _objective(one),
-        "matter": list(_matters(one, (judged or {}).get(name), late.get(name))),
+        "matter": list(_matters(one, movement, incident, again)),
+        "severity": severity_of(one, movement, incident, has_recovered=again is not None),
     }
 
 
 def _objective(one: Mapping[str, Any]) -> list[str]:
-    said = [f"p{each['percentile']:g} within {each['milliseconds']} ms" for each in one["objectives"]]
-    if not said and (single := one["objective"]):
-        said = [f"p{single['percentile']:g} within {single['milliseconds']} ms"]
-    return said
+    """Its objectives, else the one of a definition that has no budget."""
+    found = one["objectives"] or ([one["objective"]] if one["objective"] else [])
+    return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
 
 def _matters(
-    one: Mapping[str, Any], movement: Mapping[str, Any] | None, incident: Mapping[str, Any] | None
+    one: Mapping[str, Any],
+    movement: Mapping[str, Any] | None,
+    incident: Mapping[str, Any] | None,
+    again_ms: int | None,
 ) -> Iterator[str]:
-    from mirror.model.datastreams.pauses import moment_text
-
+    """What is wrong, the worst first."""
+    if movement and (loss := movement["loss"]) and loss["is_near"]:
+        partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
+        yield f"loses records of {partitions} in {when}: {loss['worst']}"
     if one["problem"]:
         yield one["problem"]["reason"]
+    if incident:
+        yield _incident_text(incident, again_ms)
+    states = movement["states"] if movement else ()
+    for state in sorted(states, key=lambda found: severity_of_state(found["state"])):
+        yield f"{state['partitions']} {state['state']}, for longest {state['worst']}: {state['reason']}"
     if one["halt"]:
         yield f"{one['status'].lower()}: {one['halt']['reason'] or 'no reason was given'}"
-    if incident:
-        what = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
-        cause = f", cause: {incident['cause']}" if incident["cause"] else ""
-        again = _recovered_ms(incident)
-        over = "" if again is None else f", within the objective again since {moment_text(again)}"
-        yield f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
-    if movement and (loss := movement["loss"]):
-        yield (
-            f"loses records of {counted(loss['partitions'], 'partition')} in "
-            f"{loss['seconds']:.0f} s: {loss['worst']}"
-        )
-    for state in movement["states"] if movement else ():
-        yield f"{state['partitions']} {state['state']}, for longest {state['worst']}: {state['reason']}"
+
+
+def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
+    from mirror.model.datastreams.pauses import moment_text
+
+    what = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
+    cause = f", cause: {incident['cause']}" if incident["cause"] else ""
+    over = "" if again_ms is None else f", within the objective again since {moment_text(again_ms)}"
+    return f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
@@ -144,5 +170,4 @@ def _show_monitor(found: Mapping[str, Any]) -> None:
 _SHOWN: Final[Mapping[str, Callable[[Mapping[str, Any]], None]]] = {
     "instances": _show_instances,
     "monitor": _show_monitor,
-    "datastreams": _show_datastreams,
 }

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from headrace.console.terminal import console, print_table
 from mirror.model.datastreams.pauses import moment_text
-from mirror.wording import counted
+from mirror.wording import counted, rate_text
 
 _LANES: Final = (
     ("starts", "would start"),
@@ -58,14 +58,15 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
         lanes = answer[field]
         if lanes:
             columns = ["partition", "from_task", "to_task", "from_instance", "to_instance"]
-            columns += ["bytes_per_second", *_BACKLOG.get(field, ()), "reason"]
-            print_table(f"{counted(len(lanes), 'partition')} {what}", columns, lanes)
+            columns += ["rate", *_BACKLOG.get(field, ()), "reason"]
+            rows = [{**one, "rate": rate_text(one["bytes_per_second"])} for one in lanes]
+            print_table(f"{counted(len(lanes), 'partition')} {what}", columns, rows)
     if not any(answer[field] for field, _ in _LANES):
         console().print("no partition would start, stop or move")
     for fields, key, what in _COSTS:
         if any(answer[field] for field in fields):
             rate = answer.get(key)
-            console().print(f"{'an unknown rate' if rate is None else f'{rate:.0f} bytes/s'} {what}")
+            console().print(f"{'an unknown rate' if rate is None else rate_text(rate)} {what}")
     if answer["starts"]:
         waiting = answer.get("started_backlog_records")
         wait = "record waits", "records wait"
@@ -98,4 +99,4 @@ def _print_moves(answer: Mapping[str, Any]) -> None:
     columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
     print_table(f"{counted(len(answer['moves']), 'partition')} would move", columns, answer["moves"])
     moved = answer["moved"]
-    console().print(f"{'an unknown rate' if moved is None else f'{moved:.0f} bytes/s'} would move")
+    console().print(f"{'an unknown rate' if moved is None else rate_text(moved)} would move")

@@ -18,6 +18,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import read_objective
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.policy import CopyPath, Guarantee, Isolation, OnLoss, OnRejection
+from mirror.model.datastreams.positions.start_positions import positions_of_options
 from mirror.model.documents import merged
 from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.knobs import LEARNED
@@ -29,7 +30,8 @@ Command = TypeVar("Command", bound=Callable[..., None])
 class FieldOption:
     """One field. `place`: where a definition has it; `at_creation`: what create takes when it is not given;
     `may_change`: whether update has it; `required`: create has to be given it, and nobody takes it away;
-    `read`: makes the value in a definition of what was given."""
+    `read`: makes the value in a definition of what was given; `is_former`: another option has replaced it,
+    and help does not show it."""
 
     name: str
     place: tuple[str, ...]
@@ -40,6 +42,7 @@ class FieldOption:
     required: bool = False
     least: int | None = None
     read: Callable[[Any], Any] | None = None
+    is_former: bool = False
 
     @property
     def flag(self) -> str:
@@ -49,7 +52,7 @@ class FieldOption:
     def parameter(self, *, creates: bool) -> inspect.Parameter:
         """As typer reads it."""
         is_given = creates and (self.required or self.at_creation is not None)
-        option = typer.Option(help=self.help, min=self.least, show_default=is_given)
+        option = typer.Option(help=self.help, min=self.least, show_default=is_given, hidden=self.is_former)
         kind = self.kind if is_given else self.kind | None
         default = None
         if is_given:
@@ -61,6 +64,10 @@ class FieldOption:
 
 def _objectives(lines: Sequence[str]) -> list[dict[str, Any]]:
     return [asdict(read_objective(line)) for line in lines]
+
+
+def _positions(lines: Sequence[str]) -> dict[str, dict[str, int]]:
+    return positions_of_options("--start-position", lines).document
 
 
 def _capacity(text: str) -> int | str:
@@ -122,6 +129,14 @@ FIELDS: Final = (
         "earliest, latest, committed, committed-or-latest, earliest-local, or 2026-11-21T08:00:00Z.",
         may_change=False,
     ),
+    FieldOption(
+        "start_position",
+        ("start_positions",),
+        list[str],
+        "TOPIC:PARTITION=OFFSET at which a partition begins instead; * for every topic; repeated.",
+        may_change=False,
+        read=_positions,
+    ),
     FieldOption("guarantee", ("guarantee",), Guarantee, "What holds for every record."),
     FieldOption("isolation", ("policies", "isolation"), Isolation, "Which records of the source count."),
     FieldOption("on_loss", ("policies", "on_loss"), OnLoss, "When records are gone from the source."),
@@ -142,12 +157,20 @@ FIELDS: Final = (
         "Most partitions of a task.",
         least=1,
     ),
-    FieldOption("objective_ms", ("objective", "milliseconds"), int, "Latency objective in ms.", least=1),
+    FieldOption(
+        "objective_ms",
+        ("objective", "milliseconds"),
+        int,
+        "Latency objective in ms, without a budget.",
+        least=1,
+        is_former=True,
+    ),
     FieldOption(
         "objective_percentile",
         ("objective", "percentile"),
         float,
-        "Of the records that the objective is for: 99 unless given.",
+        "Of the records that --objective-ms is for: 99 unless given.",
+        is_former=True,
     ),
     FieldOption(
         "slo",
@@ -203,11 +226,12 @@ _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     "objective-ms": ("objective",),
 }
 """Options whose fields may be taken away; any other name is a key of the metadata."""
+_FORMER: Final = frozenset(one.flag for one in FIELDS if one.is_former)
 
 
 def unset_names() -> str:
     """What may be taken away, for a help text."""
-    return ", ".join(_UNSET)
+    return ", ".join(name for name in _UNSET if name not in _FORMER)
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:

@@ -257,15 +257,11 @@ class TopicDiscovery:
         """Return why it is not mirrored at all, by the settings of today; empty where it is."""
         return self._rules.refusal(datastream)
 
-    def selects_nothing(self, datastream: Datastream) -> bool:
-        """Whether its source has answered and has no topic that it selects."""
+    def remarks(self, datastream: Datastream) -> tuple[str, ...]:
+        """Return a sentence about each part of its expressions that has no effect; none before its source has
+        answered."""
         topics = self._judged
-        return datastream.source in topics and not self.matching.selected(datastream, topics)
-
-    def excludes_none(self, datastream: Datastream) -> bool:
-        """Return whether its source has answered and none of the topics there matches its exclusion."""
-        topics = self._judged
-        return datastream.source in topics and self.matching.excludes_none(datastream, topics)
+        return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
         """Topics that it names in full and that we may not describe at its source, which does not list them:

@@ -10,7 +10,7 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.load import HIGHEST_RATE, LoadLevel, LoadReport, PartitionLoad
 from mirror.model.topics import TopicPartition
 from mirror.ports import LoadProvider
-from mirror.wording import counted
+from mirror.wording import counted, rate_text
 
 AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
 """What is late of a source cluster. Raises Unreachable."""
@@ -49,8 +49,8 @@ def with_backlog(
     if not late:
         return report
     note = (
-        f"{counted(late, 'partition is', 'partitions are')} late: {added:.0f} "
-        "bytes/s are counted beside what arrives, to catch up"
+        f"{counted(late, 'partition is', 'partitions are')} late: "
+        f"{rate_text(added)} are counted beside what arrives, to catch up"
     )
     return replace(report, loads=loads, notes=(*report.notes, note))
 

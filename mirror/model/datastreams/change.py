@@ -21,6 +21,7 @@ from mirror.model.datastreams.metadata import (
     checked_metadata,
 )
 from mirror.model.datastreams.policy import PREFIX, lines_of, policy_from
+from mirror.model.datastreams.positions.start_positions import START_POSITIONS
 from mirror.model.datastreams.secrets import kept_secrets, without_secrets
 from mirror.model.datastreams.starts import Start
 from mirror.model.datastreams.typed_keys import (
@@ -57,10 +58,14 @@ _FIXED_METADATA: Final[Mapping[str, str]] = {
     CREATED_MS: _CREATED,
     RESTART: _RESTART,
     "system.auto.offset.reset": _START,
+    START_POSITIONS: _START,
     "system.destination.destinationTopicPrefix": _NAMING,
     "system.connectorName": _CONNECTOR,
     "system.transportProviderName": _CONNECTOR,
 }
+
+_LASTING: Final = (CREATED_MS, RESTART, START_POSITIONS)
+"""Keys that stay where a change does not name them."""
 
 
 class FieldProblems:
@@ -149,12 +154,12 @@ def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProble
 
 
 def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Mapping[str, str]:
-    stamped = {key: present.metadata[key] for key in (CREATED_MS, RESTART) if key in present.metadata}
+    stamped = {key: present.metadata[key] for key in _LASTING if key in present.metadata}
     metadata = {**stamped, **wanted.metadata}
     check_metadata(metadata, problems, wanted.pointers)
     for key, why in _FIXED_METADATA.items():
         if metadata.get(key) != present.metadata.get(key):
-            problems.refuse(pointer_to(["metadata", key]), why)
+            problems.refuse(wanted.pointers.get(key) or pointer_to(["metadata", key]), why)
     if (metadata.get(TASK_PREFIX) or present.name) != present.group:
         problems.refuse(pointer_to(["metadata", TASK_PREFIX]), f"{_GROUP}; {_ADVICE}")
     if (metadata.get(GROUP_ID) or present.name) != present.consumer_group:
@@ -206,12 +211,12 @@ def joined_metadata(
         pointers = pointer_to(PLACES[key]), pointer_to(["metadata", key])
         if key in metadata:
             if not _means(key, metadata[key], value):
-                said = f"{shown(text_of(value))} and {shown(metadata[key])} are two values of one choice"
+                said = f"{shown(text_of(key, value))} and {shown(metadata[key])} are two values of one choice"
                 problems.contradiction(pointers, said, "give one of them")
         elif value in (before[key], shown_as[key]):
             found |= {key: present[key]} if key in present else {}
         elif not says_nothing(value):
-            found[key] = text_of(value)
+            found[key] = text_of(key, value)
             lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
             if lines and lines_of(found[key]) != tuple(lines):
                 problems.refuse(pointers[0], "each is one line that is not empty")

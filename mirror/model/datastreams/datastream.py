@@ -25,6 +25,7 @@ from mirror.model.datastreams.policy import (
     is_on,
     policy_from,
 )
+from mirror.model.datastreams.positions.start_positions import StartPositions, positions_from
 from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.movement.excuses import Resumption
@@ -222,6 +223,11 @@ class Datastream:
     def placement(self) -> PlacementKnobs:
         """What it chooses about its placement."""
         return knobs_from(self.metadata)
+
+    @cached_property
+    def start_positions(self) -> StartPositions:
+        """Offsets at which partitions begin that have no checkpoint."""
+        return positions_from(self.metadata)
 
     @property
     def monitor_mode(self) -> Mode | None:

@@ -30,7 +30,7 @@ class LaneSpec:
     `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
     nowhere. `source_id`, `destination_id`: the only clusters that may be read and written; empty where any
     may. `restart_ms`: progress of before that moment does not count. `excuse`: records that count against no
-    objective.
+    objective. `start_offset`: begins there instead of at `start`.
     """
 
     key: LaneKey
@@ -47,6 +47,7 @@ class LaneSpec:
     destination_id: str = ""
     restart_ms: int = 0
     excuse: Excuse = NO_EXCUSE
+    start_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.lines import OBJECTIVES, read_objectives
 from mirror.model.datastreams.objectives.mode import MONITOR_MODE, read_mode
 from mirror.model.datastreams.policy import EXCLUDED_SETTINGS, read_excluded_settings
+from mirror.model.datastreams.positions.start_positions import START_POSITIONS, read_positions
 from mirror.model.datastreams.secrets import holds_secret
 from mirror.model.sizing.catch_up import CATCH_UP, read_catch_up
 from mirror.model.sizing.knobs import PLACEMENT, read_knobs
@@ -68,6 +69,7 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
     MONITOR_MODE: read_mode,
     CATCH_UP: read_catch_up,
     PLACEMENT: read_knobs,
+    START_POSITIONS: read_positions,
 }
 
 

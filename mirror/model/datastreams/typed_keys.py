@@ -23,6 +23,11 @@ from mirror.model.datastreams.policy import (
     is_on,
     policy_from,
 )
+from mirror.model.datastreams.positions.start_positions import (
+    START_POSITIONS,
+    positions_from,
+    positions_of_document,
+)
 from mirror.model.documents import pointer_to
 from mirror.model.sizing.knobs import PLACEMENT, knobs_from, knobs_of_document
 
@@ -50,6 +55,7 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     OBJECTIVES: ("objectives",),
     MONITOR_MODE: ("monitor",),
     PLACEMENT: ("placement",),
+    START_POSITIONS: ("start_positions",),
 }
 """Where a document of /v1 has what a key says."""
 
@@ -74,12 +80,15 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
         OBJECTIVES: [asdict(one) for one in objectives_from(metadata)],
         MONITOR_MODE: mode.value if (mode := mode_from(metadata)) else None,
         PLACEMENT: asdict(knobs_from(metadata)),
+        START_POSITIONS: positions_from(metadata).document,
     }
 
 
-def text_of(value: object) -> str:
-    """A typed value as its key has it. Raises InvalidRequest for an objective, or a choice about placement,
-    that cannot be."""
+def text_of(key: str, value: object) -> str:
+    """A typed value as its key has it. Raises InvalidRequest for an objective, a choice about placement, or
+    a start position that cannot be."""
+    if key == START_POSITIONS:
+        return positions_of_document("start_positions", value).text
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, dict):

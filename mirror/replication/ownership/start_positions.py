@@ -82,6 +82,11 @@ def _note_lost_progress(runner: LaneRunner, lane: LiveLane) -> None:
         runner.pause(lane, loss)
 
 
+def begins_at_offset(lane: LiveLane) -> bool:
+    """Return whether a lane without progress begins at an offset that its datastream names."""
+    return lane.position < 0 and not lane.life and lane.spec.start_offset is not None
+
+
 def _begins_at_end(lane: LiveLane) -> bool:
     """Return whether a lane without progress of its own is to begin at the end of its partition."""
     is_new = lane.position < 0 and not lane.life and lane.owner is None

@@ -16,6 +16,7 @@ from mirror.replication.channels.fetcher import FetchChannel
 from mirror.replication.channels.sender import ProduceChannel
 from mirror.replication.lane_runner import LaneRunner
 from mirror.replication.live_lane import LiveLane
+from mirror.wording import rate_text
 
 _LOOK_SECONDS: Final = 5.0
 _HELD_SHARE: Final = 0.2
@@ -117,6 +118,6 @@ def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
 
 def _name_of(bucket: TokenBucket) -> str:
     if bucket.for_catching_up:
-        left = f"{bucket.bytes_per_second:,.0f} bytes/s"
+        left = rate_text(bucket.bytes_per_second)
         return f"that partitions which would lose records sooner go first, with {left} left for others here,"
-    return f"the quota of its {bucket.owner}, {bucket.bytes_per_second:,.0f} bytes/s here,"
+    return f"the quota of its {bucket.owner}, {rate_text(bucket.bytes_per_second)} here,"

@@ -77,7 +77,7 @@ def test_a_state_goes_on_where_it_stopped_and_follows_its_topics(clusters: Clust
     make_topic(clusters.source, topic, 2, retention_ms="1000000000")
     write(clusters.source, topic, records(100, 2))
     state = f"state-{clusters.prefix}"
-    code, _, told = clusters.run("copy", "--until-end", "--state", state, "--from", "checkpoint")
+    code, _, told = clusters.run("copy", "--until-end", "--state", state, "--start", "checkpoint")
     assert code != 0
     assert "has no checkpoint" in told
     assert clusters.copy("--state", state)["records"] == 100
@@ -115,9 +115,9 @@ def test_a_copy_can_begin_at_a_time(clusters: Clusters) -> None:
         [Record(0, None, b"%d" % n, (), 1_700_000_000_000 + n * hour) for n in range(9)],
     )
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_700_000_000 + 5 * 3600))
-    document = clusters.copy("--from", moment, "--bytes-per-second", "1000000")
+    document = clusters.copy("--start", moment, "--bytes-per-second", "1000000")
     assert (document["records"], document["partitions"][0]["start_offset"]) == (4, 5)
-    code, _, told = clusters.run("copy", "--from", "yesterday")
+    code, _, told = clusters.run("copy", "--start", "yesterday")
     assert code != 0
     assert "--from cannot be 'yesterday'" in told
 

@@ -6,6 +6,7 @@ The exchanges are those of its Java client (protocol 2.0.0) and of plain curl (n
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -353,7 +354,6 @@ REFUSED = {
     "system.destination.payloadSchemaName": "p",
     "system.destination.encryptionRequired": "true",
     "system.source.decryptionRequired": "TRUE",
-    "system.start.position": '{"0": 12}',
     "system.auto.offset.reset": "none",
     "system.customCheckpoint": "true",
     "system.usePassthroughCompression": "false",
@@ -414,6 +414,37 @@ def test_v1_refuses_it_too(client: Client, site: Site, key: str) -> None:
 def test_metadata_that_asks_for_what_is_done_anyway_is_taken_and_shown(client: Client) -> None:
     assert client.post("/datastream", json=document(metadata={"owner": "x", **FOLLOWED})).status_code == 201
     assert FOLLOWED.items() <= client.get("/datastream/m1").json()["metadata"].items()
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"), [('{"t":{"1":12}}', {"t-0": None, "t-1": 12}), ('{"0":7}', {"t-0": 7, "t-1": None})]
+)
+def test_start_positions_are_followed_and_shown(
+    client: Client, site: Site, text: str, offsets: dict[str, int | None]
+) -> None:
+    metadata = {"owner": "sre", "system.start.position": text}
+    assert client.post("/datastream", json=document(metadata=metadata)).status_code == 201
+    site.tick(2)
+    specs = site.follower.workers.lanes
+    assert {str(key.partition): one.spec.start_offset for key, one in specs.items()} == offsets
+    shown = client.get("/datastream/m1").json()
+    positions = json.loads(text)
+    assert json.loads(shown["metadata"]["system.start.position"]) in (positions, {"*": positions})
+    assert "headrace-start-positions" not in shown["metadata"]
+    shown["metadata"]["note"] = "x"
+    assert client.put("/datastream/m1", json=shown).status_code == 200
+    again = client.get("/datastream/m1").json()["metadata"]
+    assert again["system.start.position"] == shown["metadata"]["system.start.position"]
+    shown["metadata"]["system.start.position"] = '{"t":{"1":13}}'
+    assert client.put("/datastream/m1", json=shown).status_code == 400
+
+
+@pytest.mark.parametrize("text", ["5", "x", '{"t":5}', '{"t":{"0":-1}}', '{"0":"x"}', '{"t":{"a":1}}'])
+def test_start_positions_that_cannot_be_are_refused(client: Client, site: Site, text: str) -> None:
+    metadata = {"owner": "sre", "system.start.position": text}
+    answer = client.post("/datastream", json=document(metadata=metadata))
+    assert (answer.status_code, "system.start.position" in answer.json()["message"]) == (400, True)
+    assert site.definitions.names() == ()
 
 
 def test_a_creation_time_of_a_client_is_not_taken(client: Client, site: Site) -> None:

@@ -66,6 +66,7 @@ FULL: dict[str, Any] = {
         "strategy": "simple",
         "load_provider": "none",
     },
+    "start_positions": {"orders": {"0": 12, "3": 0}},
     "metadata": {"any.key": "any value"},
 }
 CHOICES = {
@@ -83,6 +84,7 @@ CHOICES = {
     "headrace-monitor": "observe",
     "headrace-placement": "capacity learned, messages 5000, utilisation 80, headroom 0.3, strategy simple, "
     "provider none",
+    "headrace-start-positions": '{"orders":{"0":12,"3":0}}',
 }
 """What FULL says by fields, as metadata."""
 
@@ -144,7 +146,10 @@ def test_keys_of_the_metadata_say_what_fields_say(client: Client, site: Site) ->
     )
     assert client.post("/v1/datastreams", json=both).status_code == 201, "the same, said twice"
     brooklin = client.get("/datastream/full").json()
-    assert CHOICES.items() <= brooklin["metadata"].items(), "Brooklin's clients see the keys"
+    positions = CHOICES["headrace-start-positions"]
+    keys = {key: value for key, value in CHOICES.items() if value != positions}
+    keys["system.start.position"] = positions
+    assert keys.items() <= brooklin["metadata"].items(), "Brooklin's clients see the keys"
 
 
 def test_all_that_is_wrong_with_a_creation_is_said_at_once(client: Client, site: Site) -> None:
@@ -544,3 +549,52 @@ def test_brooklins_clients_have_no_such_word(client: Client, site: Site) -> None
     }
     assert client.post("/datastream", json=document).status_code == 201
     assert client.get("/v1/datastreams/all").json()["source"]["match_all"]
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [
+        {"t/": {"0": 1}},
+        {"t": {"-1": 1}},
+        {"t": {"x": 1}},
+        {"t": {"0": -1}},
+        {"t": {"0": "1"}},
+        {"t": {"0": 2**63}},
+        {"t": 5},
+    ],
+)
+def test_positions_that_cannot_be_are_refused(positions: Any, client: Client, site: Site) -> None:
+    for fields in ({"start_positions": positions}, {"start": {"positions": positions}}):
+        assert client.post("/v1/datastreams", json=a_body(**fields)).status_code == 400
+    assert site.definitions.names() == ()
+
+
+def test_a_start_may_have_positions(client: Client, site: Site) -> None:
+    start = {"at": "latest", "positions": {"t": {"1": 12}}}
+    answer = client.post("/v1/datastreams", json=a_body(start=start))
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["start"], answer.json()["start_positions"]) == ("latest", {"t": {"1": 12}})
+    site.tick(2)
+    specs = site.follower.workers.lanes
+    assert {str(key.partition): one.spec.start_offset for key, one in specs.items()} == {
+        "t-0": None,
+        "t-1": 12,
+    }
+    path = "/v1/datastreams/orders"
+    kept = client.patch(path, json={"owner": "others"}, headers={"If-Match": "*"})
+    assert kept.json()["start_positions"] == {"t": {"1": 12}}
+    whole = {key: one for key, one in kept.json().items() if key != "start_positions"}
+    assert client.put(path, json=whole, headers={"If-Match": "*"}).status_code == 200, "it may be left out"
+    for change in ({"t": {"1": 13}}, {"u": {"0": 1}}, None):
+        refused = client.patch(path, json={"start_positions": change}, headers={"If-Match": "*"})
+        assert refused.status_code == 422
+    assert client.get(path).json()["start_positions"] == {"t": {"1": 12}}
+
+
+def test_a_restart_forgets_the_positions(client: Client, site: Site) -> None:
+    client.post("/v1/datastreams", json=a_body(start_positions={"*": {"1": 12}}))
+    site.tick(2)
+    restarted = client.post("/v1/datastreams/orders/restart-from", json={"start": "earliest"})
+    assert restarted.status_code == 200, restarted.text
+    site.tick(2)
+    assert {one.spec.start_offset for one in site.follower.workers.lanes.values()} == {None}

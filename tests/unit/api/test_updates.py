@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from httpx import Client, Response
 
+from assigner.planner import LoadPlanner
+from mirror.coordination.placement import SimplePlanner
 from mirror.errors import Unreachable
 from mirror.lane.ledger import Ledger
 from mirror.lane.offset_map import OffsetMap
@@ -17,7 +19,8 @@ from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import GroupName
 from mirror.model.load import TaskLimits
 from mirror.model.topics import TopicDescription, TopicPartition
-from tests.fakes.site import Site, a_body
+from mirror.ports import Planner
+from tests.fakes.site import Site, a_body, settle
 from tests.unit.api.test_plans import make_heavy
 
 PATHS = "/v1/datastreams"
@@ -44,6 +47,25 @@ def copied_to(offset: int, topic: str) -> LaneProgress:
 
 def pointers(answer: Response) -> set[str]:
     return {one["pointer"] for one in answer.json()["errors"]}
+
+
+def test_a_dry_run_says_what_stops_and_what_selects_nothing(site: Site) -> None:
+    site.source.create(TopicDescription("clicks", 6))
+    site.create(source={"cluster": "source", "topics": "t|clicks"})
+    found = patch(site.client, "*", {"source": {"topics": "t|clcks"}}, dry_run="true").json()
+    assert len(found["stops"]) == 6
+    assert any("clicks (6)" in one for one in found["reasons"])
+    assert any("'clcks'" in one for one in found["reasons"])
+
+
+def test_an_alternative_that_selects_nothing_is_a_remark_until_it_does(site: Site) -> None:
+    site.create(source={"cluster": "source", "topics": "t|clcks"})
+    problem = site.client.get(PATH).json()["problem"]
+    assert "'clcks'" in problem["reason"]
+    assert not problem["sets_aside"]
+    site.source.create(TopicDescription("clcks", 1))
+    settle(site)
+    assert site.client.get(PATH).json()["problem"] is None
 
 
 def test_a_patch_changes_what_it_names_and_answers_the_next_version(site: Site, orders: str) -> None:
@@ -491,3 +513,36 @@ def test_a_dry_run_is_refused_as_the_change_would_be(site: Site, orders: str) ->
     assert patch(site.client, orders, {"start": "latest"}, dry_run="true").status_code == 422
     assert patch(site.client, '"0-0"', {}, dry_run="true").status_code == 412
     assert patch(site.client, None, {}, dry_run="true").status_code == 428
+
+
+@pytest.mark.parametrize("planner", [SimplePlanner(), LoadPlanner()], ids=["by count", "by load"])
+def test_the_preview_of_limits_is_what_becomes_of_them_and_no_task_is_empty(planner: Planner) -> None:
+    site = Site(planner=planner)
+    site.source.create(TopicDescription("five", 5))
+    site.create(source={"cluster": "source", "topics": "five"})
+    site.tick(3)
+    change = {"limits": {"min_tasks": 6}}
+    found = patch(site.client, "*", change, dry_run="true").json()
+    assert patch(site.client, "*", change).status_code == 200
+    site.tick(2)
+    plan = site.client.get("/v1/plan").json()
+    assert all(one["partitions"] for one in plan["tasks"])
+    assert found["tasks_after"] == len(plan["tasks"]) == 5
+
+
+def test_limits_are_the_reason_of_a_plan_that_follows_them(site: Site) -> None:
+    site.create()
+    patch(site.client, "*", {"limits": {"min_tasks": 2}})
+    site.tick(2)
+    plan = site.client.get("/v1/plan").json()
+    assert (len(plan["tasks"]), "limits changed" in plan["reason"]) == (2, True)
+
+
+def test_a_datastream_that_matches_nothing_has_no_task(site: Site) -> None:
+    site.create(source={"cluster": "source", "topics": "nothing"})
+    site.tick(3)
+    plan = site.client.get("/v1/plan").json()
+    assert plan["tasks"] == []
+    epoch = plan["epoch"]
+    site.tick(3)
+    assert site.client.get("/v1/plan").json()["epoch"] == epoch

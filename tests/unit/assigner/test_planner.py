@@ -163,7 +163,7 @@ def test_a_load_that_a_provider_does_not_know_is_assumed_and_the_plan_says_so() 
     plan = LoadPlanner(unknown=PartitionLoad(70.0, 1.0, LoadLevel.DEFAULT)).plan(asked)
     assert len(plan.defaulted) == 2
     assert sum(plan.loads_bytes_per_second.values()) == 180.0
-    assert "the loads of 2 of 3 partitions are not known; 70 bytes/s are assumed of each" in plan.reasons
+    assert "the loads of 2 of 3 partitions are not known; 70 B/s are assumed of each" in plan.reasons
 
 
 FOUR = {number: f"orders-{number}" for number in range(4)}

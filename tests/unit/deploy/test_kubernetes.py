@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from jsonschema_rs import validator_for
 
 from api.access.origins import check_origin
 from deploy.helm.render import CHART, MANIFESTS, can_render, digest, lint, rendered
@@ -68,14 +70,60 @@ def test_the_api_takes_them(version: str) -> None:
 
 
 def test_every_value_of_the_chart_is_used() -> None:
-    values: Any = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
     used = "".join(file.read_text(encoding="utf-8") for file in (CHART / "templates").iterdir())
-    for name, inner in values.items():
+    for name, inner in values().items():
         keys = (
             [f"{name}.{key}" for key in inner] if isinstance(inner, dict) and name != "resources" else [name]
         )
         for key in keys:
             assert f".Values.{key}" in used
+
+
+def values() -> Any:
+    return yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+
+
+def refusals(given: dict[str, Any]) -> list[str]:
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    return [one.message for one in validator_for(schema).iter_errors(values() | given)]
+
+
+def test_the_schema_takes_the_values_of_the_chart_and_names_each() -> None:
+    assert refusals({}) == []
+    schema = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+    assert schema["properties"].keys() - {"global"} == values().keys()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"bogus": 1},
+        {"workers": 0},
+        {"replicas": "3"},
+        {"terminationGracePeriodSeconds": 5},
+        {"pauseBeforeStopSeconds": -1},
+        {"image": {"repo": "x"}},
+        {"networkPolicy": {"egressPorts": [70_000]}},
+        {"maxUnavailable": "many"},
+        {"config": {"api": {}}},
+    ],
+)
+def test_the_schema_refuses_values_that_cannot_be(given: dict[str, Any]) -> None:
+    assert refusals(given)
+
+
+def test_helm_refuses_what_the_schema_or_the_stop_deadline_does_not_allow() -> None:
+    """Without Helm the template is only known to compare the three lengths of time."""
+    slow = {"config": values()["config"] + "\n[mirror.worker]\nstop_deadline_seconds = 90\n"}
+    wrong: list[dict[str, Any]] = [{"bogus": 1}, {"terminationGracePeriodSeconds": 34}, slow]
+    if not can_render():
+        template = (CHART / "templates/instances.yaml").read_text(encoding="utf-8")
+        assert "lt (int .Values.terminationGracePeriodSeconds) $least" in template
+        return
+    for given in wrong:
+        with pytest.raises(Exception, match=r"bogus|terminationGracePeriodSeconds"):
+            rendered(given)
+    assert rendered({**slow, "terminationGracePeriodSeconds": 105})
 
 
 def test_what_instances_are_told_is_right(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
         "1 partition would start",
         "u-0",
         "- 2 tasks for",
-        "1234 bytes/s would be",
+        "1.2 kB/s would be",
         "77 records wait for what starts",
     ):
         assert text in shown

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from headrace.__main__ import app
 from tests.patience import PATIENCE_SECONDS
 from tests.unit.headrace.conftest import Headrace
 
+HOUSE = Path(__file__).parents[3]
 ROOT = typer.main.get_command(app)
 
 
@@ -77,3 +80,31 @@ def test_help_needs_none_of_the_heavy_libraries() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_command_that_asks_a_service_imports_little(tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.argv = ['headrace', 'status', '--at', '127.0.0.1:1']\n"
+        "from headrace.__main__ import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "heavy = {'headrace.settings', 'pydantic_settings', 'structlog', 'rich.console', 'monitor'}\n"
+        "print(sorted(heavy & set(sys.modules)), 'httpx' in sys.modules, sys.modules.get('httpx._main'))"
+    )
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+        cwd=tmp_path,
+        env=plain | {"PYTHONPATH": str(HOUSE)},
+    )
+    assert done.stdout.strip() == "[] True None"
+
+
+def test_settings_that_are_right_are_one_line(headrace: Headrace) -> None:
+    shown = headrace("config", "check")
+    assert (shown.code, len(shown.out.splitlines())) == (0, 1)
+    assert len(headrace("config", "check", "--verbose").out.splitlines()) > 100

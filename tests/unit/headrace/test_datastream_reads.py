@@ -88,9 +88,7 @@ def test_lag_says_what_is_not_known(site: Site, headrace: Headrace) -> None:
     )
     site.follower.turn()
     (row,) = [line for line in headrace("datastream", "lag", "orders").out.splitlines() if "STALL" in line]
-    cells = row.split()
-    assert cells[:6] == ["t-0", "copying", "STALL", "5", "100", "-"]
-    assert float(cells[6]) == pytest.approx(3_000, abs=10)
+    assert row.split()[:9] == ["t-0", "copying", "STALL", "5", "100", "ms", "-", "50", "min"]
     assert json.loads(headrace("datastream", "lag", "orders", "--json").out)["lag_records"] == 12
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -29,6 +30,8 @@ from mirror.errors import Unreachable
 from stack.ports import free_ports
 from stack.process.managed_process import ManagedProcess
 from tests.patience import wait_until
+
+HOUSE = Path(__file__).parents[3]
 
 
 class Breaking(DemoProcesses):
@@ -188,3 +191,12 @@ def test_the_stacks_status_shows_what_a_demonstration_has_left_running(
     assert CliRunner().invoke(app, ["stack", "status"]).exit_code == 0
     assert end_released(home) == [INSTANCES[0]]
     assert status_of(home) == []
+
+
+def test_make_passes_the_port_offset_on() -> None:
+    for given, wanted in (((), ""), (("PORT_OFFSET=100", "KEEP=1"), "--keep --port-offset 100")):
+        done = subprocess.run(
+            ["make", "-n", "demo", *given], cwd=HOUSE, capture_output=True, text=True, check=True
+        )
+        (line,) = [one for one in done.stdout.splitlines() if "headrace demo" in one]
+        assert " ".join(line.partition("headrace demo")[2].split()) == wanted

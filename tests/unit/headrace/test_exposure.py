@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from api.access.settings import BrooklinListenerSettings
-from api.settings import ApiSettings, is_loopback
+from api.addresses import is_loopback
+from api.settings import ApiSettings
 from headrace.process.access import who_may_call
 from mirror.errors import ConfigError, NotAuthenticated, Unreachable
 from mirror.instance.health import Health

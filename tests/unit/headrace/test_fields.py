@@ -21,7 +21,8 @@ EVERYTHING = """
     --topics t|u --owner me --source source --exclude x --internal --match-all
     --destination destination --rename copy.* --shared --grow-existing --adopt
     --exclude-setting retention.ms --exclude-setting segment.bytes
-    --start latest --guarantee at-least-once --isolation read-uncommitted
+    --start latest --start-position t:0=12 --start-position *:1=7
+    --guarantee at-least-once --isolation read-uncommitted
     --on-loss continue --on-rejection skip --path record --transform drop-header:a --transform drop-header:b
     --bytes-per-second 1000 --min-tasks 2 --max-tasks 3 --max-partitions-per-task 4 --objective-ms 500
     --objective-percentile 95 --monitor observe --capacity 20971520 --capacity-messages 5000 --utilisation 80
@@ -47,6 +48,7 @@ DEFINITION = {
         "excluded_settings": ["retention.ms", "segment.bytes"],
     },
     "start": "latest",
+    "start_positions": {"t": {"0": 12}, "*": {"1": 7}},
     "guarantee": "at-least-once",
     "policies": {
         "isolation": "read-uncommitted",
@@ -84,7 +86,13 @@ DEFINITION = {
         "load_provider": "none",
     },
 }
-FIXED = {("source", "cluster"), ("destination", "cluster"), ("destination", "name"), ("start",)}
+FIXED = {
+    ("source", "cluster"),
+    ("destination", "cluster"),
+    ("destination", "name"),
+    ("start",),
+    ("start_positions",),
+}
 
 
 def leaves(model: type[BaseModel], *place: str) -> Iterator[tuple[str, ...]]:
@@ -130,7 +138,7 @@ def test_a_datastream_is_changed_in_every_field_and_back(site: Site, headrace: H
     site.tick()
     before = site.client.get("/v1/datastreams/orders").json()
     assert (before["source"]["cluster"], before["destination"]["cluster"]) == ("source", "destination")
-    fixed = ("--source", "--destination", "--rename", "--start")
+    fixed = ("--source", "--destination", "--rename", "--start", "--start-position")
     words = EVERYTHING.split()
     given = [
         word
@@ -183,3 +191,20 @@ def test_what_is_no_change_is_refused(pairs: list[str], said: str) -> None:
 @pytest.mark.parametrize("option", ["--guarantee=never", "--min-tasks=0", "--path=fast", "--objective-ms=x"])
 def test_a_value_that_cannot_be_is_wrong_use(option: str, site: Site, headrace: Headrace) -> None:
     assert headrace("datastream", "create", "orders", "--topics", "t", "--owner", "me", option).code == 2
+
+
+def test_help_fits_and_cuts_no_name(headrace: Headrace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = headrace("datastream", "create", "--help").out
+    assert len(shown.splitlines()) < 80
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    for one in FIELDS:
+        assert (f"--{one.flag} " in shown) is not one.is_former
+
+
+def test_a_former_name_is_an_option_still(site: Site, headrace: Headrace) -> None:
+    create = ("datastream", "create", "orders", "--topics", "t", "--owner", "me", "--objective-ms", "500")
+    assert headrace(*create).code == 0
+    assert site.client.get("/v1/datastreams/orders").json()["objective"]["milliseconds"] == 500
+    assert "objective-ms" not in headrace("datastream", "update", "--help").out

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from headrace.commands.fleet.lag import lags_of
+from headrace.commands.fleet.lanes import _urgency
 from headrace.console.resources import instance_state, instance_troubles
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.workers.lane_table import LanePhase
@@ -24,10 +25,10 @@ from tests.fakes.site import Site
 from tests.unit.headrace.conftest import Headrace, Serve
 
 
-def stall(site: Site, lane: str) -> None:
-    """Have a lane of `orders` stand still with records waiting."""
+def stall(site: Site, lane: str, kept_ms: int = 3_600_000) -> None:
+    """Have a lane of `orders` stand still with records waiting. `kept_ms`: retention of the source."""
     states, key = site.follower.workers._states, a_key(lane)
-    life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(3_600_000))
+    life = PartitionLife().run(60, 100).run(600, 100, 0).keeping(Retention(kept_ms))
     track = LaneTrack(life.history_at(site.clock.monotonic()), states[key].rate)
     states[key] = replace(states[key], phase=LanePhase.COPYING, track=track)
     site.follower.turn()
@@ -59,9 +60,12 @@ def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headr
     site.incidents.append(
         IncidentRecord("i-1", "orders", "source", 1_700_000_000_000, is_late=True, cause="hot partition")
     )
-    (row,) = [line for line in headrace("status").out.splitlines() if line.startswith("orders ")]
+    shown = headrace("status")
+    assert shown.code == 1
+    (row,) = [line for line in shown.out.splitlines() if line.startswith("orders ")]
     assert "late since 2023-11-14T22:13:20Z, cause: hot partition" in row
     assert "1 STALL, for longest t-0" in row
+    assert "loses records of 1 partition in 50 min: t-0" in row
     found = json.loads(headrace("status", "--json").out)
     assert found["unknown"] == {}
     assert found["incidents"][0]["id"] == "i-1"
@@ -75,10 +79,14 @@ def test_status_says_since_when_a_datastream_is_within_its_objective_again(
     timeline = (TimelineEntry(late, Phase.DETECTED, "late"), TimelineEntry(again, Phase.RECOVERED, "good"))
     record = IncidentRecord("i-1", "orders", "source", late, is_late=True, timeline=timeline)
     site.incidents.append(record)
-    assert "within the objective again since 2023-11-14T22:14:20Z" in headrace("status").out
+    shown = headrace("status")
+    assert "within the objective again since 2023-11-14T22:14:20Z" in shown.out
+    assert shown.code == 0, "it is late no more"
     relapsed = TimelineEntry(again + 1_000, Phase.RELAPSED, "late")
     site.incidents[:] = [replace(record, timeline=(*timeline, relapsed))]
-    assert "again since" not in headrace("status").out
+    shown = headrace("status")
+    assert "again since" not in shown.out
+    assert shown.code == 1
 
 
 def test_a_part_that_does_not_answer_is_unknown_and_the_rest_is_shown(
@@ -97,11 +105,48 @@ def test_a_part_that_does_not_answer_is_unknown_and_the_rest_is_shown(
     dead = {"/v1/incidents", "/v1/movement"}
     serve(Broken())
     shown = headrace("status")
-    assert shown.code == 0
+    assert shown.code == 1
     assert "incidents: unknown: the topic does not answer" in shown.out
     assert "orders" in shown.out
     dead |= {"/v1/instances", "/v1/datastreams", "/v1/monitor"}
     assert headrace("status").code != 0
+
+
+def test_a_pause_far_from_any_loss_loses_nothing(site: Site, headrace: Headrace) -> None:
+    site.create()
+    stall(site, "t-0", kept_ms=7 * 24 * 3_600_000)
+    shown = headrace("status")
+    assert "STALL" in shown.out
+    assert "loses records" not in shown.out
+    (one,) = site.client.get("/v1/movement").json()["datastreams"]
+    assert not one["loss"]["is_near"]
+    (glance,) = site.client.get("/v1/overview").json()["datastreams"]
+    assert glance["loses_data_in_seconds"] is None
+
+
+def test_the_worst_comes_first(site: Site, headrace: Headrace) -> None:
+    site.create("a-paused", destination={"cluster": "destination", "name": "a.*"})
+    site.client.post("/v1/datastreams/a-paused/pause", json={})
+    site.create("b-remark", source={"cluster": "source", "topics": "u"})
+    site.create("c-late", destination={"cluster": "destination", "name": "c.*"})
+    site.create("d-well", destination={"cluster": "destination", "name": "d.*"})
+    site.incidents.append(IncidentRecord("i-1", "c-late", "source", 1_700_000_000_000, is_late=True))
+    lines = headrace("status").out.splitlines()
+    assert [line.split()[0] for line in lines[-4:]] == ["c-late", "b-remark", "a-paused", "d-well"]
+
+
+def test_an_instance_that_is_not_well_is_an_exit_status(site: Site, headrace: Headrace) -> None:
+    site.create()
+    assert headrace("status").code == 0
+    site.health.report("workers", False, "worker 1 has died")
+    assert headrace("status", "--json").code == 1
+
+
+def test_lanes_in_the_worst_state_come_before_those_of_unknown_lag() -> None:
+    unknown = a_lane("t-0", None, None, movement={"state": "OK"})
+    stalled = a_lane("t-1", 12, 900, movement={"state": "STALL"})
+    paused = a_lane("t-2", 12, 9_000, movement={"state": "PAUSED_BY_USER"})
+    assert sorted([unknown, paused, stalled], key=_urgency) == [stalled, paused, unknown]
 
 
 def test_instances_show_what_is_not_well(site: Site, headrace: Headrace) -> None:
@@ -127,7 +172,7 @@ def test_lanes_are_sorted_and_left_out_as_asked(site: Site, headrace: Headrace) 
     assert "2 of 2 lanes" in headrace("lanes").out
     for asked in (("--movement", "stall"), ("--troubled", "--datastream", "orders")):
         found = json.loads(headrace("lanes", *asked, "--json").out)
-        assert [one["movement"] and one["movement"]["state"] for one in found["lanes"]][-1:] == ["STALL"]
+        assert [one["movement"] and one["movement"]["state"] for one in found["lanes"]][:1] == ["STALL"]
     assert "1 more: --limit" in headrace("lanes", "--limit", "1").out
     assert headrace("lanes", "--datastream", "nobody").out.startswith("0 of 0 lanes")
 

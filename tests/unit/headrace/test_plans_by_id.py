@@ -44,7 +44,7 @@ def test_a_plan_is_computed_and_shown_and_nothing_changes(site: Site, headrace: 
         "- 2 tasks for 2 partitions",
         "1 partition would move",
         "t-1",
-        "bytes/s would move",
+        "B/s would move",
         "it can be put in force: headrace datastream apply-plan p-0000000000",
     ):
         assert text in made.out

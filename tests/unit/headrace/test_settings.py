@@ -10,7 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from api.settings import ApiSettings
-from headrace.settings import HeadraceSettings, config_file, load_settings
+from headrace.console.access.document import config_file
+from headrace.settings import HeadraceSettings, load_settings
 from headrace.wiring import build_instance, instance_name
 from mirror.errors import ConfigError
 from mirror.model.identifiers import InstanceName

@@ -1,4 +1,5 @@
-// Numbers with their units, and moments. Pure: the present is passed in.
+// Numbers with their units, and moments. Pure: the present is passed in. Commands and sentences of the
+// service have the same in `mirror/wording.py`; `tests/data/units.json` holds both to it.
 
 const UNKNOWN = "unknown";
 const STEPS = ["", "k", "M", "G", "T", "P"];
@@ -9,9 +10,10 @@ function scaled(value, unit) {
     value /= 1000;
     step += 1;
   }
-  const digits = step && Math.abs(value) < 9.95 ? 1 : 0;
-  return `${value.toFixed(digits)} ${STEPS[step]}${unit}`.trim();
+  return `${step ? digits(value) : value.toFixed(0)} ${STEPS[step]}${unit}`;
 }
+
+const digits = (value) => (Math.abs(value) < 9.95 ? value.toFixed(1).replace(/\.0$/, "") : value.toFixed(0));
 
 const isKnown = (value) => value !== null && value !== undefined && Number.isFinite(value);
 
@@ -33,7 +35,7 @@ export function duration(ms) {
   if (!isKnown(ms)) return UNKNOWN;
   if (ms < 999.5) return `${Math.round(ms)} ms`;
   const seconds = ms / 1000;
-  if (seconds < 99.5) return `${seconds < 9.95 ? seconds.toFixed(1) : seconds.toFixed(0)} s`;
+  if (seconds < 99.5) return `${digits(seconds)} s`;
   if (seconds < 5400) return `${Math.round(seconds / 60)} min`;
   if (seconds < 172800) return `${Math.round(seconds / 3600)} h`;
   return `${Math.round(seconds / 86400)} d`;

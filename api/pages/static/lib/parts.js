@@ -150,7 +150,7 @@ export function Act({ label, call, refusal, question, main, done, says }) {
     ${question && html`<dialog ref=${dialog} aria-label=${label}><p>${question}</p>
       <pre class="call">${curlOf(call, location.origin)}</pre>
       <div class="acts"><button type="button" class="main" onClick=${make}>${label}</button>
-      <button type="button" onClick=${() => dialog.current.close()}>Leave it</button></div></dialog>`}
+      <button type="button" autofocus onClick=${() => dialog.current.close()}>Cancel</button></div></dialog>`}
   </div>`;
 }
 

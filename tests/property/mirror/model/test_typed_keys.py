@@ -53,6 +53,11 @@ CHOICES: dict[str, st.SearchStrategy[Any]] = {
     ).map(sorted),
     "headrace.bytes-per-second": st.none() | st.integers(1, 10**15),
     "headrace-monitor": st.none() | st.sampled_from([one.value for one in Mode]),
+    "headrace-start-positions": st.dictionaries(
+        st.sampled_from(["orders", "a.b", "*"]),
+        st.dictionaries(st.integers(0, 50).map(str), st.integers(0, 2**63 - 1), min_size=1, max_size=3),
+        max_size=3,
+    ),
     "headrace-placement": KNOBS.map(asdict),
     "headrace-objectives": st.lists(OBJECTIVES.map(asdict), max_size=3, unique_by=str),
 }
@@ -71,7 +76,7 @@ def is_possible(metadata: dict[str, str]) -> bool:
 
 
 TEXTS = GIVEN.map(
-    lambda typed: {key: text_of(value) for key, value in typed.items() if value is not None}
+    lambda typed: {key: text_of(key, value) for key, value in typed.items() if value is not None}
 ).filter(is_possible)
 
 

@@ -57,7 +57,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert "the quota of its datastream, 40,000 bytes/s here, holds it back for " in said(fakes)
+    assert "the quota of its datastream, 40 kB/s here, holds it back for " in said(fakes)
     assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
     assert not fakes.lane("t").stalled_by
     assert fakes.lane("t").pause is None
@@ -120,7 +120,7 @@ def test_a_quota_changes_while_lanes_run(fakes: MirroredFakes) -> None:
     assert fakes.clock.monotonic() - began < SOON_SECONDS, "also the debt of the former quota is forgiven"
     fakes.engine.share_quotas({group: 20_000.0, GroupName("elsewhere"): 1.0})
     write(fakes, 100)
-    fakes.run_until(lambda: "20,000 bytes/s here" in said(fakes), "the new quota holds it back")
+    fakes.run_until(lambda: "20 kB/s here" in said(fakes), "the new quota holds it back")
     fakes.engine.share_quotas({GroupName("elsewhere"): 1.0})
     began = fakes.clock.monotonic()
     fakes.run_to("t", 300)
@@ -137,7 +137,7 @@ def test_a_quota_comes_to_lanes_that_had_none(fakes: MirroredFakes) -> None:
     fakes.engine.share_quotas({fakes.lane("t").key.group: 20_000.0})
     write(fakes, 60)
     fakes.run_until(lambda: said(fakes), "it holds the lane back")
-    assert "20,000 bytes/s here" in said(fakes)
+    assert "20 kB/s here" in said(fakes)
 
 
 def test_how_far_a_lane_that_waits_for_its_quota_is_behind_is_known(fakes: MirroredFakes) -> None:

@@ -175,3 +175,35 @@ def test_a_lane_that_stops_before_its_beginning_is_known_stores_nothing(
     fakes.run(2.0)
     logs = [one.log for one in fakes.target.topics["headrace-progress"].partitions]
     assert [record for log in logs for record in committed(log)] == []
+
+
+def test_a_lane_begins_at_the_offset_that_its_datastream_names(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", start=StartPosition.LATEST, start_offset=7)
+    fakes.run_to("t", 20)
+    assert fakes.numbers("t") == list(range(7, 20))
+
+
+def test_an_offset_counts_only_where_nothing_was_copied(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 20)
+    fakes.start("t", start_offset=7)
+    fakes.run_to("t", 20)
+    fakes.engine.stop_lanes([fakes.lane("t").key])
+    fakes.run_until(lambda: any(isinstance(one, LaneStopped) for one in fakes.events), "it has stopped")
+    fakes.write("t", 20, 5)
+    fakes.start("t", start_offset=7)
+    fakes.run_to("t", 25)
+    assert fakes.numbers("t") == list(range(7, 25))
+
+
+@pytest.mark.parametrize(("offset", "reason"), [(3, "t-0"), (50, "t-0")])
+def test_an_offset_that_the_source_lacks_is_a_loss(fakes: MirroredFakes, offset: int, reason: str) -> None:
+    fakes.make_topic("t")
+    fakes.write("t", 0, 5)
+    fakes.write("t", 5, 15)
+    fakes.source.log("t", 0).delete_before(5)
+    fakes.start("t", start_offset=offset)
+    assert reason in fakes.run_until_paused("t")
+    assert fakes.numbers("t") == []

@@ -75,3 +75,17 @@ def test_a_reason_that_could_not_be_told_is_told_at_the_next_look() -> None:
         looks.look("second", is_away=True)
     looks.look("second")
     assert looks.told == ["first", "second"]
+
+
+def test_what_comes_and_goes_is_shown_behind_a_remark_and_told_to_nobody() -> None:
+    looks = Looks()
+    for mention in ("a quota holds it back", ""):
+        looks.board.begin()
+        looks.board.remark("matches nothing", NAME)
+        if mention:
+            looks.board.mention(mention, NAME)
+        looks.board.settle({}, ME, looks.events.extend)
+        shown = looks.board.problems[NAME]
+        assert shown.reason == "; ".join(filter(None, ("matches nothing", mention)))
+        assert not shown.sets_aside
+    assert len(looks.events) == 1

@@ -11,6 +11,7 @@ import pytest
 from mirror.errors import InvalidRequest, Refused, Unreachable
 from mirror.jobs.copy_job import CopyJob, CopyPlan, plan_copy, plan_left_out
 from mirror.model.datastreams.datastream import StartPosition
+from mirror.model.datastreams.positions.start_positions import positions_of_options
 from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import TopicSelection
 from tests.fakes.broker.faults import Asked, Code
@@ -197,3 +198,12 @@ def test_a_partition_that_is_added_to_a_copy_from_the_end_begins_at_its_beginnin
     fakes.new_engine()
     starts = {spec.key.partition.topic: spec.start for spec in planned(fakes, job).specs}
     assert starts == {"t": StartPosition.LATEST, "u": StartPosition.EARLIEST}
+
+
+def test_partitions_of_a_copy_begin_at_their_positions(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t", 2)
+    fakes.make_topic("u", 2)
+    positions = positions_of_options("--start-position", ["t:1=12", "*:0=3"])
+    found = planned(fakes, a_job(positions=positions))
+    offsets = {str(spec.key.partition): spec.start_offset for spec in found.specs}
+    assert offsets == {"t-0": None, "t-1": 12, "u-0": 3, "u-1": None}

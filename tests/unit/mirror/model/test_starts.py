@@ -79,7 +79,7 @@ def test_what_names_no_place_is_refused(value: object, said: str) -> None:
 
 def test_some_words_may_be_meant_and_no_others() -> None:
     with pytest.raises(InvalidRequest, match="write latest, 2026"):
-        read_start("--from", "committed", ["latest"])
+        read_start("--start", "committed", ["latest"])
 
 
 @pytest.mark.parametrize(

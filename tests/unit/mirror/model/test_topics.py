@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.errors import InvalidRequest
+from mirror.model.expressions import single_alternatives
 from mirror.model.topics import TopicNaming, TopicPartition, TopicSelection, is_legal_topic
 
 
@@ -112,6 +113,27 @@ def test_a_literal_that_no_topic_name_has_is_refused(expression: str, advised: s
 )
 def test_an_expression_of_topic_characters_is_accepted(expression: str) -> None:
     TopicSelection(expression, expression).require_topic_characters()
+
+
+@pytest.mark.parametrize(
+    ("expression", "alternatives"),
+    [
+        ("orders|clcks", {"orders": "orders", "clcks": "clcks"}),
+        ("^(a|b.*)$", {"a": "^(a)$", "b.*": "^(b.*)$"}),
+        (r"x\|(?:a|b)-(c|[|]d)", {"a": r"x\|(?:a)-(c|[|]d)", "b": r"x\|(?:b)-(c|[|]d)"}
+         | {"c": r"x\|(?:a|b)-(c)", "[|]d": r"x\|(?:a|b)-([|]d)"}),
+        ("((a|b)|c)?", {"a": "((a)|c)?", "b": "((b)|c)?", "(a|b)": "((a|b))?", "c": "(c)?"}),
+        ("(a|b)+", {}),
+        ("((a|b)c)*|d", {"((a|b)c)*": "((a|b)c)*", "d": "d"}),
+        ("a|^$|", {"a": "a"}),
+        ("(?i)a|b", {}),
+        (r"\Qa|b\E", {}),
+        (".*", {}),
+        (2 * ("(" + "|".join(["a" * 50] * 250) + ")"), {}),
+    ],
+)  # fmt: skip
+def test_alternatives_of_an_expression_are_told_apart(expression: str, alternatives: dict[str, str]) -> None:
+    assert dict(single_alternatives(expression)) == alternatives
 
 
 def test_an_exclusion_without_effect_is_known() -> None:

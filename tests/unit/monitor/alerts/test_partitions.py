@@ -157,7 +157,7 @@ def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> No
     assert alert.kind.name == "HeadraceDataLossAhead"
     assert alert.summary == "data of orders are lost in 40 min"
     assert alert.description == (
-        "the source deletes records of t-1 in 40 min, and catching up takes 2.0 h; "
+        "the source deletes records of t-1 in 40 min, and catching up takes 2 h; "
         "2 partitions will lose records"
     )
     assert names(monitor.turns(moving(STALL, loss=loss), 1, LATE)) == [

@@ -1,0 +1,51 @@
+"""The few settings that a command needs to call a service, read without those of all wings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from api.addresses import HOST, PORT
+from headrace.console.access.caller import Caller, ServiceAccess, services_at
+from headrace.console.access.document import NOT_SETTINGS, PREFIX, port_offset, read_document
+from mirror.model.clusters import address_of
+
+_TEXTS: Final = ("token_file", "ca_file", "certificate_file", "key_file")
+_HIGHEST_PORT: Final = 65_535
+
+
+def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
+    """Return how the service is called, or None where only the whole settings tell: variables of the
+    environment set keys, or these sections are not as they must be. Other sections are not looked at. Raises
+    ConfigError for a file that cannot be read, InvalidRequest for an address that is none."""
+    if any(one.startswith(PREFIX) and one not in NOT_SETTINGS for one in os.environ):
+        return None
+    document = read_document(config)
+    api, commands = _section(document, "api"), _section(document, "commands")
+    if api is None or commands is None:
+        return None
+    tls, addresses = _section(api, "tls"), commands.get("addresses", [])
+    host, port = api.get("host", HOST), api.get("port", PORT + port_offset())
+    texts = {name: commands.get(name, "") for name in _TEXTS}
+    certificate = tls.get("certificate_file", "") if tls is not None else None
+    if not (
+        commands.keys() <= {"addresses", *_TEXTS}
+        and all(isinstance(one, str) for one in (host, certificate, *texts.values()))
+        and isinstance(addresses, list)
+        and all(isinstance(one, str) and "," not in one for one in addresses)
+        and type(port) is int
+        and 0 <= port <= _HIGHEST_PORT
+        and (texts["certificate_file"] or not texts["key_file"])
+    ):
+        return None
+    is_tls = bool(certificate or texts["ca_file"] or texts["certificate_file"])
+    given = at or ",".join(addresses) or address_of(host, port)
+    return ServiceAccess(services_at(given, is_tls=is_tls), Caller(**texts))
+
+
+def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
+    """Empty where it is missing; None: it is no table."""
+    found = document.get(name, {})
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,101 @@
+"""Offsets at which partitions begin that have no checkpoint, as a document and as text. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mirror.errors import InvalidRequest
+from mirror.model import bounds
+from mirror.model.documents import parsed
+from mirror.model.topics import TopicPartition, checked_topic
+
+START_POSITIONS: Final = "headrace-start-positions"
+"""Key of the metadata that has them. Brooklin's key of the same meaning is another one: definitions that were
+imported have it, and it has no effect there."""
+EVERY_TOPIC: Final = "*"
+LARGEST_OFFSET: Final = 2**63 - 1
+_ADVICE: Final = 'write {"topic": {"partition": offset}}, with * for every topic'
+_LONGEST: Final = 100_000
+
+
+@dataclass(frozen=True)
+class StartPositions:
+    """`offsets`: by topic, or `*` for every topic that has none of its own, and partition. A partition that
+    is not named begins at the start of its datastream."""
+
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+
+    def of(self, partition: TopicPartition) -> int | None:
+        """Return the offset at which the partition begins, or None where it is not named."""
+        found = self.offsets.get(partition.topic, self.offsets.get(EVERY_TOPIC, {}))
+        return found.get(partition.partition)
+
+    @property
+    def document(self) -> dict[str, dict[str, int]]:
+        """As JSON has it, where keys are text."""
+        return {
+            topic: {str(number): offset for number, offset in sorted(offsets.items())}
+            for topic, offsets in sorted(self.offsets.items())
+        }
+
+    @property
+    def text(self) -> str:
+        """As the metadata has it; `read_positions` is the inverse."""
+        return json.dumps(self.document, separators=(",", ":"))
+
+
+NO_POSITIONS: Final = StartPositions()
+
+
+def read_positions(what: str, value: object) -> StartPositions:
+    """Those of a text. Raises InvalidRequest."""
+    text = bounds.text(what, value, _LONGEST)
+    if not text:
+        return NO_POSITIONS
+    try:
+        document = parsed(text.encode())
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{what} is not JSON", advice=_ADVICE) from error
+    return positions_of_document(what, document)
+
+
+def positions_of_document(what: str, value: object) -> StartPositions:
+    """Those of a document; one of partitions alone is of every topic. Raises InvalidRequest."""
+    document = bounds.mapping(what, value)
+    if document and not any(isinstance(one, Mapping) for one in document.values()):
+        document = {EVERY_TOPIC: document}
+    found = {}
+    for topic, offsets in document.items():
+        if topic != EVERY_TOPIC:
+            checked_topic(f"a topic of {what}", topic)
+        found[topic] = _offsets(f"{what} of {bounds.shown(topic)}", offsets)
+    return StartPositions({topic: offsets for topic, offsets in found.items() if offsets})
+
+
+def _offsets(what: str, value: object) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for number, offset in bounds.mapping(what, value).items():
+        partition = bounds.digits(f"a partition of {what}", str(number), 0, bounds.LARGEST_PARTITION)
+        read = bounds.digits if isinstance(offset, str) else bounds.integer
+        found[partition] = read(what, offset, 0, LARGEST_OFFSET)
+    return found
+
+
+def positions_of_options(what: str, lines: Iterable[str]) -> StartPositions:
+    """Those of options, each `TOPIC:PARTITION=OFFSET`. Raises InvalidRequest."""
+    found: dict[str, dict[str, str]] = {}
+    for line in lines:
+        place, _, offset = line.rpartition("=")
+        topic, _, number = place.rpartition(":")
+        if not (topic and number and offset):
+            raise InvalidRequest(f"{what} {bounds.shown(line)} names no offset", advice="write orders:0=12")
+        found.setdefault(topic, {})[number] = offset
+    return positions_of_document(what, found)
+
+
+def positions_from(metadata: Mapping[str, str]) -> StartPositions:
+    """The positions that a datastream's metadata has. Raises InvalidRequest."""
+    return read_positions(f"metadata {START_POSITIONS}", metadata.get(START_POSITIONS, ""))
