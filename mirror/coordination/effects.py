@@ -15,7 +15,7 @@ from mirror.model.plan import Plan
 from mirror.model.topics import SourcePosition
 from mirror.wording import counted, first_few
 
-_IN_ITS_PLACE: Final = frozenset({"key", "task"})
+_IN_ITS_PLACE: Final = frozenset({"key", "task", "excuse"})
 _QUOTA: Final = "bytes_per_second"
 _TOPICS_SHOWN: Final = 5
 

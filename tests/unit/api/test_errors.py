@@ -24,6 +24,7 @@ OURS = {
     errors.SourceTruncated,
     errors.TopicRecreated,
     errors.EpochDiverged,
+    errors.ServiceAnswerTooLarge,
 }
 """What the caller can do nothing about: 500."""
 BROOKLINS: dict[type[errors.HeadraceError], int] = {
