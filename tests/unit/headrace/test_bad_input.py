@@ -25,7 +25,7 @@ SIDES = "--source a:1 --destination b:1"
         (f"copy {SIDES} --topics x --transform nosuch", "there is no transform 'nosuch'"),
         (f"copy {SIDES} --topics x --on-rejection drop", "choose pause, dead-letter, skip"),
         (f"copy {SIDES} --topics x --from 2026-13-01", "write earliest, latest, earliest-local, checkpoint"),
-        (f"copy {SIDES} --topics x --from committed", "--from cannot be 'committed'"),
+        (f"copy {SIDES} --topics x --from committed", "--start cannot be 'committed'"),
         (f"copy {SIDES} --topics x --from 1795248000", "give milliseconds, not seconds"),
         (
             "copy --source file:/nowhere --destination b:1 --topics x --from earliest-local",

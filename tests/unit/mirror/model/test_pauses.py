@@ -6,6 +6,7 @@ import pytest
 
 from mirror.model.datastreams.datastream import DatastreamStatus, Halt, PartitionPause
 from mirror.model.datastreams.pauses import EndedPauses, moment_text, paused, without_ended
+from mirror.model.movement.excuses import WHOLE, with_resumption
 from tests.builders import a_datastream
 
 _S = DatastreamStatus
@@ -43,7 +44,9 @@ def test_a_pause_ends_at_its_moment_and_not_before() -> None:
     one = a_datastream(status=_S.PAUSED, halt=halt)
     assert without_ended(one, 1_699_999_999_999) is None
     sentence = "resumed the datastream (paused until 2023-11-14T22:13:20Z by me: tests)"
-    assert without_ended(one, 1_700_000_000_000) == EndedPauses(a_datastream(status=_S.READY), sentence)
+    resumptions = with_resumption({}, WHOLE, None, 1, 1_700_000_000_000)
+    ready = a_datastream(status=_S.READY, resumptions=resumptions)
+    assert without_ended(one, 1_700_000_000_000) == EndedPauses(ready, sentence)
 
 
 def test_only_a_pause_ends_by_itself() -> None:
