@@ -140,5 +140,5 @@ class ExcusedLane:
             self._is_patient = False
 
 
-_PROGRESS_MS: Final = 600_000
+_PROGRESS_MS: Final = 120_000
 """A lane whose backlog has not become less for longer does not catch up."""
