@@ -99,10 +99,12 @@ class Judge:
         known = LeftOut(lane.ledger, lane.offset_map)
         here = committed(source)
         found = {one.content for one in here if known.are_left_out(one.offset, one.offset + 1)}
+        if lane.spec.policy.on_rejection is OnRejection.PAUSE:
+            assert not found, f"{self._name} has left out {_shown(list(found), set())} and was to pause"
+            return found
         # of what lies in front of a new history the ledger says nothing any more
         found |= {one.content for one in here if one.offset < lane.ledger.start} & self._leavable
         assert found <= self._leavable, f"{self._name} has left out {_shown(list(found), self._leavable)}"
-        assert not found or lane.spec.policy.on_rejection is not OnRejection.PAUSE
         return found
 
 
