@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.lane.ledger import OffsetClass
+from mirror.lane.lifecycle import LaneState
 from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from tests.fakes.broker import batches
@@ -247,3 +248,34 @@ def test_the_record_in_the_place_of_one_that_was_left_out_is_copied(
     fakes.run_to("t", 8)
     assert fakes.numbers("t") == [*range(4), *range(100, 104)]
     assert fakes.lane("t").ledger.total(OffsetClass.MIRRORED) == 8
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_a_lane_tries_again_that_let_go_of_what_lies_before_a_batch_that_cannot_be_opened(
+    fakes: MirroredFakes, guarantee: Guarantee
+) -> None:
+    """Its destination freezes before it has taken the good batches, and the lane gives their memory back."""
+    chosen = CopyPolicy(guarantee=guarantee, path=CopyPath.RECORD)
+    fakes.make_topic("t")
+    fakes.start("t", policy=chosen)
+    fakes.run(1.0)
+    for broker in fakes.target.brokers:
+        fakes.target.freeze(broker)
+    write_with_bad(fakes)
+    fakes.run(20)
+    for broker in fakes.target.brokers:
+        fakes.target.thaw(broker)
+    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "it pauses")
+    assert fakes.numbers("t") == list(range(12))
+
+
+def test_what_was_read_during_a_commit_is_sent_before_the_pause_behind_it(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.target.coordinator.marker_seconds = 1.0
+    fakes.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, path=CopyPath.RECORD))
+    fakes.write("t", 100, 4)
+    fakes.run_until(lambda: fakes.lane("t").is_in_transaction, "its first transaction is open")
+    fakes.run_until(lambda: fakes.lane("t").is_held, "it ends")
+    write_with_bad(fakes)
+    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "it pauses")
+    assert fakes.numbers("t") == [*range(100, 104), *range(12)]
