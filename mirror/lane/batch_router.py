@@ -13,7 +13,7 @@ remains of a range: a router whose items do not add up raises Unaccounted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Final
 
@@ -21,7 +21,7 @@ from mirror.errors import BatchTooLarge, CorruptData, RecordTooLarge, TransformF
 from mirror.lane.ledger import OffsetClass, SkippedOffsets, Unaccounted, compacted
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import Item, OutBatch, Path
-from mirror.lane.rules import AbortedFilter, MergeRule, RoutingRules
+from mirror.lane.rules import AbortedFilter, MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, BatchHeader, scan, verify
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.holes import Hole, Span
@@ -72,6 +72,8 @@ class BatchRouter:
         """The next source offset to fetch."""
         self.leader_epoch = -1
         """Of the last batch taken, -1 when none was."""
+        self._epoch = -1
+        """Leader epoch of the batch at hand; messages of formats 0 and 1 have none."""
         self.largest = 0
         """Bytes of the largest batch that was looked at."""
         self.is_cut = False
@@ -120,13 +122,13 @@ class BatchRouter:
         if header.base_offset > self.position:
             self._pass_hole(header.base_offset, header.span)
         after = header.base_offset + header.last_offset_delta + 1
-        self.leader_epoch = header.leader_epoch
+        self.leader_epoch = self._epoch = header.leader_epoch
         if committed is not None:
             offset_class = committed.offset_class(batch, header)
         else:
             offset_class = OffsetClass.CONTROL if header.attributes & CONTROL else None
         if offset_class is None and self._rules.unopened:
-            offset_class = self._rules.unopened.get(after - 1)
+            offset_class = self._refused(self._rules.unopened, after - 1)
         if offset_class is not None:
             self._pass(SkippedOffsets(offset_class, self.position, after))
         elif header.record_count == 0:
@@ -147,18 +149,20 @@ class BatchRouter:
         rules = self._rules
         if rules.opens_records or rules.transforms:
             return True
-        if header.base_offset < rules.opened_below and header.last_offset >= rules.opened_from:
-            return True
-        if not rules.omitted:
-            return False
-        return any(header.base_offset <= offset <= header.last_offset for offset in rules.omitted)
+        return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
+
+    def _refused(self, refusals: Mapping[int, Refusal], offset: int) -> OffsetClass | None:
+        """Return the class of what is left out of the batch at hand; None for what is not."""
+        refusal = refusals.get(offset)
+        return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 
     def _take_legacy(self, message: memoryview) -> bool:
         """Take a message of formats 0 and 1; return whether what follows it may lie before the end."""
         last = last_offset(message)
         if last < self.position:
             return True
-        offset_class = self._rules.unopened.get(last)
+        self._epoch = -1
+        offset_class = self._refused(self._rules.unopened, last)
         if offset_class is not None:
             self._pass(SkippedOffsets(offset_class, self.position, last + 1))
             return True
@@ -233,7 +237,7 @@ class BatchRouter:
 
     def _open(self, record: Record) -> None:
         offset, skipped = record.offset, self._skipped
-        offset_class = self._rules.omitted.get(offset)
+        offset_class = self._refused(self._rules.omitted, offset)
         if offset_class is None:
             changed = self._rules.transform(record)
             if changed is not None:

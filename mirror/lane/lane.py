@@ -182,7 +182,6 @@ class Lane:
         """What is stored is about another destination: nothing of it counts here but who owned the lane's
         producer id. The lane has no position, as if it had never been copied."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
-        self.rules = self.rules.without_refusals()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
         self.life, self.gaps, self.target_loss = 0, [], ""
@@ -252,7 +251,8 @@ class Lane:
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
-        self.rules = self.rules.without_refusals()
+        if not self.source.topic_id:  # leader epochs begin again in a topic that is not told from this one
+            self.rules = self.rules.without_refusals()
         self.waiting = (-1, -1)
         if same_log:
             self.offset_map.rewind(position)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mirror.errors import TransformFailed, legible, named
 from mirror.lane.ledger import OffsetClass
@@ -42,17 +42,32 @@ class MergeRule:
     payload_bytes: int = 1024 * 1024
 
 
+class Refusal(NamedTuple):
+    """A record or a batch of the source to leave out, and the class that it has then. `leader_epoch`: the
+    newest that the lane had taken at that time. After an unclean election other records have the same
+    offsets, under higher epochs: those are to be copied."""
+
+    offset_class: OffsetClass
+    leader_epoch: int
+
+    def concerns(self, leader_epoch: int) -> bool:
+        """Return whether it is about the batch that the source has there now."""
+        return leader_epoch <= self.leader_epoch
+
+
 @dataclass(frozen=True, slots=True)
 class RoutingRules:
     """What holds for a lane.
 
     `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they
     are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
-    records that the destination refused, with their class, by source offset. Batches from `opened_from` to
-    `opened_below` are encoded again, with `opens_singly` one for each record. `transform_names`: of the
-    transforms, for messages. `opened_bytes`, `opened_records`: a batch that opens into more is not opened,
-    unless it is large as it comes. `unopened`: batches that are left out for that, or because they cannot be
-    decoded, with the class of their records, by their last offset.
+    records that the destination refused, by source offset. Batches from `opened_from` to `opened_below`, of
+    leader epochs up to `opened_epoch`, are encoded again, with `opens_singly` one for each record.
+    `transform_names`: of the transforms, for messages. `opened_bytes`, `opened_records`: a batch that opens
+    into more is not opened, unless it is large as it comes. `unopened`: batches that are left out for that,
+    or because they cannot be decoded, by their last offset. `refused_of`: topic id and cluster id of the
+    source topic in which something was refused, empty where unknown; `refused_life`: the lane's newest life
+    in which that happened.
     """
 
     read_committed: bool = True
@@ -63,19 +78,45 @@ class RoutingRules:
     opens_records: bool = False
     transforms: tuple[Transform, ...] = ()
     transform_names: tuple[str, ...] = ()
-    omitted: Mapping[int, OffsetClass] = field(default_factory=dict)
-    unopened: Mapping[int, OffsetClass] = field(default_factory=dict)
+    omitted: Mapping[int, Refusal] = field(default_factory=dict)
+    unopened: Mapping[int, Refusal] = field(default_factory=dict)
     opened_bytes: int = LARGEST_PAYLOAD
     opened_records: int = MOST_PARTS
     opened_from: int = 0
     opened_below: int = -1
+    opened_epoch: int = -1
     opens_singly: bool = False
+    refused_of: tuple[bytes, str] = (b"", "")
+    refused_life: int = 0
+
+    def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
+        """Return the rules without what refusals of another topic have taught."""
+        topic = (topic_id, cluster_id)
+        return self if topic == self.refused_of else self.without_refusals()
 
     def without_refusals(self) -> RoutingRules:
-        """Return the rules without what refusals have taught: the offsets are those of another log."""
+        """Return the rules without what refusals have taught."""
         if not self.omitted and not self.unopened and self.opened_below < 0:
             return self
-        return replace(self, omitted={}, unopened={}, opened_from=0, opened_below=-1, opens_singly=False)
+        return replace(
+            self,
+            omitted={},
+            unopened={},
+            opened_from=0,
+            opened_below=-1,
+            opened_epoch=-1,
+            opens_singly=False,
+            refused_life=0,
+        )
+
+    def is_opened(self, first: int, last: int, leader_epoch: int) -> bool:
+        """Return whether the batch of these offsets is encoded again for what was refused of it."""
+        if first < self.opened_below and last >= self.opened_from and leader_epoch <= self.opened_epoch:
+            return True
+        return any(
+            first <= offset <= last and refusal.concerns(leader_epoch)
+            for offset, refusal in self.omitted.items()
+        )
 
     def transform(self, record: Record) -> Record | None:
         """The record after all transforms, None when one of them dropped it. Raises TransformFailed."""

@@ -297,7 +297,7 @@ class LaneRunner:
         lane.shed()
         if lane.reader is not None:
             lane.reader.exclude(lane)
-        if lane.intent is Intent.FINISH and lane.position < end:  # it would not read again by itself
+        if lane.position < end and lane.intent in (Intent.FINISH, Intent.PAUSE_WHEN_DRAINED):
             self.restart(lane, "it let go of what it had read last")
 
     def stop(self, lane: LiveLane) -> None:

@@ -10,7 +10,8 @@ from typing import Final
 
 from mirror.client.cluster import Cluster
 from mirror.lane.ledger import OffsetClass
-from mirror.lane.rules import LARGEST_BATCH, MergeRule, RoutingRules
+from mirror.lane.progress import SourceIdentity
+from mirror.lane.rules import LARGEST_BATCH, MergeRule, Refusal, RoutingRules
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Isolation
 from mirror.protocol import produce
 from mirror.protocol.control.topics import TopicSetting, describe_settings
@@ -84,20 +85,41 @@ def forget_cap(lane: LiveLane) -> None:
 def open_refused(lane: LiveLane, first: int, following: int, *, singly: bool) -> None:
     """Encode the batches of [first, following) again, and those between them and what was refused before;
     `singly`: record by record."""
-    known = lane.rules
+    known, epoch = _rules_of(lane, lane.source), lane.source.leader_epoch
     if known.opened_below > lane.checkpoint:
-        first = min(first, known.opened_from)
-    lane.rules = replace(known, opened_from=first, opened_below=following, opens_singly=singly)
+        first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
+    lane.rules = replace(
+        known, opened_from=first, opened_below=following, opened_epoch=epoch, opens_singly=singly
+    )
 
 
-def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass) -> None:
-    """Leave these records of the source out."""
-    lane.rules = replace(lane.rules, omitted={**lane.rules.omitted, **dict.fromkeys(offsets, offset_class)})
+def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
+    """Leave these records of the source out. `source`: the lane's when they were refused."""
+    known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
+    lane.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
 
-def leave_unopened(lane: LiveLane, last_offset: int, offset_class: OffsetClass) -> None:
-    """Leave out the batch that ends with this source offset."""
-    lane.rules = replace(lane.rules, unopened={**lane.rules.unopened, last_offset: offset_class})
+def leave_unopened(
+    lane: LiveLane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity
+) -> None:
+    """Leave out the batch that ends with this source offset. `source`: the lane's when it met the batch."""
+    known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
+    lane.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
+
+
+def forget_other_topics(lane: LiveLane) -> None:
+    """The lane's source is known now: forget refusals of a topic that it has replaced.
+
+    Those of the topic itself stay. An exactly-once lane returns to the former topic's progress when its first
+    transaction is aborted; it has to know the batches that it meets in the new topic once more."""
+    lane.rules = lane.rules.with_refusals_of(lane.source.topic_id, lane.source.cluster_id)
+
+
+def _rules_of(lane: LiveLane, source: SourceIdentity) -> RoutingRules:
+    """The lane's rules, to note a refusal of that topic in."""
+    rules = lane.rules.with_refusals_of(source.topic_id, source.cluster_id)
+    life = max(rules.refused_life, lane.life)
+    return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
 class RuleBook:
@@ -115,18 +137,15 @@ class RuleBook:
     def rules(self, lane: LiveLane, limits: TopicLimits) -> RoutingRules:
         """The rules for a lane that starts, with what it has learned from refusals of records that are still
         to come: where it starts is what is stored, not what an open transaction held. A position of -1 is
-        still to be found."""
+        still to be found, and one of an earlier life may lie behind them in another history."""
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))
         if shared is None:
             shared = self._known[policy, limits] = self._make(policy, limits)
-        learned, checkpoint = lane.rules, min(lane.checkpoint, lane.position)
-        omitted = {
-            offset: offset_class for offset, offset_class in learned.omitted.items() if offset >= checkpoint
-        }
-        unopened = {
-            last: offset_class for last, offset_class in learned.unopened.items() if last >= checkpoint
-        }
+        learned = lane.rules
+        checkpoint = min(lane.checkpoint, lane.position) if lane.life >= learned.refused_life else -1
+        omitted = {offset: refusal for offset, refusal in learned.omitted.items() if offset >= checkpoint}
+        unopened = {last: refusal for last, refusal in learned.unopened.items() if last >= checkpoint}
         is_learned = omitted or unopened or learned.opened_below > checkpoint
         if lane.size_cap is None and not is_learned:
             return shared
@@ -137,7 +156,10 @@ class RuleBook:
             unopened=unopened,
             opened_from=learned.opened_from,
             opened_below=learned.opened_below,
+            opened_epoch=learned.opened_epoch,
             opens_singly=learned.opens_singly,
+            refused_of=learned.refused_of,
+            refused_life=learned.refused_life,
         )
 
     def _make(self, policy: CopyPolicy, limits: TopicLimits) -> RoutingRules:

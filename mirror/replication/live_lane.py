@@ -283,7 +283,9 @@ class LiveLane(Lane):
 
     def begin_target(self, sentence: str) -> None:
         """The destination is another log, where nothing lies that was mirrored before. A former owner may
-        have written to it and not stored that."""
+        have written to it and not stored that. It knows no producer yet, so it takes any first sequence: a
+        second batch could overtake a first one that it refuses."""
+        self.is_established = False
         self.gaps.append(sentence)
         self.offset_map = OffsetMap()
         self.target_id, self.target_loss = b"", ""

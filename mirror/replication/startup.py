@@ -26,7 +26,7 @@ from mirror.replication.channels.sender import ROLES, Sender
 from mirror.replication.handlers.ack_handler import AckHandler
 from mirror.replication.handlers.fetch_handler import FetchHandler
 from mirror.replication.lane_runner import LaneRunner
-from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap
+from mirror.replication.limits import LimitBook, RuleBook, TopicLimits, forget_cap, forget_other_topics
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.ownership.start_positions import begins_at_offset, continue_latest, take_over
 
@@ -285,6 +285,7 @@ class LaneStartup:
         source, sink = self._runner.source(lane), self._runner.sink(lane)
         identity = source.cluster.topic_id(lane.key.partition.topic)
         lane.source = SourceIdentity(identity, lane.source.leader_epoch, source.cluster.cluster_id)
+        forget_other_topics(lane)
         lane.target_id = sink.cluster.topic_id(lane.spec.destination_topic)
         lane.target_cluster = sink.cluster.cluster_id
         source.cluster.pin(source.cluster.cluster_id)

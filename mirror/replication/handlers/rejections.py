@@ -23,6 +23,7 @@ from mirror.errors import (
 )
 from mirror.lane.ledger import OffsetClass
 from mirror.lane.out_batch import OutBatch, Path, Trouble
+from mirror.lane.progress import SourceIdentity
 from mirror.model.datastreams.policy import OnRejection
 from mirror.protocol.batches.batch import scan
 from mirror.protocol.batches.legacy import NO_TIMESTAMP, last_offset
@@ -94,13 +95,13 @@ class Rejections:
         if policy is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         elif policy is OnRejection.SKIP:
-            self._leave_unopened(lane, OffsetClass.FILTERED, error)
+            self._leave_unopened(lane, OffsetClass.FILTERED, error, lane.source)
         else:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
     async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
         """Write the whole batch, as it came, as the value of one dead letter."""
-        life = lane.life
+        source = lane.source
         part = await fetch_once(
             self._runner.source(lane).cluster, lane.key.partition, error.offset, committed=False
         )
@@ -113,14 +114,17 @@ class Rejections:
                 break
         else:
             raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} was not read")
-        if lane.life == life:
-            self._leave_unopened(lane, OffsetClass.DEAD_LETTERED, error)
+        self._leave_unopened(lane, OffsetClass.DEAD_LETTERED, error, source)
 
     def _leave_unopened(
-        self, lane: LiveLane, offset_class: OffsetClass, error: BatchTooLarge | UndecodableBatch
+        self,
+        lane: LiveLane,
+        offset_class: OffsetClass,
+        error: BatchTooLarge | UndecodableBatch,
+        source: SourceIdentity,
     ) -> None:
         _log.warning("%s: %s; leaving it out", lane.key.partition, error)
-        limits.leave_unopened(lane, error.last_offset, offset_class)
+        limits.leave_unopened(lane, error.last_offset, offset_class, source)
         self._runner.restart(lane, "continuing without a batch that cannot be opened")
 
     def _open(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
@@ -136,15 +140,20 @@ class Rejections:
                 lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
             )
         elif policy is OnRejection.SKIP:
-            self._omit(lane, offsets, OffsetClass.FILTERED, error)
+            self._omit(lane, offsets, OffsetClass.FILTERED, error, lane.source)
         else:
             self._write_letters(lane, self._put_aside(lane, offsets, error))
 
     def _omit(
-        self, lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass, error: HeadraceError
+        self,
+        lane: LiveLane,
+        offsets: Sequence[int],
+        offset_class: OffsetClass,
+        error: HeadraceError,
+        source: SourceIdentity,
     ) -> None:
         _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
-        limits.omit(lane, offsets, offset_class)
+        limits.omit(lane, offsets, offset_class, source)
         self._runner.restart(lane, "going on without the refused records")
 
     def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
@@ -166,11 +175,10 @@ class Rejections:
     async def _put_aside(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
         """Copy the records to the dead-letter topic. What is there is left out from then on, even where the
         lane has restarted meanwhile, or its letters would be written again."""
-        life = lane.life
+        source = lane.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
         await self._topic(lane).write(letters, self._bench.clock.now_ms())
-        if lane.life == life:
-            self._omit(lane, offsets, OffsetClass.DEAD_LETTERED, error)
+        self._omit(lane, offsets, OffsetClass.DEAD_LETTERED, error, source)
 
     def _topic(self, lane: LiveLane) -> DeadLetterTopic:
         replication = self._bench.identity.replication_factor

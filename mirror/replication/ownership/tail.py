@@ -31,6 +31,7 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import FoundRecords, Item
+from mirror.lane.rules import Refusal
 from mirror.model.datastreams.policy import Guarantee, OnRejection
 from mirror.protocol.batches.batch import CONTROL, HEADER_SIZE, BatchHeader, scan
 from mirror.protocol.batches.records import Record, read_batch
@@ -196,7 +197,7 @@ class _Expected:
         try:
             router.take(part.records, part.aborted, Slab(bytearray(), None))
         except (BatchTooLarge, CorruptData, TransformFailed) as error:
-            self._meet(error)
+            self._meet(error, router.leader_epoch)
         self._span.position = router.position
         waiting: list[_Piece | SkippedOffsets] = []
         for item in router.items:
@@ -204,16 +205,17 @@ class _Expected:
         self._waiting = waiting[::-1]
         return True
 
-    def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed) -> None:
+    def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
         """Treat it as the lane does, which meets it again if it continues before it."""
-        offset_class = self._class_of_refused
-        if offset_class is None:
+        rules = self._rules
+        if self._class_of_refused is None:
             self.trouble = error
-        elif isinstance(error, BatchTooLarge | UndecodableBatch):
-            unopened = {**self._rules.unopened, error.last_offset: offset_class}
-            self._rules = replace(self._rules, unopened=unopened)
+            return
+        refusal = Refusal(self._class_of_refused, leader_epoch)
+        if isinstance(error, BatchTooLarge | UndecodableBatch):
+            self._rules = replace(rules, unopened={**rules.unopened, error.last_offset: refusal})
         elif isinstance(error, TransformFailed):
-            self._rules = replace(self._rules, omitted={**self._rules.omitted, error.offset: offset_class})
+            self._rules = replace(rules, omitted={**rules.omitted, error.offset: refusal})
         else:
             self.trouble = error
 

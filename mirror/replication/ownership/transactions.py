@@ -146,9 +146,10 @@ class TransactionManager:
         lane.offset_map.sealed = max(lane.offset_map.sealed, sealed)
         self._runner.note_moved(lane, position)
         transaction.started_at, transaction.is_ending, transaction.may_be_open = None, False, False
-        if lane.intent is not None:
+        is_free = lane.intent is None
+        if not is_free:
             self._runner.settle(lane)
-        else:
+        if is_free or (lane.intent is not None and lane.queue):  # what it has read is to be sent before
             self.begin(lane)
 
     def _entries(self, lane: LiveLane) -> tuple[list[Entry], int, Version]:

@@ -11,7 +11,7 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.memory import ByteBudget, SlabPool
 from mirror.lane.out_batch import Item, OutBatch, Path
-from mirror.lane.rules import MergeRule, RoutingRules
+from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.records import Record, read_batch
 from tests.models.source_log import SourceLog, header_of, last_of, source_logs
 
@@ -24,6 +24,7 @@ RULES = st.builds(
     ),
     opens_records=st.booleans(),
     opened_below=st.just(0) | st.integers(0, 150),
+    opened_epoch=st.just(2**31 - 1),
     opens_singly=st.booleans(),
     takes_zstd=st.booleans(),
 )
@@ -141,7 +142,7 @@ def test_records_can_be_dropped_changed_and_left_out(log: SourceLog, data: st.Da
             lambda record: record._replace(value=b"new"),
             lambda record: None if record.timestamp % 3 == 0 else record,
         ),
-        omitted=dict.fromkeys(omitted, OffsetClass.DEAD_LETTERED),
+        omitted=dict.fromkeys(omitted, Refusal(OffsetClass.DEAD_LETTERED, 2**31 - 1)),
     )
     items, _ = walk(log, rules, log.start, [10**6])
     kept = [record for record in log.visible if record.offset not in omitted and record.timestamp % 3]

@@ -33,8 +33,8 @@ RULES = st.sampled_from(
         RoutingRules(),
         RoutingRules(merge=MergeRule()),
         RoutingRules(opens_records=True),
-        RoutingRules(merge=MergeRule(), opened_below=30),
-        RoutingRules(merge=MergeRule(), opened_below=30, opens_singly=True),
+        RoutingRules(merge=MergeRule(), opened_below=30, opened_epoch=2**31 - 1),
+        RoutingRules(merge=MergeRule(), opened_below=30, opened_epoch=2**31 - 1, opens_singly=True),
     ]
 )
 STEPS = st.sampled_from(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -227,6 +228,20 @@ def test_a_re_created_destination_is_written_to_where_that_is_wanted(
     assert lane.ledger.is_balanced
     there = [(one.offset, "exact") for one in fakes.copied("t")]
     assert [lane.offset_map.forward(offset) for offset in range(20, 25)] == there
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_no_batch_overtakes_one_that_a_re_created_destination_refuses(
+    fakes: MirroredFakes, policy: CopyPolicy
+) -> None:
+    """The new log knows no producer, and so it takes a batch of any sequence as the first."""
+    copying(fakes, replace(policy, on_loss=OnLoss.CONTINUE, path=CopyPath.PASSTHROUGH))
+    fakes.run(1.0)
+    fakes.target.faults.plant(PRODUCE, Code(19), fits=lambda _asked: bool(fakes.lane("t").gaps))
+    fakes.target.recreate_topic("t")
+    more(fakes, 4)
+    assert fakes.target.faults.taken
+    assert fakes.numbers("t") == list(range(20, 40))
 
 
 @pytest.mark.parametrize("deleted", [0, 5])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mirror.lane.ledger import OffsetClass
+from mirror.lane.lifecycle import LaneState
+from mirror.model.datastreams.datastream import StartPosition
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from tests.fakes.broker import batches
 from tests.fakes.broker.accounts import check_accounts, letters_of
@@ -11,7 +14,7 @@ from tests.fakes.broker.batches import Content
 from tests.fakes.broker.faults import Asked, Drop
 from tests.fakes.broker.mirrored import MirroredFakes
 
-PRODUCE = 0
+PRODUCE, FETCH = 0, 1
 GZIP, ZSTD = 1, 4
 LEAVING = [OnRejection.SKIP, OnRejection.DEAD_LETTER]
 SAFE = [Guarantee.EFFECTIVELY_ONCE, Guarantee.EXACTLY_ONCE]
@@ -156,3 +159,123 @@ def test_a_batch_that_cannot_be_opened_beside_one_that_was_refused_passes_as_it_
     fakes.run_to("t", 6)
     assert fakes.lane("t").ledger.by_class()["filtered"] == 1
     assert len(fakes.copied("t")) == 5
+
+
+def write_new_history(fakes: MirroredFakes) -> list[int]:
+    """A batch that cannot be decoded between good ones; returns the numbers of the good ones."""
+    for first in range(100, 112, 4):
+        data = batches.build(fakes.records(first, 4), codec=GZIP)
+        fakes.source.append("t", batches.undecodable(data) if first == 104 else data)
+    return [*range(100, 104), *range(108, 112)]
+
+
+@pytest.mark.parametrize("policy", LEAVING)
+@pytest.mark.parametrize("path", [CopyPath.AUTO, CopyPath.RECORD])
+def test_the_first_transaction_of_a_new_topic_leaves_a_batch_out(
+    fakes: MirroredFakes, policy: OnRejection, path: CopyPath
+) -> None:
+    """Each abort takes the lane back to the former topic's progress."""
+    chosen = CopyPolicy(
+        guarantee=Guarantee.EXACTLY_ONCE, on_rejection=policy, on_loss=OnLoss.CONTINUE, path=path
+    )
+    fakes.make_topic("t")
+    write_with_bad(fakes)
+    fakes.start("t", policy=chosen)
+    fakes.run_to("t", 28)
+    fakes.source.recreate_topic("t")
+    good = write_new_history(fakes)
+    fakes.run_until(lambda: fakes.lane("t").life == 1, "the new topic is known")
+    fakes.run_to("t", 12)
+    assert fakes.numbers("t") == [*range(12), *range(16, 28), *good]
+    check_accounts(fakes, "t")
+
+
+@pytest.mark.parametrize("policy", LEAVING)
+def test_the_first_transaction_of_a_new_history_leaves_a_batch_out(
+    fakes: MirroredFakes, policy: OnRejection
+) -> None:
+    """Each abort takes the lane back to a checkpoint of the former history, which lies behind the batch."""
+    chosen = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_rejection=policy, on_loss=OnLoss.CONTINUE)
+    fakes.make_topic("t")
+    for first in range(0, 40, 4):
+        fakes.write("t", first, 4)
+    fakes.start("t", policy=chosen)
+    fakes.run_to("t", 40)
+    fakes.source.elect_uncleanly("t", 0, 2, 20)
+    good = write_new_history(fakes)
+    fakes.run_until(lambda: fakes.lane("t").life == 1, "the new history is followed")
+    fakes.run_to("t", 32)
+    assert fakes.numbers("t") == [*range(40), *good]
+    assert fakes.lane("t").life == 1
+
+
+@pytest.mark.parametrize("policy", LEAVING)
+def test_the_first_transaction_after_a_restart_leaves_a_batch_out(
+    fakes: MirroredFakes, policy: OnRejection
+) -> None:
+    """Each abort takes the lane back to progress of before the restart."""
+    chosen = CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, on_rejection=policy)
+    fakes.make_topic("t")
+    good = write_new_history(fakes)
+    fakes.start("t", policy=chosen)
+    fakes.run_to("t", 12)
+    fakes.restart("t", policy=chosen, restart_ms=1_000, start=StartPosition.EARLIEST)
+    fakes.run_until(lambda: len(fakes.numbers("t")) > len(good), "it copies again")
+    fakes.run_to("t", 12)
+    assert fakes.numbers("t") == [*good, *good]
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+@pytest.mark.parametrize("policy", LEAVING)
+def test_the_record_in_the_place_of_one_that_was_left_out_is_copied(
+    fakes: MirroredFakes, policy: OnRejection, guarantee: Guarantee
+) -> None:
+    """An unclean election loses the batch before the lane has left it out; the next one has its offsets."""
+    chosen = CopyPolicy(guarantee=guarantee, on_rejection=policy, on_loss=OnLoss.CONTINUE)
+    fakes.make_topic("t")
+    fakes.write("t", 0, 4)
+    fakes.start("t", policy=chosen)
+    fakes.run_to("t", 4)
+    fakes.source.faults.plant(
+        FETCH, Drop(), times=None, fits=lambda _asked: 7 in fakes.lane("t").rules.unopened
+    )
+    fakes.source.append("t", batches.undecodable(batches.build(fakes.records(4, 4), codec=GZIP)))
+    fakes.run_until(lambda: 7 in fakes.lane("t").rules.unopened, "the batch is to be left out")
+    assert fakes.lane("t").checkpoint == 4
+    fakes.source.elect_uncleanly("t", 0, 2, 4)
+    fakes.write("t", 100, 4, codec=GZIP)
+    fakes.source.faults.clear()
+    fakes.run_to("t", 8)
+    assert fakes.numbers("t") == [*range(4), *range(100, 104)]
+    assert fakes.lane("t").ledger.total(OffsetClass.MIRRORED) == 8
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_a_lane_tries_again_that_let_go_of_what_lies_before_a_batch_that_cannot_be_opened(
+    fakes: MirroredFakes, guarantee: Guarantee
+) -> None:
+    """Its destination freezes before it has taken the good batches, and the lane gives their memory back."""
+    chosen = CopyPolicy(guarantee=guarantee, path=CopyPath.RECORD)
+    fakes.make_topic("t")
+    fakes.start("t", policy=chosen)
+    fakes.run(1.0)
+    for broker in fakes.target.brokers:
+        fakes.target.freeze(broker)
+    write_with_bad(fakes)
+    fakes.run(20)
+    for broker in fakes.target.brokers:
+        fakes.target.thaw(broker)
+    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "it pauses")
+    assert fakes.numbers("t") == list(range(12))
+
+
+def test_what_was_read_during_a_commit_is_sent_before_the_pause_behind_it(fakes: MirroredFakes) -> None:
+    fakes.make_topic("t")
+    fakes.target.coordinator.marker_seconds = 1.0
+    fakes.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE, path=CopyPath.RECORD))
+    fakes.write("t", 100, 4)
+    fakes.run_until(lambda: fakes.lane("t").is_in_transaction, "its first transaction is open")
+    fakes.run_until(lambda: fakes.lane("t").is_held, "it ends")
+    write_with_bad(fakes)
+    fakes.run_until(lambda: fakes.lane("t").state is LaneState.PAUSED, "it pauses")
+    assert fakes.numbers("t") == [*range(100, 104), *range(12)]

@@ -12,7 +12,7 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import OffsetClass, SkippedOffsets
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import OutBatch
-from mirror.lane.rules import MergeRule, RoutingRules
+from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import CONTROL, NO_PRODUCER, TRANSACTIONAL, scan, seal
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record, read_batch, write_batch
@@ -49,14 +49,14 @@ def taken(
 
 
 def test_small_batches_behind_opened_records_are_sent_too() -> None:
-    rules = RoutingRules(merge=MERGING, opened_below=3)
+    rules = RoutingRules(merge=MERGING, opened_below=3, opened_epoch=2**31 - 1)
     sent, offset_classes = taken(rules, 0, batch(0, [0, 1, 2]), batch(3, [3, 4]), batch(5, [5]))
     assert sent == [0, 1, 2, 3, 4, 5]
     assert offset_classes == {OffsetClass.MIRRORED: 6}
 
 
 def test_holes_at_the_end_of_a_batch_that_is_opened_singly_are_counted() -> None:
-    rules = RoutingRules(merge=MERGING, opened_below=10, opens_singly=True)
+    rules = RoutingRules(merge=MERGING, opened_below=10, opened_epoch=2**31 - 1, opens_singly=True)
     sent, offset_classes = taken(rules, 0, batch(0, [0, 2], span=5), batch(5, [], span=2), batch(7, [7]))
     assert sent == [0, 2, 7]
     assert offset_classes == {OffsetClass.MIRRORED: 3, OffsetClass.COMPACTED: 5}
@@ -109,7 +109,7 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
         router.take(batch, (), Slab(bytearray(), None))
     assert (raised.value.offset, raised.value.last_offset) == (0, records - 1)
     assert (router.position, router.items) == (0, [])
-    left_out = replace(rules, unopened={records - 1: OffsetClass.FILTERED})
+    left_out = replace(rules, unopened={records - 1: Refusal(OffsetClass.FILTERED, 2**31 - 1)})
     (item,) = opened(bytes(batch), left_out).items
     assert isinstance(item, SkippedOffsets)
     assert (item.offset_class, item.count) == (OffsetClass.FILTERED, records)
@@ -202,7 +202,7 @@ def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_g
     assert raised.value.offset == 3
     assert router.position == 3
     assert sum(item.count for item in router.items if isinstance(item, OutBatch)) == 2
-    omitting = replace(rules, omitted={3: OffsetClass.DEAD_LETTERED})
+    omitting = replace(rules, omitted={3: Refusal(OffsetClass.DEAD_LETTERED, 2**31 - 1)})
     whole = BatchRouter(omitting, 0, ByteBudget(10**9))
     whole.take(memoryview(before + after), (), Slab(bytearray(), None))
     assert whole.position == 5

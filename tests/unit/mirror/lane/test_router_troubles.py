@@ -22,7 +22,7 @@ from mirror.lane.batch_router import BatchRouter
 from mirror.lane.ledger import Ledger, OffsetClass
 from mirror.lane.memory import ByteBudget, Slab
 from mirror.lane.out_batch import OutBatch, Path
-from mirror.lane.rules import MergeRule, RoutingRules
+from mirror.lane.rules import MergeRule, Refusal, RoutingRules
 from mirror.protocol.batches.batch import HEADER_SIZE, NO_PRODUCER, OVERHEAD
 from mirror.protocol.batches.compression import Codec
 from mirror.protocol.batches.records import Record
@@ -123,7 +123,12 @@ def test_what_lies_before_the_trouble_is_sent_and_all_of_the_rest_waits(
     assert taken.classes == ({"mirrored": 8} if before else {})
     if isinstance(taken.trouble, BatchTooLarge | UndecodableBatch):
         assert (taken.trouble.offset, taken.trouble.last_offset) == (8, 11)
-        again = Taken(replace(rules, unopened={11: OffsetClass.FILTERED}), bad, batch(12, range(4)), start=8)
+        again = Taken(
+            replace(rules, unopened={11: Refusal(OffsetClass.FILTERED, 2**31 - 1)}),
+            bad,
+            batch(12, range(4)),
+            start=8,
+        )
         assert (again.trouble, again.sent) == (None, [12, 13, 14, 15])
         assert again.classes == {"filtered": 4, "mirrored": 4}
 
@@ -172,7 +177,7 @@ def test_a_record_that_is_too_large_among_holes_keeps_the_classes_of_what_is_bef
     assert isinstance(taken.trouble, RecordTooLarge)
     assert (taken.trouble.offset, taken.router.position) == (7, 7)
     assert (taken.sent, taken.classes) == ([1, 2, 4], {"mirrored": 3, "compacted": 4})
-    again = Taken(replace(rules, omitted={7: OffsetClass.DEAD_LETTERED}), data, start=7)
+    again = Taken(replace(rules, omitted={7: Refusal(OffsetClass.DEAD_LETTERED, 2**31 - 1)}), data, start=7)
     assert (again.sent, again.classes) == ([8], {"mirrored": 1, "compacted": 1, "dead_lettered": 1})
 
 
@@ -189,7 +194,7 @@ def test_what_was_filtered_before_a_record_that_fails_is_not_filtered_again() ->
 
 
 def test_a_batch_whose_records_are_all_left_out_is_followed_by_small_ones() -> None:
-    rules = replace(MERGING, omitted=dict.fromkeys((0, 1), OffsetClass.FILTERED))
+    rules = replace(MERGING, omitted=dict.fromkeys((0, 1), Refusal(OffsetClass.FILTERED, 2**31 - 1)))
     taken = Taken(rules, batch(0, range(2)), batch(2, range(2)), batch(4, range(2)))
     assert (taken.sent, taken.classes) == ([2, 3, 4, 5], {"filtered": 2, "mirrored": 4})
 
@@ -236,7 +241,12 @@ def test_a_message_of_an_old_format_that_cannot_be_opened_goes_by_policy_too(
     assert (taken.sent, taken.router.position) == ([0, 1, 2, 3], 4)
     if isinstance(taken.trouble, BatchTooLarge | UndecodableBatch):
         assert taken.trouble.last_offset == 7
-        again = Taken(replace(rules, unopened={7: OffsetClass.FILTERED}), bad, batch(8, range(2)), start=4)
+        again = Taken(
+            replace(rules, unopened={7: Refusal(OffsetClass.FILTERED, 2**31 - 1)}),
+            bad,
+            batch(8, range(2)),
+            start=4,
+        )
         assert (again.sent, again.classes) == ([8, 9], {"filtered": 4, "mirrored": 2})
 
 

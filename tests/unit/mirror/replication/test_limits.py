@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mirror.lane.ledger import Ledger, OffsetClass
+from mirror.lane.rules import Refusal
 from mirror.replication.limits import RuleBook, TopicLimits, open_refused
 from mirror.replication.live_lane import LiveLane
 from mirror.replication.options import CopyingOptions
@@ -14,8 +15,8 @@ from tests.builders import a_spec
 def test_refusals_are_forgotten_when_the_checkpoint_that_a_lane_starts_from_is_behind_them() -> None:
     book, limits = RuleBook(CopyingOptions()), TopicLimits()
     lane = LiveLane(a_spec(), 1_000, ())
-    refused = {17: OffsetClass.DEAD_LETTERED, 130: OffsetClass.DEAD_LETTERED}
-    lane.rules = replace(lane.rules, omitted=refused, unopened={40: OffsetClass.FILTERED})
+    refused = dict.fromkeys((17, 130), Refusal(OffsetClass.DEAD_LETTERED, 0))
+    lane.rules = replace(lane.rules, omitted=refused, unopened={40: Refusal(OffsetClass.FILTERED, 0)})
     for checkpoint, position, omitted, unopened in (
         (0, 0, {17, 130}, {40}),
         (17, 17, {17, 130}, {40}),
