@@ -149,6 +149,8 @@ class BatchRouter:
         rules = self._rules
         if rules.opens_records or rules.transforms:
             return True
+        if rules.opened_below < 0 and not rules.omitted:
+            return False
         return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
 
     def _refused(self, refusals: Mapping[int, Refusal], offset: int) -> OffsetClass | None:
