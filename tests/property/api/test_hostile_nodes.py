@@ -48,7 +48,9 @@ PAGES = (
 FOLDERS = tuple(
     path
     for name, path in vars(znodes).items()
-    if isinstance(path, str) and path.startswith("/") and name not in {"VERSION", "SHARED_KEY", "DATASTREAMS", "LIVE"}
+    if isinstance(path, str)
+    and path.startswith("/")
+    and name not in {"VERSION", "SHARED_KEY", "DATASTREAMS", "LIVE"}
 )
 """All but what a service has to refuse, the definitions themselves, and the place of the instance: another
 incarnation in it is another instance, beside which it may not copy."""
