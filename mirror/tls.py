@@ -58,6 +58,21 @@ class ReloadingContext(ssl.SSLContext):
             return self._newest
 
 
+def client_context(
+    ca_file: str, certificate_file: str = "", key_file: str = "", key_password: str = ""
+) -> ssl.SSLContext:
+    """Return a context that checks certificates and host names of servers, by PEM files of these names.
+
+    Empty names stand for the system's authorities and for no certificate of our own. Raises OSError and
+    ValueError where they cannot be used.
+    """
+    context = ssl.create_default_context(cafile=ca_file or None)
+    if certificate_file:
+        # A function, as OpenSSL asks at the terminal where an encrypted key comes without a password.
+        context.load_cert_chain(certificate_file, key_file, lambda: key_password)
+    return context
+
+
 def trusting(ca_file: str, name: str) -> ReloadingContext:
     """Return a context that trusts the authorities of `ca_file`, or the system's if that is empty.
 
@@ -66,7 +81,7 @@ def trusting(ca_file: str, name: str) -> ReloadingContext:
 
     def make() -> ssl.SSLContext:
         try:
-            return ssl.create_default_context(cafile=ca_file or None)
+            return client_context(ca_file)
         except (OSError, ValueError) as error:
             raise ConfigError(
                 f"{name}: {ca_file} cannot be used: {error}",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from api.access.tokens import TokenEntry, read_entries
 from mirror.errors import ConfigError, NotFound
+from mirror.files import OF_OWNER, replace_file
 from mirror.model.bounds import shown
 
 
@@ -55,15 +55,5 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _replace(path: Path, text: str) -> None:
     """Readers see the former file or this one. Only its owner may read it, as far as it is new."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            if path.exists():
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o755)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    mode = path.stat().st_mode & 0o755 if path.exists() else OF_OWNER
+    replace_file(path, text.encode(), mode)

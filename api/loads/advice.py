@@ -58,9 +58,9 @@ class PastNeedAnswer(BaseModel):
 
 
 class AdviceAnswer(BaseModel):
-    """`required_tasks`, `required_instances`: now and very soon; they rise at once and fall late. Null is
-    not known of every datastream, and `why` says of which; `tasks_at_least`, `instances_at_least`: of the
-    others. `rises`: the first hour that needs more; `peak`: the hour that
+    """`required_tasks`, `required_instances`: now and very soon; they rise at once and fall late. Null
+    where the need of a datastream is unknown, which `why` names; `tasks_at_least`, `instances_at_least`: the
+    need of the others. `rises`: the first hour that needs more; `peak`: the hour that
     needs most, and the instances it takes. `lower_since_ms`: since when fewer tasks would do, `lower_tasks`:
     how many. `past_day`, `past_week`: of the last 24 and 168 whole hours, null where no hour of them is
     known. `computed_ms` is null where the leader has not computed it yet."""

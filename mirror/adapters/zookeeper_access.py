@@ -20,7 +20,7 @@ from kazoo.security import ACL, CREATOR_ALL_ACL, Permissions
 from mirror.adapters.digest_md5 import DigestMd5
 from mirror.adapters.settings import ZooKeeperSecurity
 from mirror.errors import ConfigError, NotAuthorized
-from mirror.tls import ReloadingContext
+from mirror.tls import ReloadingContext, client_context
 
 _DIGEST_URI: Final = "zookeeper/zk-sasl-md5"
 """ZooKeeper's servers and clients both use this for every host."""
@@ -79,16 +79,18 @@ def tls_context(security: ZooKeeperSecurity) -> ReloadingContext:
 
 def _context_of(security: ZooKeeperSecurity) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=security.ca_file or None)
-        if not security.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        if security.certificate_file:
-            secret = security.key_password.get_secret_value()
-            context.load_cert_chain(security.certificate_file, security.key_file, lambda: secret)
+        context = client_context(
+            security.ca_file,
+            security.certificate_file,
+            security.key_file,
+            security.key_password.get_secret_value(),
+        )
     except (OSError, ValueError) as error:
         files = ", ".join(filter(None, (security.ca_file, security.certificate_file, security.key_file)))
         raise ConfigError(f"zookeeper.security: {files} cannot be used ({error})") from error
+    if not security.verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
     return context
 
 

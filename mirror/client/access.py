@@ -12,7 +12,7 @@ from mirror.model.bounds import shown
 from mirror.model.clusters import bootstrap_servers, is_like
 from mirror.protocol.control.cluster import Endpoint
 from mirror.protocol.control.sasl import SaslAccess
-from mirror.tls import ReloadingContext
+from mirror.tls import ReloadingContext, client_context
 from mirror.tokens import token_from_file
 
 
@@ -70,16 +70,12 @@ def tls_context(files: TlsFiles) -> ReloadingContext:
 
 def _context_of(files: TlsFiles) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=files.ca_file or None)
-        if files.certificate_file:
-            # A function, as OpenSSL asks at the terminal where an encrypted key comes without a password.
-            context.load_cert_chain(files.certificate_file, files.key_file, lambda: files.key_password)
+        return client_context(files.ca_file, files.certificate_file, files.key_file, files.key_password)
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"the TLS files cannot be used: {error}",
             advice="ca_file, certificate_file and key_file must be readable PEM files that fit each other",
         ) from error
-    return context
 
 
 def access_from(document: Mapping[str, Any]) -> ClusterAccess:

@@ -199,7 +199,7 @@ class Admission:
     def _problems(
         self, one: Datastream, same_as: SameAs, who: str, clusters: Collection[ClusterRef] | None = None
     ) -> list[_Problem]:
-        """`clusters`: what it does at others is left out; None: nothing is."""
+        """Return what is refused of a datastream, at `clusters` only unless that is None."""
         found = []
         for use in _uses(one):
             if clusters is not None and use.cluster not in clusters:

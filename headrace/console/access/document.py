@@ -30,7 +30,7 @@ def config_file(path: Path | None = None) -> Path | None:
 
 
 def read_document(path: Path | None) -> dict[str, Any]:
-    """What the file says, unchecked; empty where there is none. Raises ConfigError."""
+    """Return the content of the settings file, unchecked; empty without a file. Raises ConfigError."""
     file = config_file(path)
     if file is None:
         return {}

@@ -7,11 +7,8 @@ disk may be slow and leases are short.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -20,6 +17,7 @@ import structlog
 
 from mirror.coordination.stores.documents.definition import from_document, to_document
 from mirror.errors import InvalidRequest, damage_of, legible
+from mirror.files import replace_file
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.documents import parsed
@@ -166,21 +164,6 @@ def _from_bytes(data: bytes, path: Path) -> Known:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Replace the file: after a crash it holds the former content or this one. Raises OSError."""
+    """Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(draft)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    replace_file(path, data)

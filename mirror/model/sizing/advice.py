@@ -68,15 +68,14 @@ class PastNeed:
 class Advice:
     """Computed by the leader at `computed_ms` (epoch ms).
 
-    `required_tasks`, `required_instances`: what is needed now and very soon, steady enough for an autoscaler;
-    None where it is not known of every group, and then `why` says of which. `tasks_at_least`,
-    `instances_at_least`: the same of the groups whose need is known. `last_required_tasks`: the newest number
-    that was known of all. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that
-    time; None while not. `rises`: the first hour that needs more than is required now. `peak`: the hour that
-    needs most, `peak_instances`: how many that takes; both of the groups whose need is known. `sums`: None
-    without a forecast.
-    `past_day`, `past_week`: of the last 24 and 168 whole hours; None where no hour of it is known of every
-    group.
+    `required_tasks`, `required_instances`: what is needed now and very soon, steady enough for an
+    autoscaler; None where the need of a group is unknown, which `why` names. `tasks_at_least`,
+    `instances_at_least`: the need of the other groups. `last_required_tasks`: the last number that was
+    known for all groups. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that
+    time; None while not. `rises`: the first hour that needs more than is required now. `peak`: the hour
+    that needs most, `peak_instances`: how many that takes; both of the groups whose need is known. `sums`:
+    None without a forecast. `past_day`, `past_week`: of the last 24 and 168 whole hours; None where no hour
+    of it is known of every group.
     """
 
     computed_ms: int

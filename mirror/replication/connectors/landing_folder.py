@@ -31,6 +31,7 @@ from typing import IO, Any, Final, NamedTuple
 from crc32c import crc32c
 
 from mirror.errors import CorruptData, Fenced, Unreachable
+from mirror.files import sync_folder
 from mirror.model.topics import MOST_PARTITIONS, TopicPartition, is_legal_topic
 from mirror.replication.connector import Position
 
@@ -314,15 +315,6 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
         sync_folder(one.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring the folder's entries to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ export function standingOf(advice) {
   return { tone: "good", sign: "✓", word: "it fits" };
 }
 
-/** A number that is needed, or what is needed of what is known. */
+/** The number needed, or the least number where some needs are unknown. */
 const needOf = (known, atLeast) => (isKnown(known) || !atLeast ? count(known) : `at least ${count(atLeast)}`);
 
 /** Numbers of the whole service. A moment is `ms`, with `note` in front of it. */
