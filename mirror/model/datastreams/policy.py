@@ -66,7 +66,7 @@ _MOST_TRANSFORM_BYTES: Final = 32 * 1024
 
 
 class Guarantee(StrEnum):
-    """What holds for every record when processes, brokers and networks fail (docs/data-plane/guarantees.md)."""
+    """Promise for every record when processes, brokers and networks fail (docs/data-plane/guarantees.md)."""
 
     AT_LEAST_ONCE = "at-least-once"
     """No loss, order kept; a crash may repeat what was sent since the last checkpoint."""
