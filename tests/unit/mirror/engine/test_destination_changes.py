@@ -10,7 +10,7 @@ import pytest
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from mirror.replication.engine import BatchEngine
-from tests.fakes.broker.batches import COMMIT, build, marker
+from tests.fakes.broker.batches import COMMIT, Content, build, marker
 from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.transactions import LAST_EPOCH
@@ -335,7 +335,7 @@ def test_records_of_another_writer_at_the_offsets_of_lost_records_do_not_hide_th
     if is_killed:
         fakes.crash()
     fakes.target.elect_uncleanly("t", 0, 2, end)
-    foreign = [(fakes.clock.now_ms(), b"key", b"%d" % number, []) for number in range(90, 99)]
+    foreign: list[Content] = [(fakes.clock.now_ms(), b"key", b"%d" % number, []) for number in range(90, 99)]
     writer = (*former, 20) if is_former_owner else (999, 0, 0)
     fakes.target.append("t", build(foreign, producer=writer))
     if is_killed:
