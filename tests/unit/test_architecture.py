@@ -85,6 +85,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "is_clean",
         "is_forgotten",
         "needs_fence",
+        "owned_from",
         "owner",
         "target_next",
     },
