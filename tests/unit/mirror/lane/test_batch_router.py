@@ -105,7 +105,7 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     rules = RoutingRules(opens_records=True, opened_records=20_000, opened_bytes=2**20)
     batch = bomb(codec, records, size)
     router = BatchRouter(rules, 0, ByteBudget(10**9))
-    with pytest.raises(BatchTooLarge, match="at offset 0 is not opened") as raised:
+    with pytest.raises(BatchTooLarge, match="at offset 0") as raised:
         router.take(batch, (), Slab(bytearray(), None))
     assert (raised.value.offset, raised.value.last_offset) == (0, records - 1)
     assert (router.position, router.items) == (0, [])
