@@ -193,7 +193,7 @@ def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
     port = street.broker().address.rpartition(":")[2]
     lost = street.session("lost.test:9092", "lost.test:9093", seconds=0.5)
     for _ in range(3):
-        with pytest.raises(TimedOut, match=r"lost\.test:9092, lost\.test:9093: no answer within"):
+        with pytest.raises(TimedOut, match=r"lost\.test:9092, lost\.test:9093: "):
             street.ask(lost)
         lost._failed_at = 0.0
     assert street.ask(street.session(f"localhost:{port}"))
