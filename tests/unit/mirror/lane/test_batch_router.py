@@ -195,9 +195,7 @@ def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_g
     after = write_batch([Record(0, 5, None, value) for value in (b"dropped", b"two", bad, b"three")])
     after[0:8] = (1).to_bytes(8, "big")
     router = BatchRouter(rules, 0, ByteBudget(10**9))
-    with pytest.raises(
-        TransformFailed, match="transform shouts:x fails for the record at offset 3"
-    ) as raised:
+    with pytest.raises(TransformFailed, match=r"shouts:x.*offset 3") as raised:
         router.take(memoryview(before + after), (), Slab(bytearray(), None))
     assert raised.value.offset == 3
     assert router.position == 3
