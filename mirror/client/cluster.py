@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 CONTROL: Final = "control"
 COORDINATE: Final = "coordinate"
-"""Separate, as coordinators respond only when their own log is replicated; other requests must not wait."""
+"""Role of a separate connection, as coordinators respond only when their own log is replicated."""
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
 """A larger metadata response would block the loop for too long."""
@@ -122,7 +122,7 @@ class Cluster:
         return self._configs.aside.throttling.take(self._loop.now())
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """Return (broker, leader epoch) by the latest metadata; None if there is no known leader."""
+        """Return (broker, leader epoch) from the latest metadata; None if there is no known leader."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
@@ -150,8 +150,10 @@ class Cluster:
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
     def newest(self, api: int) -> int:
-        """Return the highest version that all connected brokers support, or else the last result; -1
-        without one."""
+        """Return the highest version of a request that all connected brokers support.
+
+        Without a connection, returns the last known version, or -1.
+        """
         offered = [c.features.versions.get(api, (0, -1))[1] for c in self._connections.values() if c.is_open]
         if offered:
             self._newest[api] = min(offered)

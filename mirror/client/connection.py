@@ -224,7 +224,7 @@ class Connection:
         return inf
 
     def silence(self, now: float) -> tuple[float, str]:
-        """Return (time since when, description) of a broker that is late; (infinity, …) if it is not."""
+        """Return since when the broker is late (infinity: it is not), and a description."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def check_deadline(self, now: float) -> None:

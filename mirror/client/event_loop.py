@@ -97,7 +97,7 @@ class Timer:
 class Loop:
     """Runs callbacks, timers and coroutines on one thread.
 
-    `selector` waits for sockets; one that advances `clock` instead of waiting makes time virtual.
+    `selector` waits for sockets; if it advances `clock` instead of waiting, time is virtual.
     """
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
@@ -169,8 +169,9 @@ class Loop:
         return done
 
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run coroutines concurrently and return the results in order; after all ended, raise the first
-        error.
+        """Run coroutines concurrently and return the results in order.
+
+        After all have ended, raises the first error, if any.
         """
         promises = [self.spawn(coroutine) for coroutine in coroutines]
         for promise in promises:

@@ -126,7 +126,7 @@ class PartitionRange:
     async def next_part(self) -> FetchedPartition | None:
         """Return the records at `position`; None at the end.
 
-        Retries transient errors; raises those of `fetch_once`.
+        Retries transient errors; raises others as `fetch_once` does.
         """
         while self.position < self._end:
             if self.position == self._asked:

@@ -31,7 +31,7 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """Acquire the producer id of a transactional id with a new epoch, which fences its current owner.
+    """Acquire the producer id of a transactional id with a new epoch; its current owner loses it.
 
     Raises Unreachable, NotAuthorized.
     """

@@ -58,7 +58,7 @@ class Promptness:
             self.seconds = took
 
     def silence(self, asked: float, now: float) -> tuple[float, str]:
-        """Return (time since when, description) of a slow broker, given the oldest due time (infinity: none).
+        """Return since when the broker is late and a description, given the oldest due time (infinity: none).
 
         A broker without further requests soon stops counting as slow.
         """
@@ -122,7 +122,7 @@ class Reachability:
             self._outages.succeeded(_name(gone), 0.0)
 
     def silence(self) -> tuple[float, str]:
-        """Return (time since when, reason) of the address unreachable for longest; (infinity, "") if none."""
+        """Return since when, and why, an address is unreachable, the longest case; (infinity, "") if none."""
         if not self._trying:
             return inf, ""
         endpoint = min(self._trying, key=self._trying.__getitem__)

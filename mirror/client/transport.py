@@ -106,7 +106,7 @@ host that has returned would be noticed that late."""
 
 _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
-"""Host name lookups in progress, each in its own thread: the system has no non-blocking lookup, and a name
+"""Host name lookups in progress, each in a separate thread: the system has no non-blocking lookup, and a name
 server that does not respond must not delay lookups of other names."""
 
 
@@ -185,7 +185,7 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """Run a blocking job in its own thread and return its result, while the loop continues.
+    """Run a blocking job in a new thread and return its result, while the loop continues.
 
     Raises the errors of the job, and TimeoutError.
     """

@@ -108,7 +108,7 @@ class Lane:
         self.delivered_ms = -1
         """Timestamp of the newest record at the destination."""
         self.caught_up_ms = -1
-        """Wall time at which the lane last had read every readable source record."""
+        """Wall time at which the lane had last read every readable record of the source."""
         self.caught_up = 0
         """See `LaneProgress`."""
         self.excused: ExcusedLane | None = None
@@ -397,7 +397,7 @@ class Lane:
                 return
 
     def identify(self, identity: ProducerStamp) -> None:
-        """Set a new identity; sequences start at 0, and unsent batches are stamped again."""
+        """Set a new identity; sequences start at 0, and queued batches are stamped again."""
         self.identity = identity
         owner = identity.producer_id, identity.epoch
         if owner != self.owner:

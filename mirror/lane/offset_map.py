@@ -31,7 +31,7 @@ class Precision(StrEnum):
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """The offset has no record: position of the next one. Skips and repeats none."""
+    """The offset has no record: position of the next one. No record is skipped or repeated."""
     END = "end"
     """After the mirrored records: their end, never ahead."""
     BEFORE = "before"

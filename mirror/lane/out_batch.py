@@ -16,7 +16,7 @@ _ATTRIBUTES_AT: Final = 22
 
 
 class Path(IntEnum):
-    """How a batch was made."""
+    """Processing path of a batch."""
 
     PASSTHROUGH = 0
     """Unchanged from the source, except for our producer identity."""

@@ -49,7 +49,7 @@ async def _create_without_one(
     settings: dict[str, str],
     reasons: dict[str, str],
 ) -> Outcome | None:
-    """Omit one setting at a time, if the broker does not name the one that it rejects."""
+    """Omit one setting at a time, if the broker does not name the rejected setting."""
     for key in sorted(settings.keys() - FORCED_SETTINGS.keys()):
         fewer = {name: value for name, value in settings.items() if name != key}
         outcome = await _create(cluster, topic, replication, fewer)
