@@ -338,7 +338,7 @@ class FakeSession:
         fault = self.script(operation)
         self.log.append(operation)
         if self._is_over:
-            raise SessionLost("the ZooKeeper session is over")
+            raise SessionLost("the ZooKeeper session has expired")
         if not self.is_up:
             raise Unreachable(f"ZooKeeper does not answer: {path}")
         if fault is not None and not fault.after_effect:
