@@ -1,7 +1,7 @@
 """Decides from the coordinator's description whether a lane still owns its transactional id.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
-abort the transaction of the new owner and fence it. The distance between the epochs tells them apart:
+abort the transaction of the new owner and fence it. The distance between the epochs distinguishes them:
 
     event since we held (id, epoch)                 | the coordinator shows
     ------------------------------------------------|--------------------------------------------------
