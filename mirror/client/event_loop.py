@@ -273,8 +273,9 @@ class RunWhile:
 
 
 class Recheck:
-    """Awaitable for code under `RunWhile`: checks the condition immediately, after a call that may have
-    changed it.
+    """Awaitable that makes `RunWhile` check its condition immediately.
+
+    For use after a call that may have changed the condition.
     """
 
     def __await__(self) -> Generator[None, None, None]:

@@ -65,8 +65,7 @@ class ClusterSession:
         return self._cluster is not None
 
     async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
-        """Run a call, retrying until it succeeds, fails permanently, or the timeout of one request has
-        passed.
+        """Run a call; retry until success, a permanent error, or the timeout of one request.
 
         Raises the errors of the call; immediately if no broker is reachable.
         """
