@@ -229,7 +229,7 @@ def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_kille
     fakes.restart("t")
     fakes.run_until(lambda: fakes.lane("t").checkpoint == 5, "all is found or copied")
     assert throttled.faults.taken
-    assert "5 offsets were at the destination already" in caplog.text
+    assert "5 offsets were already at the destination" in caplog.text
     assert not any(isinstance(one, LanePaused) for one in fakes.events)
     assert "fetch failed" not in caplog.text
     assert fakes.numbers("t") == [0, 1, 2, 3, 4]
