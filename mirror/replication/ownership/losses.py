@@ -4,9 +4,11 @@ The destination log then ends earlier, and new writes reuse the offsets of the l
 batches of the lane, the produce responses reveal it. If they were markers, or batches of an owner that stored
 no progress, the log has to be read, after former owners are fenced, so that they write nothing more.
 
-Two findings prove a loss: an offset of the map beyond the end of the log, on a marker or on a record of an
-aborted transaction; and a batch of a newer epoch than the lane knows of, below the log end that the lane
-knows of. Writes of other producers in place of lost records are not detected.
+Three findings prove a loss: an offset of the map beyond the end of the log, on a marker or on a record of an
+aborted transaction; a batch of a newer epoch than the lane knows of, below the log end that the lane knows
+of; and a batch of another writer at an offset of the map that the lane's owner wrote itself (from
+`owned_from` on). While a lane runs, records that another producer writes before the lane's next batch appear
+to lie after the lost ones.
 """
 
 from __future__ import annotations
@@ -57,11 +59,14 @@ def known_end(lane: LiveLane, end: int) -> int:
 
 
 def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
-    """Return whether the batch was written in place of a record that the lane knows of."""
+    """Return whether the batch took the place of one that the lane knows of."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
         return True
-    return stored.offset_class is not None and lane.offset_map.backward(offset).precision is Precision.EXACT
+    if lane.offset_map.backward(offset).precision is not Precision.EXACT:
+        return False
+    is_of_owner = lane.owned_from is not None and offset >= lane.owned_from
+    return stored.offset_class is not None or (is_of_owner and writer != lane.owner)
 
 
 async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -> bool:

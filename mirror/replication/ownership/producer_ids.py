@@ -225,7 +225,7 @@ class ProducerIdManager:
         # The fence marker is there, too, but one extra offset may also be a record.
         if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
             await self._compare(lane, target, end)
-        lane.target_next = end
+        lane.target_next = lane.owned_from = end
         lane.owner = stamp.producer_id, stamp.epoch
         if lane.is_clean:
             await self._mark_as_written_to(lane)
