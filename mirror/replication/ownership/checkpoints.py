@@ -61,7 +61,7 @@ class Checkpoints:
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     def pump(self, now: float) -> None:
-        """Start saving where it is due, or where lanes wait for it to stop."""
+        """Start saving to clusters where it is due or urgent because lanes are stopping."""
         urgent = {lane.spec.destination for lane in self._runner.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
@@ -71,7 +71,7 @@ class Checkpoints:
             self._bench.loop.spawn(self.commit_groups())
 
     def hurry(self, name: ClusterRef) -> None:
-        """Retry soon what could not be stored in a cluster that is back from an outage."""
+        """Retry failed saves soon after a cluster is back from an outage."""
         destination = self._destinations.get(name)
         if destination is not None and destination.told:
             destination.retry = _RETRY_SECONDS
@@ -185,7 +185,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> list[LiveLane]:
-        """Return the lanes without those that another engine has taken and copied meanwhile. Those reload."""
+        """Return the lanes that no other engine has taken and copied meanwhile; reload the others."""
         unproven = {lane for lane in lanes if not lane.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)

@@ -59,7 +59,7 @@ def known_end(lane: LiveLane, end: int) -> int:
 
 
 def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
-    """Return whether the batch took the place of one that the lane knows of."""
+    """Return whether the batch replaced one that the lane knows."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
         return True

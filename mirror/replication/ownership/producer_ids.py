@@ -236,7 +236,7 @@ class ProducerIdManager:
             await self._compare(lane, target, end)
 
     async def _look_for_losses(self, lane: LiveLane, target: Cluster, end: int) -> None:
-        """Record what the destination lost. Raises DataLossDetected if the policy halts the lane."""
+        """Record the destination's losses. Raises DataLossDetected if the policy halts the lane."""
         if not lane.target_end:
             return
         upto = known_end(lane, end)
