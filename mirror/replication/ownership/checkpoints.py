@@ -185,7 +185,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> list[LiveLane]:
-        """Return the lanes that no other engine has taken and copied meanwhile; reload the others."""
+        """Return the lanes that no other engine has taken and copied meanwhile; reload all others."""
         unproven = {lane for lane in lanes if not lane.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)

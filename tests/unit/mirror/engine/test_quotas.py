@@ -57,7 +57,7 @@ def test_the_quota_of_a_datastream_is_named_while_its_lanes_wait_for_it(fakes: M
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: said(fakes, 0) and said(fakes, 1), "it is said of both")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert "the quota of its datastream, 40 kB/s here, holds it back for " in said(fakes)
+    assert "the quota of its datastream, 40 kB/s here, throttles it " in said(fakes)
     assert owner(fakes) == (QuotaOwner.DATASTREAM, None)
     assert not fakes.lane("t").stalled_by
     assert fakes.lane("t").pause is None
@@ -166,7 +166,7 @@ def test_a_quota_for_reading_is_named_while_brokers_throttle(fakes: MirroredFake
     began = fakes.clock.monotonic()
     fakes.run_until(lambda: said(fakes, held), "it is said")
     assert fakes.clock.monotonic() - began < SOON_SECONDS
-    assert "throttling by the brokers' quota of cluster source for reading holds it back" in said(fakes, held)
+    assert "brokers' quota of cluster source for reading throttles it" in said(fakes, held)
     assert owner(fakes, held) == (QuotaOwner.SOURCE, 1)
     fakes.run(20)
     assert not said(fakes, free), "another broker is asked for it"
@@ -199,7 +199,7 @@ def test_a_destination_that_throttles_is_named_and_does_not_count_as_silent(fake
     fakes.run_until(lambda: _oldest(lane, fakes) > 8, "what was sent before the broker said so waits")
     assert not lane.stalled_by, "the broker does not read what it has throttled"
     fakes.run_until(lambda: said(fakes), "it is said")
-    assert "throttling by the brokers' quota of cluster destination for writing" in said(fakes)
+    assert "brokers' quota of cluster destination for writing" in said(fakes)
     assert owner(fakes) == (QuotaOwner.DESTINATION, fakes.target.partition("t", 0).leader)
     assert fakes.engine.take_throttled()[ClusterRef("destination")] > 5
     fakes.target.faults.clear()
