@@ -132,8 +132,10 @@ class RecordSink(Protocol):
         ...
 
     async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        """Add records, in order, to a partition that was taken. Raises Unreachable (also if storage is full),
-        Refused for a record that cannot be stored, Fenced."""
+        """Add records, in order, to a partition that was taken.
+
+        Raises Unreachable (also if storage is full), Refused for a record that cannot be stored, Fenced.
+        """
         ...
 
     async def commit(self, place: TopicPartition, position: Position) -> None:

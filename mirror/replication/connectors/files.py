@@ -122,8 +122,10 @@ class FileSink:
 
 
 class FileSource:
-    """A source that reads the files of `FileSink`, with the original offsets. Satisfies
-    `connector.RecordSource`."""
+    """A source that reads the files of `FileSink`, with the original offsets.
+
+    Satisfies `connector.RecordSource`.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root

@@ -70,8 +70,10 @@ def size_of(records: Sequence[Record]) -> int:
 
 
 class KafkaSource:
-    """A source that reads the topics of a cluster. `committed`: only records of committed transactions.
-    Satisfies `connector.RecordSource`."""
+    """A source that reads the topics of a cluster.
+
+    `committed`: only records of committed transactions. Satisfies `connector.RecordSource`.
+    """
 
     def __init__(self, cluster: Cluster, *, committed: bool = True) -> None:
         self._cluster = cluster
@@ -104,8 +106,10 @@ class KafkaSource:
         return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
 
     async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
-        """Yield the records in [start, end). An empty response does not prove that there are none: throttling
-        empties responses, too."""
+        """Yield the records in [start, end).
+
+        An empty response does not prove that there are none: throttling empties responses, too.
+        """
         cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
         origin = self._origin(place.topic)
         while position < end:
@@ -130,8 +134,11 @@ class KafkaSource:
     async def _part(
         self, place: TopicPartition, ask: Callable[[], Awaitable[FetchedPartition]]
     ) -> FetchedPartition:
-        """Fetch one response. OFFSET_OUT_OF_RANGE becomes Unreachable, because the next try looks up the
-        bounds, which tell the cause."""
+        """Fetch one response.
+
+        OFFSET_OUT_OF_RANGE becomes Unreachable, because the next try looks up the bounds, which tell the
+        cause.
+        """
         try:
             return await self._cluster.patiently(ask, topic=place.topic)
         except Refused as error:
@@ -144,8 +151,10 @@ class KafkaSource:
 
 
 def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: bool) -> Iterator[Portion]:
-    """Yield the records of each batch of a response in [position, end), with the offsets of its header. Stops
-    at the first batch at or after `end`. Raises CorruptData."""
+    """Yield the records of each batch of a response in [position, end), with the offsets of its header.
+
+    Stops at the first batch at or after `end`. Raises CorruptData.
+    """
     aborted = AbortedFilter(part.aborted) if committed else None
     for first_byte, last_byte, header in scan(part.records):
         batch = part.records[first_byte:last_byte]
@@ -168,8 +177,10 @@ def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: b
 
 
 def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:
-    """Return the records of a batch, empty for a skipped one. With `aborted` None, records of aborted
-    transactions are included."""
+    """Return the records of a batch, empty for a skipped one.
+
+    With `aborted` None, records of aborted transactions are included.
+    """
     if aborted is None:
         is_left_out = bool(header.attributes & CONTROL)
     else:
@@ -195,8 +206,11 @@ class _Owned:
         self.is_open = False
 
     def pass_over(self, upto: int) -> None:
-        """Enter skipped offsets below `upto` in the ledger. Offsets without a reported class count as
-        filtered, because a position implies that they were left out on purpose."""
+        """Enter skipped offsets below `upto` in the ledger.
+
+        Offsets without a reported class count as filtered, because a position implies that they were left out
+        on purpose.
+        """
         ledger, skipped = self.ledger, self.skipped
         assert ledger is not None, "a start is committed before the first record"
         while skipped and skipped[0].next <= upto:
@@ -209,8 +223,10 @@ class _Owned:
 
 
 class KafkaSink:
-    """A sink that writes to topics of a cluster; `state` names the stored progress. Satisfies
-    `connector.RecordSink` and `connector.LedgerKeeper`."""
+    """A sink that writes to topics of a cluster; `state` names the stored progress.
+
+    Satisfies `connector.RecordSink` and `connector.LedgerKeeper`.
+    """
 
     guarantees = frozenset(Guarantee)
     commit_rule = _COMMIT

@@ -104,8 +104,10 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """Return the committed position, or the end of the files if the position file was left behind. Raises
-    Unreachable, CorruptData."""
+    """Return the committed position, or the end of the files if the position file was left behind.
+
+    Raises Unreachable, CorruptData.
+    """
     committed = _committed(folder, suffix)
     return committed.position if committed else None
 
@@ -166,8 +168,10 @@ class PartFile(RawIOBase):
 
 
 class OwnedFolder:
-    """The folder of a partition, owned until `close`. The constructor raises Fenced, Unreachable,
-    CorruptData."""
+    """The folder of a partition, owned until `close`.
+
+    The constructor raises Fenced, Unreachable, CorruptData.
+    """
 
     def __init__(self, folder: Path, suffix: str) -> None:
         self._folder = folder

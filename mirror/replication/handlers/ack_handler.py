@@ -97,8 +97,10 @@ class AckHandler:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: LiveLane) -> None:
-        """Release the memory for other lanes. Batches that were in flight are looked for at the destination
-        later."""
+        """Release the memory for other lanes.
+
+        Batches that were in flight are looked for at the destination later.
+        """
         if not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
             self._runner.restart(lane, "the destination is unreachable")
 

@@ -89,7 +89,9 @@ def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
     """Return the settings of a topic that make it reject the letters, each with the value it needs.
-    `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits."""
+
+    `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits.
+    """
     found: dict[str, str] = {}
     if largest > _number(settings, "max.message.bytes"):
         found["max.message.bytes"] = str(_LARGEST_BATCH if largest <= _LARGEST_BATCH else largest)

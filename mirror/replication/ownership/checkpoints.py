@@ -239,8 +239,10 @@ class Checkpoints:
         return lanes
 
     async def commit_groups(self) -> None:
-        """Commit positions to consumer groups for standard tools. Nothing depends on them, so failures are
-        only logged."""
+        """Commit positions to consumer groups for standard tools.
+
+        Nothing depends on them, so failures are only logged.
+        """
         moved, self._runner.moved = self._runner.moved, {}
         by_source: dict[ClusterRef, dict[LiveLane, int]] = {}
         for lane, position in moved.items():

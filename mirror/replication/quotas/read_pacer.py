@@ -58,8 +58,10 @@ class ReadPacer:
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def change_tier(self, lane: LiveLane, received: int, *, waits: bool = False) -> bool:
-        """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved. With
-        `waits`, it is not fetched there at once."""
+        """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
+
+        With `waits`, it is not fetched there at once.
+        """
         end = lane.readable_end
         if lane.is_live:
             most = min(lane.fetch_bytes, self._settings.live_fetch_bytes)

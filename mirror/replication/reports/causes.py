@@ -19,8 +19,10 @@ _BY_ERROR: Final = (
 
 @dataclass(slots=True)
 class Failure:
-    """A failure of a lane that began at `since` and expires at `until`, in monotonic seconds. `side`: the
-    failing cluster."""
+    """A failure of a lane that began at `since` and expires at `until`, in monotonic seconds.
+
+    `side`: the failing cluster.
+    """
 
     sentence: str
     since: float

@@ -40,8 +40,10 @@ _FULL_BATCH_BYTES: Final = 160 * 1024
 
 
 class CopyCost(NamedTuple):
-    """CPU time in microseconds at the prices of this module. `spare_us`: the part of `cpu_us` that the same
-    bytes would not cost under backlog."""
+    """CPU time in microseconds at the prices of this module.
+
+    `spare_us`: the part of `cpu_us` that the same bytes would not cost under backlog.
+    """
 
     cpu_us: float
     spare_us: float

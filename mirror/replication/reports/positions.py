@@ -12,8 +12,10 @@ from mirror.replication.live_lane import LiveLane
 
 
 class Positions:
-    """Positions of one engine's lanes. `retention_of` returns a source's retention of a topic if known; it is
-    called for late lanes."""
+    """Positions of one engine's lanes.
+
+    `retention_of` returns a source's retention of a topic if known; it is called for late lanes.
+    """
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
         self._retention_of = retention_of

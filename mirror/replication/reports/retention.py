@@ -22,7 +22,9 @@ _Topic = tuple[ClusterRef, str]
 
 class RetentionBook:
     """Cache of topic retention, refreshed from the cluster when an entry is missing or some minutes old.
-    Retention stays unknown without the right to describe the topic."""
+
+    Retention stays unknown without the right to describe the topic.
+    """
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context

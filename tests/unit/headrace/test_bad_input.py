@@ -22,7 +22,7 @@ SIDES = "--source a:1 --destination b:1"
         ("copy --source a:1 --destination b:1, --topics x", "--destination: '' is no broker address"),
         (f"copy {SIDES} --topics (", "is not a regular expression"),
         (f"copy {SIDES} --topics x --transform mask-field", "write mask-field:a.b"),
-        (f"copy {SIDES} --topics x --transform nosuch", "there is no transform 'nosuch'"),
+        (f"copy {SIDES} --topics x --transform nosuch", "unknown transform 'nosuch'"),
         (f"copy {SIDES} --topics x --on-rejection drop", "choose pause, dead-letter, skip"),
         (f"copy {SIDES} --topics x --from 2026-13-01", "write earliest, latest, earliest-local, checkpoint"),
         (f"copy {SIDES} --topics x --from committed", "--start cannot be 'committed'"),
