@@ -149,11 +149,11 @@ def test_an_empty_partition_is_translated_while_nothing_has_come(
 
 
 def test_what_nobody_has_committed_or_stored_is_said(bench: EngineContext) -> None:
-    with pytest.raises(NotFound, match="group nobody has committed nothing on source"):
+    with pytest.raises(NotFound, match=r"group nobody .*on source"):
         bench.run(plan_translation(bench, a_job("nobody")))
     with pytest.raises(NotFound, match="on destination"):
         bench.run(plan_translation(bench, a_job(back=True)))
-    with pytest.raises(NothingStored, match="nothing is stored under others"):
+    with pytest.raises(NothingStored, match="others"):
         bench.run(plan_translation(bench, TranslateJob("others", SOURCE, DESTINATION, "billing")))
 
 

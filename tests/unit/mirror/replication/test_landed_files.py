@@ -284,11 +284,11 @@ def test_a_damaged_position_stops_the_partition(landing: Landing, text: str) -> 
 def test_a_place_that_cannot_be_used_is_refused_with_words(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="folder"):
         open_source(f"file:{tmp_path}/nothing")
-    with pytest.raises(ConfigError, match="'size': .*file_mib, file_seconds"):
+    with pytest.raises(ConfigError, match=r"'size': .*file_mib, file_seconds"):
         open_sink(f"file:{tmp_path}?size=3")
-    with pytest.raises(ConfigError, match="file_mib: .*'0'"):
+    with pytest.raises(ConfigError, match=r"file_mib: .*'0'"):
         open_sink(f"file:{tmp_path}?file_mib=0")
-    with pytest.raises(ConfigError, match="'s3': .*file"):
+    with pytest.raises(ConfigError, match=r"'s3': .*file"):
         open_sink("s3:/bucket")
     assert open_sink(f"file:{tmp_path}?file_mib=2&file_seconds=5").commit_rule == (2 * 2**20, 5)
     assert is_connector("file:/a")
