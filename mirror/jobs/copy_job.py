@@ -144,8 +144,8 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 def _with_later_ones(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
     """Return the lanes, with those without progress starting from the beginning if others have progress.
 
-    The copy has then run before, and their partitions may be new since. Progress must have been read if there
-    is any.
+    The copy has then run before, and their records may have been written since. If there is progress, it must
+    have been read.
     """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):

@@ -249,9 +249,7 @@ async def _sides(
         first = stored.offset_map.forward(start).offset
         copied_to = stored.offset_map.target_end or first
         gone = max(min(target_start, copied_to) - first, 0) if start < end else 0
-        start = max(
-            start, stored.offset_map.source_behind(target_start) or 0
-        )  # earlier records have expired there
+        start = max(start, stored.offset_map.source_behind(target_start) or 0)  # the rest has expired there
         target_start = max(target_start, stored.offset_map.forward(start).offset)
         target_end = min(target_end, stored.offset_map.target_end or target_start)
     return (

@@ -178,10 +178,7 @@ def open_sink(reference: str) -> RecordSink:
 
 
 def _open(group: str, kind: str, reference: str) -> Any:
-    from importlib.metadata import (
-        EntryPoint,
-        entry_points,
-    )  # loads the email package
+    from importlib.metadata import EntryPoint, entry_points  # loads the email package
 
     match = _REFERENCE.fullmatch(reference)
     if match is None:

@@ -64,8 +64,8 @@ class CopyingSettings(Settings):
     """Maximum age of topic metadata and settings. Leader changes are followed at once."""
 
     catch_up_seconds: Seconds = _DEFAULTS.catch_up_seconds
-    """Grace period after a creation, a restart or the end of a pause, in which a partition that is still
-    catching up, with a shrinking backlog, does not count against objectives."""
+    """Grace period after a creation, a restart or the end of a pause. Until the partition has caught up,
+    records behind a shrinking backlog do not count against objectives."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CopyingSettings:

@@ -392,7 +392,7 @@ class Fetcher:
         return True
 
     def leave_replica(self, lane: LiveLane) -> bool:
-        """Return to the leader if the lane reads a follower, whose problem may be local."""
+        """Leave a follower, whose problem may be local, for the leader. Return whether the lane read one."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)

@@ -73,7 +73,7 @@ def read_avro(file: IO[bytes]) -> Iterator[list[Record]]:
     """Yield the records of a file, one block at a time. Raises CorruptData."""
     try:
         for block in block_reader(file):
-            content = block.bytes_  # missing in the stubs
+            content = block.bytes_  # type: ignore[attr-defined] # missing in the stubs
             yield [_record(schemaless_reader(content, _READ)) for _ in range(block.num_records)]
     except (ValueError, EOFError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise CorruptData(f"not an Avro file of records: {type(error).__name__}: {error}") from error

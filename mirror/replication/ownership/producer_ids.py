@@ -169,9 +169,7 @@ class ProducerIdManager:
         aborted records. Returns the id to continue with, and the end below which none of our transactions is
         open.
         """
-        end = await self._offset(
-            target, lane, LATEST
-        )  # requested first, as an election may happen in between
+        end = await self._offset(target, lane, LATEST)  # first, as an election may happen in between
         if await self._offset(target, lane, LATEST, committed=True) < end:
             stamp = await self._runner.see_through(self._abort_again(lane, target, stamp))
             end = await self._offset(target, lane, LATEST)

@@ -108,10 +108,7 @@ def _bound(first: float) -> float:
 
 
 def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> float:
-    """Return the limit for the sum of needs.
-
-    The others get the minimum rate; without others, that is available, too.
-    """
+    """Return the limit for the sum of needs: the capacity without the share reserved for other lanes."""
     living = [one for one in in_reach if _left(one) > 0]
     first = min((_left(one) for one in living), default=0.0)
     most = capacity * (_SLACK if first > _CLEAR_SECONDS else 1.0)

@@ -39,7 +39,7 @@ def owner(fakes: MirroredFakes, number: int = 0) -> tuple[QuotaOwner, int | None
     hold = events[-1].hold
     if hold is None:
         return None
-    assert f" for {hold.share:.0%} of the time" in events[-1].reason
+    assert f" {hold.share:.0%} of the time" in events[-1].reason
     return hold.owner, hold.broker
 
 
