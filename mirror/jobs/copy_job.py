@@ -49,7 +49,7 @@ class CopyJob:
 
     def __post_init__(self) -> None:
         if "/" in bounds.line("the state", self.state):
-            raise InvalidRequest("the name of a state must be without a slash")
+            raise InvalidRequest("the name of a state must not contain a slash")
         self.selection.require_topic_characters()
         if self.source == self.destination and self.naming.is_identity:
             raise _onto_themselves()

@@ -283,8 +283,8 @@ class LiveLane(Lane):
         if not self.target_loss or self.spec.policy.on_loss is not OnLoss.HALT:
             return None
         advice = (
-            "copy everything again with headrace datastream restart-from, or set on_loss = continue to"
-            " continue behind the gap"
+            "copy everything again with headrace datastream restart-from, or accept the gap with"
+            " on_loss = continue"
         )
         return DataLossDetected(self.target_loss, advice=advice)
 

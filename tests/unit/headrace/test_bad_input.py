@@ -32,7 +32,7 @@ SIDES = "--source a:1 --destination b:1"
             "between two clusters",
         ),
         (f"copy {SIDES} --topics x --rename plain", "use * for the same names"),
-        (f"copy {SIDES} --topics x --state a/b", "without a slash"),
+        (f"copy {SIDES} --topics x --state a/b", "state must not contain a slash"),
         (f"copy {SIDES} --topics x --report .", "--report . is no file in a folder that exists"),
         (f"copy {SIDES} --topics x --report nowhere/report.json", "is no file in a folder that exists"),
         (f"verify {SIDES} --topics x --isolation foo", "choose read-committed, read-uncommitted"),
