@@ -122,7 +122,7 @@ class EngineContext:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Return the clusters with responses overdue since before `before`, with the time of the oldest."""
+        """Return the clusters with a response overdue since a time before `before`, with that time."""
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:

@@ -74,7 +74,7 @@ class Disputed(NamedTuple):
     stored: Version | None
     refusal: str = ""
     seconds: float = 0.0
-    """Time for which the rejected transaction was open."""
+    """Seconds for which the rejected transaction was open."""
 
     def lost(self) -> Fenced:
         """Return the error for a lane taken by another owner."""

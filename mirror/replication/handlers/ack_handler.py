@@ -203,7 +203,7 @@ class AckHandler:
         self._runner.guard(lane, self._target_relocated)
 
     def _target_relocated(self, lane: LiveLane) -> None:
-        """Check fresh metadata for the same topic before producing again."""
+        """Verify by fresh metadata that the topic is still the same before producing again."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)

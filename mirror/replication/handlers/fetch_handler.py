@@ -244,7 +244,7 @@ class FetchHandler:
         self._runner.guard(lane, self._relocated)
 
     def _relocated(self, lane: LiveLane) -> None:
-        """Check fresh metadata for the same topic before fetching again."""
+        """Verify by fresh metadata that the topic is still the same before fetching again."""
         if not lane.may_read:
             return
         problem = self.source_problem(lane)

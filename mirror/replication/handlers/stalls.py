@@ -22,7 +22,7 @@ from mirror.replication.reports.causes import cause_of_silence
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _LANES_A_SECOND: Final = 20_000
-"""Rate that lowers the frequency of checks with the number of lanes."""
+"""Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
 PATIENCE_SECONDS: Final = 5.0
 
 

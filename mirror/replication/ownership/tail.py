@@ -64,7 +64,7 @@ class _ExpectedPiece(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: LiveLane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
-    """Return what the destination has in [target_next, end) of the source from the lane's checkpoint on.
+    """Return which source records from the lane's checkpoint on the destination has in [target_next, end).
 
     Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for a batch that the lane cannot
     send, if the destination has records after everything that precedes it.

@@ -22,7 +22,7 @@ from mirror.replication.reports.measurements import lag_ms
 
 _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
-"""Rate that lowers the frequency of checks with the number of lanes, to bound their cost."""
+"""Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
 _AT_ONCE: Final = 50
 """Lanes checked before other work gets its turn."""
 _GROWTH_SECONDS: Final = 4.0

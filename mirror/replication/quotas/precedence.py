@@ -103,7 +103,7 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """Return the most time of lanes that are prioritized together with the first."""
+    """Return the longest time to loss of lanes that are prioritized together with the first."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
