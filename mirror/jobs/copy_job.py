@@ -273,8 +273,7 @@ async def forget_progress(bench: EngineContext, job: CopyJob, specs: Sequence[La
 
 
 def shares(specs: Sequence[LaneSpec], workers: int) -> list[list[LaneSpec]]:
-    """Distribute lanes to workers round-robin, so each gets partitions of every topic, and divide the
-    quota."""
+    """Distribute lanes to workers round-robin, mixing the partitions of topics, and divide the quota."""
     dealt: list[list[LaneSpec]] = [[] for _ in range(min(workers, max(len(specs), 1)))]
     for number, spec in enumerate(specs):
         quota = -(-spec.policy.bytes_per_second // len(dealt))

@@ -17,8 +17,7 @@ from mirror.protocol.control.topics import create_partitions, describe_settings,
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
-"""Codes after which the topic may exist. After a timeout the controller continues; the wait for leaders shows
-the outcome."""
+"""Codes after which the topic may exist. After a timeout, the wait for leaders shows the outcome."""
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
 """Additional time per partition: a busy controller takes some milliseconds for each."""

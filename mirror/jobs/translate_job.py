@@ -85,8 +85,7 @@ class PositionMove:
 
     @property
     def is_left_behind(self) -> bool:
-        """Return whether the group would have no offset for its partition there, although its topic is
-        mirrored."""
+        """Return whether the group would have no offset there, although the topic is mirrored."""
         return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
     def to_json(self) -> dict[str, Any]:
@@ -132,8 +131,7 @@ class Translator:
         )
 
     def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
-        """Return the offset according to the lane's stored progress or first mirrored record, or None if
-        unknown."""
+        """Return the offset by the lane's stored progress or first mirrored record, None if unknown."""
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
             return look_up(offset)

@@ -233,8 +233,7 @@ async def _end_now(side: Side) -> int:
 async def _sides(
     bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
 ) -> tuple[Side, Side, int]:
-    """Return the ranges to compare, and the number of offsets of the copy that the destination has
-    deleted."""
+    """Return the ranges to compare, and the number of copied offsets that the destination has deleted."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED

@@ -49,8 +49,7 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A committed position: every record of that origin below `next_offset` is committed or was left out on
-    purpose."""
+    """A committed position: every earlier record of that origin is committed or was left out on purpose."""
 
     next_offset: int
     origin: str = ""

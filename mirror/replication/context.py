@@ -126,14 +126,12 @@ class EngineContext:
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Return the clusters back from an outage since the last call, with its start in monotonic
-        seconds."""
+        """Return the clusters back from an outage since the last call, with its monotonic start time."""
         found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Return the clusters with a throttling broker since the last call, with the seconds of
-        throttling."""
+        """Return the seconds of broker throttling since the last call, by cluster, omitting zeros."""
         found = {name: one.take_throttled() for name, one in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 

@@ -197,8 +197,7 @@ class BatchEngine:
         return {lane.key: lane.overdue for lane in self._measured if lane.overdue != ANSWERED}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Return the seconds of broker throttling (KIP-219) since the last call, by cluster, omitting
-        zeros."""
+        """Return the seconds of broker throttling (KIP-219) since the last call, by cluster."""
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:

@@ -70,8 +70,7 @@ class Transactions(Protocol):
         ...
 
     def abandon(self, lane: LiveLane) -> None:
-        """Abort the open transaction. Its records are copied again from the last commit, which must be
-        loaded."""
+        """Abort the open transaction, whose records are copied again after the last commit is loaded."""
         ...
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
@@ -356,8 +355,7 @@ class LaneRunner:
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[LiveLane]:
-        """Retry lanes that paused during an outage of the cluster, which began at `since_ms`. Returns
-        them."""
+        """Retry and return the lanes that paused since `since_ms`, when an outage of the cluster began."""
         woken = [
             lane
             for lane in self.lanes.values()

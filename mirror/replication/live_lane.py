@@ -49,8 +49,7 @@ class TransactionState:
         """Offset below which the destination had no open transaction when the lane took its id. A batch
         stored below it proves that the log lost records since, perhaps an abort marker."""
         self.asked_at = 0.0
-        """Time at which the current transaction was requested: a lower bound of its start at the
-        coordinator."""
+        """Time at which the current transaction was requested; the coordinator started it no earlier."""
         self.started_at: float | None = None
         self.may_be_open = False
         """Whether the transaction was requested and may not have ended."""
@@ -104,13 +103,11 @@ class Reader(Protocol):
         ...
 
     def is_current(self, now: float) -> bool:
-        """Return whether the broker's information is at most some seconds old: it responds in time and does
-        not throttle fetches."""
+        """Return whether the broker responds within some seconds and does not throttle fetches."""
         ...
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding request in monotonic seconds, infinity if there is
-        none."""
+        """Return the due time of the oldest outstanding request, in monotonic seconds; infinity if none."""
         ...
 
 
@@ -124,8 +121,7 @@ class Writer(Protocol):
         ...
 
     def unanswered_since(self) -> float:
-        """Return the due time of the oldest outstanding request in monotonic seconds, infinity if there is
-        none."""
+        """Return the due time of the oldest outstanding request, in monotonic seconds; infinity if none."""
         ...
 
     def detach(self, lane: LiveLane) -> None:

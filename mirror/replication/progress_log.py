@@ -100,8 +100,7 @@ class ProgressLog:
 
     @property
     def is_damaged(self) -> bool:
-        """Return whether a batch was unreadable, which may have contained the progress of a lane without
-        any."""
+        """Return whether a batch was unreadable, so a lane without progress may have had some in it."""
         return any(part.is_damaged for part in self._parts.values())
 
     def want(self, keys: Iterable[LaneKey]) -> None:

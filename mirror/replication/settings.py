@@ -30,11 +30,11 @@ class CopyingSettings(Settings):
     """Maximum size in bytes of a batch. A response with a larger one is rejected before it is received. The
     default is the largest request that a broker accepts (`socket.request.max.bytes`)."""
     opened_batch_bytes: int = Field(default=_DEFAULTS.opened_batch_bytes, ge=1024 * 1024)
-    """Maximum decompressed bytes of a batch that has to be opened. A larger batch is rejected according to
-    `on-rejection`."""
+    """Maximum decompressed bytes of a batch that has to be opened; a larger one is rejected
+    (`on-rejection`)."""
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
-    """Maximum records (and headers) of a batch that has to be opened. A larger batch is rejected according to
-    `on-rejection`."""
+    """Maximum records (and headers) of a batch that has to be opened; a larger one is rejected
+    (`on-rejection`)."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
     """Buffered bytes at which a partition is no longer fetched until it has sent some."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
@@ -46,7 +46,7 @@ class CopyingSettings(Settings):
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
     """Merge small batches of a backlog, because each batch costs the brokers."""
     deadline_first: bool = _DEFAULTS.deadline_first
-    """Give priority to partitions whose source would delete uncopied records first; others yield where that
+    """Prioritize partitions whose source would delete uncopied records first; others yield where that
     helps."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
     """Time after which a request without a response fails and is retried."""

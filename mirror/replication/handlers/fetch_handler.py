@@ -38,8 +38,7 @@ _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
 """Fetches of a corrupt batch before the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
-"""Empty responses tolerated in a row. The requested size doubles with each, so it exceeds any limit long
-before."""
+"""Empty responses tolerated in a row. Each doubles the requested size, which soon exceeds any limit."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
 """Approximate number of records to decode before the loop continues with other work: a second's work at most.

@@ -49,8 +49,7 @@ REFUSED: Final = frozenset(
         Code.INVALID_RECORD,
     }
 )
-"""Errors that concern the batch itself. Brokers answer UNKNOWN_SERVER_ERROR for records that they cannot
-decompress."""
+"""Errors that concern the batch itself. UNKNOWN_SERVER_ERROR: the broker cannot decompress the records."""
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
 """Errors for records that a broker cannot read."""
 
@@ -62,8 +61,7 @@ class Rejections:
         self._runner = runner
         self._bench = runner.bench
         self._aside: set[LiveLane] = set()
-        """Lanes whose dead letters are being written. Further rejections are ignored meanwhile; they
-        recur."""
+        """Lanes whose dead letters are being written; further rejections are ignored, as they recur."""
 
     def refused(self, lane: LiveLane, trouble: Trouble) -> None:
         """Handle a batch that the destination rejected."""

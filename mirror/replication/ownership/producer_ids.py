@@ -41,8 +41,7 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
-"""Concurrent comparisons between two clusters. Each buffers some MiB of both sides outside the memory
-budget."""
+"""Concurrent comparisons between two clusters. Each buffers some MiB outside the memory budget."""
 
 
 class ProducerIdManager:
@@ -176,8 +175,8 @@ class ProducerIdManager:
         return stamp, end
 
     async def _abort_again(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """Write another abort marker and take the id again: the coordinator grants it once every replica has
-        the marker."""
+        """Write another abort marker and take the id again, which waits until all replicas have the
+        marker."""
         assert lane.disputed is not None, "a transactional id has just been taken"
         lane.disputed.former.is_open = True
         await abort_empty(target, identity_name(lane.key), stamp, lane.target)

@@ -92,8 +92,8 @@ class TransactionManager:
         self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: LiveLane) -> bool:
-        """Return whether the coordinator may have aborted the lane's transaction because of its age, and can
-        report who has the id."""
+        """Return whether the coordinator may have timed out the transaction, and can report who has the
+        id."""
         is_told = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_told and self._seconds_open(lane) >= self._oldest
 

@@ -37,8 +37,7 @@ _FADING: Final = 0.98
 _CUT: Final = 0.5
 _RISE: Final = 1.25
 _SLACK: Final = 1.1
-"""Tolerance for estimation errors of needs and capacity: while there is time, no partition is given up for a
-smaller excess."""
+"""Tolerance for estimation errors: while there is time, a smaller excess of needs gives up no partition."""
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
 """Fraction of the room within which the need of a given-up partition must fit to be readmitted."""

@@ -1,5 +1,4 @@
-"""Pacing of fetches: a lane fetches more while it has room and quota, up to its end, in the tier that suits
-its lag."""
+"""Pacing of fetches: while a lane has room and quota, up to its end, in the tier that suits its lag."""
 
 from __future__ import annotations
 
