@@ -90,8 +90,7 @@ async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -
 
 
 async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | None:
-    """Return the batch that contains the offset. None if unknown: in an open transaction, or compacted
-    away."""
+    """Return the batch that contains the offset; None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(
             lambda committed=committed: fetch_once(  # type: ignore[misc]
