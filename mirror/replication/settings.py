@@ -30,11 +30,9 @@ class CopyingSettings(Settings):
     """Maximum size in bytes of a batch. A response with a larger one is rejected before it is received. The
     default is the largest request that a broker accepts (`socket.request.max.bytes`)."""
     opened_batch_bytes: int = Field(default=_DEFAULTS.opened_batch_bytes, ge=1024 * 1024)
-    """Maximum decompressed bytes of a batch that has to be opened; a larger one is rejected
-    (`on-rejection`)."""
+    """Maximum decompressed bytes of a batch that has to be opened; `on-rejection` applies to larger ones."""
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
-    """Maximum records (and headers) of a batch that has to be opened; a larger one is rejected
-    (`on-rejection`)."""
+    """Maximum records and headers of a batch that has to be opened; `on-rejection` applies to larger ones."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
     """Buffered bytes at which a partition is no longer fetched until it has sent some."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
