@@ -211,7 +211,7 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     assert reason in engine.paused()[0].reason
     assert topic in engine.paused()[0].reason or missing == "progress"
     engine.run_for(3.0)
-    told = [one for one in caplog.records if "progress cannot be stored" in one.message]
+    told = [one for one in caplog.records if "cannot store progress" in one.message]
     assert len(told) <= 1
     users.allow("writer", list(writing(prefix).values()))
     engine.run_to(topic, [25])
