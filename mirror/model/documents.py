@@ -73,7 +73,7 @@ def _finite(text: str) -> float:
 
 
 class ChangedValue(NamedTuple):
-    """A value that differs between two documents; None where the field is missing. `pointer` locates it (RFC
+    """A value that differs between two documents; None for a missing field. `pointer` locates it (RFC
     6901)."""
 
     pointer: str

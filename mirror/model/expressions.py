@@ -24,8 +24,7 @@ LONGEST: Final = 30_000
 """Maximum length of an expression in characters: enough for some hundreds of topic names."""
 
 _MOST_MEMORY: Final = 1 << 20
-"""Memory limit of a compiled expression in bytes. One that needs more states matches more slowly within
-it."""
+"""Memory limit of a compiled expression in bytes; expressions that need more states match more slowly."""
 
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _MAY_BE_MISSING: Final = frozenset("*?{")
@@ -59,7 +58,7 @@ _TOPIC_CHARACTERS: Final = f"{ascii_letters}{digits}._-"
 _SEPARATORS: Final = ",; \t\r\n"
 """Characters that separate topics in the lists of other tools."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
-"""Flags, and escapes that may match the beginning or end of a text, which differ from those of a line."""
+"""Flags, and escapes that may match the beginning or end of a text but not of each line."""
 
 
 @cache
@@ -77,7 +76,7 @@ def _options(*, of_lines: bool) -> re2.Options:
 class Expression:
     """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`.
 
-    `beginnings`: prefixes, one of which starts every matching name; contains the empty string if unknown.
+    `beginnings`: possible prefixes of matching names; contains the empty string if unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
@@ -197,8 +196,8 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
     """Yield each alternative of a compiled expression, and the expression reduced to that alternative.
 
-    Alternatives inside a repeated part are not separated: one name can contain several of them. Nothing is
-    yielded for an expression with flags or quotations, or with too many alternatives to process quickly.
+    Alternatives inside a repeated part are not separated, because one name can contain several. Yields
+    nothing for an expression with flags or quotations, or with too many alternatives to process quickly.
     """
     found = () if _CHANGES_MEANING.search(expression) else tuple(_choices(expression))
     parts = [(start, end, cut) for start, end, cuts in found for cut in itertools.pairwise(cuts)]
@@ -309,7 +308,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
-    """Return the syntax element at a position that contains no literal of its own."""
+    """Return the syntax element at a position that contains no literal."""
     return next((found for one in _NOT_LITERAL if (found := one.match(expression, at))), None)
 
 

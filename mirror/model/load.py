@@ -57,7 +57,7 @@ class RateSource(StrEnum):
 class PartitionLoad:
     """The load of one partition. `messages_per_second` is None if the source does not report it.
 
-    `measured_at_ms`: time of the newest measurement behind the load (epoch milliseconds), None without
+    `measured_at_ms`: time of the last measurement behind the load (epoch milliseconds), None without
     measurements.
     """
 
@@ -68,7 +68,7 @@ class PartitionLoad:
     measured_at_ms: int | None = None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return the milliseconds since the newest measurement behind the load; None without one."""
+        """Return the milliseconds since the newest measurement; None without measurements."""
         return None if self.measured_at_ms is None else max(0, now_ms - self.measured_at_ms)
 
 
@@ -76,7 +76,7 @@ class PartitionLoad:
 class LoadReport:
     """A provider's response for one source cluster.
 
-    `measured_at_ms`: time of the newest measurement (epoch milliseconds), None without measurements. `notes`:
+    `measured_at_ms`: time of the last measurement (epoch milliseconds), None without measurements. `notes`:
     remarks for operators (stale, key mismatch, fallback), one sentence each. `at_least`: partitions that are
     behind, so their loads are lower bounds.
     """
@@ -102,10 +102,10 @@ class LoadReport:
 class Freshness:
     """Age of a provider's loads of one source cluster.
 
-    `measured_at_ms`: time of the newest measurement (epoch milliseconds), None if nothing is being measured
-    and nothing is wrong. The loads are stale `stale_after_ms` after it. `measured`: partitions with their own
-    load, None if only a full report can tell. `behind`: measured partitions that are copied more slowly than
-    records may arrive.
+    `measured_at_ms`: time of the last measurement (epoch milliseconds), None if measuring is off and no error
+    occurred. The loads are stale `stale_after_ms` after it. `measured`: partitions with their own load, None
+    if only a full report can tell. `behind`: measured partitions that are copied more slowly than records may
+    arrive.
     """
 
     measured_at_ms: int | None

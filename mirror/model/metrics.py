@@ -29,7 +29,7 @@ _NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
 """Counter whose stages add up to the latency of all batches."""
 _CLOCK_SKEW_MS: Final = 1_000
-_LATENCY_TEXT: Final = "latency of all batches by where they spent it; divide by headrace_batches"
+_LATENCY_TEXT: Final = "latency of all batches by stage; divide by headrace_batches"
 _SERIES: Final = "series"
 
 
@@ -103,7 +103,9 @@ class MirrorMetric:
     latency_counts: tuple[int, ...]
     uncompressed_bytes: int = field(
         default=0,
-        metadata=_counter("headrace_uncompressed_bytes", "bytes before compression, of batches that say it"),
+        metadata=_counter(
+            "headrace_uncompressed_bytes", "bytes before compression, for batches with a known size"
+        ),
     )
     wait_ms: float = field(default=0.0, metadata=_stage("source"))
     fetch_ms: float = field(default=0.0, metadata=_stage("fetch"))
@@ -119,7 +121,7 @@ class MirrorMetric:
         default=0.0,
         metadata=_counter(
             "headrace_spare_cpu_seconds",
-            "of headrace_cpu_seconds, what a backlog of the same bytes would not cost",
+            "part of headrace_cpu_seconds that a backlog of the same bytes would not cost",
             divisor=1000.0,
         ),
     )
@@ -191,7 +193,7 @@ class Drops:
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """Return the sum of several drops, with the reason of one that is dropping records now."""
+    """Return the sum of several drops, with the reason of the first that is dropping records now."""
     all_of_them = tuple(drops)
     reason = next((one.reason for one in all_of_them if one.reason), "")
     return Drops(sum(one.count for one in all_of_them), reason)

@@ -148,14 +148,14 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Prefixes, one of which starts every mirrored topic; contains the empty string if unknown."""
+        """Possible prefixes of mirrored topics; contains the empty string if unknown."""
         return self._included.beginnings
 
     @cached_property
     def takes_all(self) -> bool:
-        """True if all topics except those of Kafka and Headrace are mirrored: nothing is excluded, and names
-        of every shape match. Determined with sample names, since equivalent expressions can be written in
-        many ways."""
+        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and sample
+        names of every shape match. Samples are used because equivalent expressions can be written in many
+        ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
