@@ -66,5 +66,5 @@ def test_the_default_is_an_open_server() -> None:
 def test_certificates_that_cannot_be_read_are_named(tmp_path: Path, keys: list[str]) -> None:
     files: dict[str, Any] = dict.fromkeys(keys, str(tmp_path / "none.pem"))
     security = ZooKeeperSecurity(tls=True, **files)
-    with pytest.raises(ConfigError, match=r"none\.pem.* cannot be used"):
+    with pytest.raises(ConfigError, match=r"none\.pem"):
         ZooKeeper(ZooKeeperSettings(security=security))
