@@ -231,6 +231,7 @@ def test_a_quota_that_empties_answers_does_not_disturb_the_look_for_what_a_kille
     assert throttled.faults.taken
     assert "5 offsets were already at the destination" in caplog.text
     assert not any(isinstance(one, LanePaused) for one in fakes.events)
+    assert "other partitions" not in caplog.text
     assert "fetch failed" not in caplog.text
     assert fakes.numbers("t") == [0, 1, 2, 3, 4]
 

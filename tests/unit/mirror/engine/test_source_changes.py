@@ -287,7 +287,7 @@ def test_a_lane_that_pauses_without_a_position_stores_none_in_a_transaction(fake
     fakes.source.faults.plant(LIST_OFFSETS, Code(5), times=None)
     fakes.source.recreate_topic("t")
     fakes.write("t", 100, 5)
-    assert "asking source for offsets" in fakes.run_until_paused("t")
+    assert "ListOffsets" in fakes.run_until_paused("t")
     fakes.run(2)
     fakes.restart("t", policy=policy)
     fakes.source.faults.clear()
