@@ -1,5 +1,5 @@
-"""Figures: each module of a room measures one thing and prints what docs/ may quote.
+"""Benchmarks: each module of a subpackage measures one thing and prints figures that docs/ may quote.
 
-Such a module has a one-line docstring and `main()`; `make bench ONLY=mirror_drain` runs `mirror/drain.py`.
-What several measurements of a room run on lies in its `rig`.
+A benchmark has a one-line docstring and a `main()`; `make bench ONLY=mirror_drain` runs `mirror/drain.py`.
+The `rig` of a subpackage contains the fixtures that its benchmarks share.
 """

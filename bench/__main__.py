@@ -1,4 +1,4 @@
-"""`python -m bench NAME …` runs measurements; without a name it lists them."""
+"""Run benchmarks: `python -m bench NAME …`; without a name, list them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ _ENTRY: Final = "__main__"
 
 
 def names() -> list[str]:
-    """Every measurement, sorted: `mirror_drain` is `mirror/drain.py`; a room's `rig` is what they run on.
-    A room with a `__main__.py` is one measurement, of the room's name."""
+    """Return the names of all benchmarks, sorted: `mirror_drain` is `mirror/drain.py`. `rig` is skipped.
+
+    A subpackage with a `__main__.py` is a single benchmark with the name of the subpackage.
+    """
     found: list[str] = []
     for room in pkgutil.iter_modules(bench.__path__):
         if room.ispkg:
@@ -28,17 +30,17 @@ def names() -> list[str]:
 
 
 def module_of(name: str) -> ModuleType:
-    """The measurement of that name."""
+    """Return the module of a benchmark."""
     room, _, module = name.partition("_")
     return importlib.import_module(f"bench.{room}.{module or _ENTRY}")
 
 
 def main(wanted: list[str]) -> int:
-    """Run them, or list all. Returns an exit code: 2 for an unknown name."""
+    """Run the given benchmarks, or list all. Returns the exit code: 2 for an unknown name."""
     known = names()
     unknown = sorted(set(wanted) - set(known))
     if unknown:
-        print(f"there is no measurement {', '.join(unknown)}; there are:", file=sys.stderr)
+        print(f"unknown benchmark {', '.join(unknown)}; available:", file=sys.stderr)
     if not wanted or unknown:
         for name in known:
             summary = (module_of(name).__doc__ or "").strip().partition("\n")[0]

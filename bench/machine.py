@@ -1,4 +1,4 @@
-"""The conditions of a measurement, printed above every figure."""
+"""Machine and versions, printed above every figure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PACKAGES = ("confluent-kafka", "crc32c", "kafka-python", "kazoo", "numpy", "ort
 
 
 def print_machine() -> None:
-    """Processor, memory, load, and versions of what is measured."""
+    """Print processor, memory, load average and the versions of the software measured."""
     with open("/proc/cpuinfo") as lines:
         models = {line.partition(":")[2].strip() for line in lines if line.startswith("model name")}
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
@@ -33,14 +33,16 @@ def print_machine() -> None:
 
 
 def _zookeeper() -> str:
-    """Version of the server that is started: its jar is PySpark's."""
+    """Return the version of the ZooKeeper server, whose jar comes with PySpark."""
     (jar,) = ivy.pyspark_jars().glob("zookeeper-[0-9]*.jar")
     return jar.stem.removeprefix("zookeeper-")
 
 
 def new_page_us(mib: int = 256) -> float:
-    """Microseconds for the first byte of a page of memory that the process did not have: what every page of
-    the page cache costs too. A virtual machine may have to get the page from its host first."""
+    """Return the microseconds to touch the first byte of a new memory page.
+
+    Page cache pages cost the same. A virtual machine may first have to get the page from its host.
+    """
     size = os.sysconf("SC_PAGE_SIZE")
     with mmap.mmap(-1, mib * 2**20) as memory:
         began = time.perf_counter()

@@ -1,1 +1,1 @@
-"""Measurements of the leader and its instances, with faults and with many datastreams."""
+"""Benchmarks of the leader and its instances, under faults and with many datastreams."""

@@ -1,8 +1,7 @@
-"""Silence of partitions when instances are killed, moved or restarted, and after outages of servers.
+"""Delivery gaps of partitions when instances are killed, moved or restarted, and after server outages.
 
-`RUNS` (10), `OUTAGE_SECONDS` (5,20,60) and `BENCH_CASES` in the environment; each figure is the least, the
-median and the most of its runs. The cases: planned, killed, zookeeper-killed, source-frozen,
-destination-killed …
+Environment: `RUNS` (10), `OUTAGE_SECONDS` (5,20,60) and `BENCH_CASES`. Each figure is the minimum, median and
+maximum of its runs. Cases: planned, killed, zookeeper-killed, source-frozen, destination-killed …
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def _row(what: str, values: list[float], required: str) -> None:
 
 
 def _leader_killed(running: Service) -> tuple[float, float]:
-    """Seconds until a plan without it is in force, and the longest silence of what it did not run."""
+    """Return the seconds until a plan without the leader, and the longest gap of other partitions."""
     leader = running.leader()
     innocent = [number for number, home in running.homes().items() if home != leader]
     began = time.monotonic()
@@ -44,7 +43,7 @@ def _leader_killed(running: Service) -> tuple[float, float]:
 
 
 def _instance_killed(running: Service) -> float:
-    """The longest silence of its partitions."""
+    """Return the longest gap of the partitions of a killed instance."""
     leader = running.leader()
     victim = next(name for name in _NAMES if name != leader)
     theirs = [number for number, home in running.homes().items() if home == victim]
@@ -60,7 +59,7 @@ def _instance_killed(running: Service) -> float:
 
 
 def _moved(running: Service, turn: int) -> tuple[float, float, float]:
-    """Silence of a moved partition, of all others meanwhile, and of the others without a move."""
+    """Return the gap of a moved partition, of the others during the move, and of the others before it."""
     homes = running.homes()
     partition = turn % PARTITIONS
     target = next(name for name in _NAMES if name != homes[partition])
@@ -79,7 +78,7 @@ def _moved(running: Service, turn: int) -> tuple[float, float, float]:
 
 
 def _rolling_restart(running: Service) -> float:
-    """The longest silence of any partition while all instances are restarted one by one."""
+    """Return the longest gap of any partition during a rolling restart of all instances."""
     began = time.monotonic()
     for name, instance in running.instances.items():
         assert instance.terminate(60) == 0, name
@@ -120,7 +119,7 @@ def _killed(runs: int) -> None:
 
 
 def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[float]]:
-    """For each duration, when the last partition flowed after the return."""
+    """Return, for each outage duration, the seconds from recovery until the last partition flows."""
     lasts: list[list[float]] = []
     with service(_NAMES) as running:
         for one in seconds:
@@ -139,7 +138,7 @@ def _away(name: str, kind: Kind, runs: int, seconds: list[float]) -> list[list[f
 
 
 def _print_outages(found: dict[str, list[list[float]]], runs: int, seconds: list[float]) -> None:
-    """What the single rows have printed, side by side."""
+    """Print the rows of all outages side by side."""
     print(f"\nseconds until the last partition flows after the return of a server, {runs} runs of each")
     print(f"  {'away for':22}" + "".join(f"{f'{one:.0f} s':>22}" for one in seconds) + f"{'required':>12}")
     print(" " * 24 + f"{'min median    max':>22}" * len(seconds))
@@ -155,7 +154,7 @@ def _end(running: Service, required: str) -> None:
 
 
 def main() -> None:
-    """The cases of `BENCH_CASES`, all by default, each on three instances and servers of its own."""
+    """Run the cases of `BENCH_CASES` (default: all), each with three new instances and new servers."""
     runs = int(os.environ.get("RUNS", "10"))
     seconds = [float(one) for one in os.environ.get("OUTAGE_SECONDS", "5,20,60").split(",")]
     print(f"{len(_NAMES)} instances, {PARTITIONS} partitions, {RATE} records/s each, session timeout 6 s")

@@ -1,9 +1,10 @@
-"""Twenty thousand lanes in one worker of a service: start, restarts and a change of the leader, leases kept.
+"""One service worker with 20,000 lanes: start, restarts and a leader change without losing leases.
 
 20 topics of 1,000 partitions on two clusters of two brokers, and one instance with one worker process. After
-its start the worker is killed, the instance is stopped and started, and it is killed and started, so that it
-leads again when its session is over. Each step ends when every lane copies and a record in each topic has
-arrived. `BENCH_PARTITIONS=5000` makes it smaller. A worker that ends without being killed has lost its lease.
+the start, the worker is killed; then the instance is restarted; then it is killed and started, so that it
+becomes leader again when its old session expires. Each step ends when every lane copies and one new record
+has arrived in each topic. `BENCH_PARTITIONS=5000` makes it smaller. A worker that exits without being killed
+has lost its lease.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _HEADING = f"  {'step':20}{'copy after s':>18}{'leases lost':>13}{'worker MiB':>
 
 
 def main() -> None:
-    """Print a line for each step. Raises SystemExit with status 1 if a worker lost its lease."""
+    """Print a line for each step. Raise SystemExit(1) if a worker lost its lease."""
     topics = int(os.environ.get("BENCH_PARTITIONS", "20000")) // _PARTITIONS_OF_TOPIC
     with _site(topics) as (instance, pair):
         steps = _Steps(instance, pair, [_name(number) for number in range(topics)])
@@ -48,7 +49,7 @@ def main() -> None:
 
 @contextmanager
 def _site(topics: int) -> Iterator[tuple[RunningInstance, Pair]]:
-    """Run the servers; yield an instance that has not started, and the clusters."""
+    """Run the servers; yield an instance that is not started yet, and the clusters."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pair = stack.enter_context(clusters_of_many_partitions())
@@ -87,7 +88,7 @@ def _replace(instance: RunningInstance) -> None:
 
 
 class _Steps:
-    """What is done to the instance, and what it takes until every lane copies again."""
+    """Steps applied to the instance, timed until every lane copies again."""
 
     def __init__(self, instance: RunningInstance, pair: Pair, topics: list[str]) -> None:
         self._instance = instance
@@ -99,7 +100,7 @@ class _Steps:
         print(f"{self._lanes:,} lanes in one worker\n{_HEADING}")
 
     def take(self, name: str, step: Callable[[], object], deaths: int) -> None:
-        """Take a step by which so many worker processes die; print what followed."""
+        """Run a step that kills `deaths` worker processes, and print the result."""
         began = time.monotonic()
         step()
         if not self._taken:
@@ -140,7 +141,7 @@ class _Steps:
         return worker
 
     def _value(self, metric: str, label: str = "") -> float:
-        """Return the sum of the series of a metric; 0 while the instance does not answer."""
+        """Return the sum of the series of a metric, or 0 while the instance is unreachable."""
         try:
             text = httpx.get(f"http://{self._instance.address}/metrics", timeout=30, trust_env=False).text
         except httpx.HTTPError:

@@ -1,7 +1,6 @@
-"""2,000 datastreams between two clusters, half in each direction: what one more takes to be created.
+"""Time to create one more datastream when 2,000 exist between two clusters, half in each direction.
 
-ZooKeeper is real; the clusters' metadata is simulated: how long a cluster takes to list its topics is not
-measured.
+ZooKeeper is real. Cluster metadata is simulated, so the time to list topics is not measured.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ def _datastream(number: int, templates: tuple[str, str], expression: str) -> Dat
 
 
 def _clusters() -> dict[ClusterRef, FakeTopicAdmin]:
-    """Each team's topics are at home in one cluster; nothing has been copied yet."""
+    """Return both clusters. The topics of each team are in one of them; no mirrored topic exists yet."""
     names: dict[ClusterRef, dict[str, int]] = {_EAST: {}, _WEST: {}}
     for number in range(DATASTREAMS + 10):
         home = _WEST if number % 2 else _EAST
@@ -102,14 +101,14 @@ def _measure(session: ZooKeeper, shape: str) -> None:
 
 
 def _timed(step: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall seconds."""
+    """Return CPU and wall clock seconds."""
     cpu, wall = time.process_time(), time.perf_counter()
     step()
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def main() -> None:
-    """Every shape in a root of its own."""
+    """Measure each shape under a separate ZooKeeper root."""
     collect_seldom()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as exit_stack:
@@ -120,7 +119,7 @@ def main() -> None:
         print(
             f"{DATASTREAMS} datastreams, {DATASTREAMS * TOPICS_EACH} topics; seconds of CPU and of wall clock"
         )
-        print(f"  {'':34} {'the first one':>16}  {'later ones, most':>16}  {'all, by a leader':>16}")
+        print(f"  {'':34} {'first':>16}  {'later, maximum':>16}  {'all, by leader':>16}")
         for number, shape in enumerate(_SHAPES):
             settings = ZooKeeperSettings(servers=server.address, root=f"/bench-{number}")
             session = ZooKeeper(settings)

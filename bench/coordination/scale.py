@@ -1,6 +1,6 @@
-"""500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: a plan written and read, CPU of one event.
+"""500 datastreams, 200,000 partitions, 2,000 tasks, 50 instances: time to publish a plan, CPU per event.
 
-ZooKeeper is real; the clusters' metadata and the instances are simulated: nothing of them is measured.
+ZooKeeper is real. Cluster metadata and instances are simulated, so their cost is not measured.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _datastream(number: int) -> Datastream:
 
 
 class _TimedWorldView(WorldView):
-    """Knows how long its last decision took."""
+    """World view that times its last decision."""
 
     wall_seconds = 0.0
 
@@ -84,7 +84,7 @@ class _TimedWorldView(WorldView):
 
 
 class _TimedPlans(PlanStore):
-    """Knows how long its last publication took."""
+    """Plan store that times its last publication."""
 
     wall_seconds = 0.0
 
@@ -97,7 +97,7 @@ class _TimedPlans(PlanStore):
 
 
 class _World:
-    """A leader with its session, and sessions that pretend to be instances."""
+    """Leader with its session, and sessions that simulate the other instances."""
 
     def __init__(self, address: str, exit_stack: ExitStack) -> None:
         self.sessions = []
@@ -156,7 +156,7 @@ class _World:
         print(f"  {what:44} {cpu:7.2f} {wall:7.2f}   {sentence[:90]}", flush=True)
 
     def first_plan(self) -> None:
-        """All partitions are new; from the snapshot until every instance knows what to copy."""
+        """Plan all partitions for the first time, up to the point where every instance has read its part."""
         self.tick("all datastreams are new: the first plan")
         parts = {
             "snapshot -> plan": self.world_view.wall_seconds,
@@ -168,7 +168,7 @@ class _World:
         print(f"    {'together':42} {'':7} {sum(parts.values()):7.2f}   (required: < 5)")
 
     def move_everything(self) -> None:
-        """Every task goes to the next instance: all documents are rewritten and reread."""
+        """Move every task to the next instance, so that all documents are rewritten and reread."""
         stored = self.plans.read()
         tasks = stored.plan.tasks
         homes = [task.instance for task in tasks]
@@ -182,7 +182,7 @@ class _World:
         print(f"    {f'and read by all {INSTANCES}':42} {'':7} {self.read_by_all():7.2f}")
 
     def read_by_all(self) -> float:
-        """Every instance reads what concerns it; wall seconds. Then it works out its lanes."""
+        """Read the plan on all instances and derive their lanes; return the seconds of the reads."""
         datastreams = tuple(one.datastream for one in self.definitions.all().readable)
 
         def read(number: int) -> Plan:
@@ -201,7 +201,7 @@ class _World:
 
 
 def main() -> None:
-    """From an empty root to a plan, then one event after the other."""
+    """Plan an empty service, then apply one event after the other."""
     collect_seldom()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with ExitStack() as exit_stack:

@@ -1,7 +1,7 @@
-"""Seeded faults against a whole service in memory: no partition has two writers, in the end all are copied.
+"""Seeded faults against a service in memory: no partition has two writers, and all are copied in the end.
 
-In the environment: `SEEDS` (10,000), `SEED` (the first one; by chance unless given). Seeds that fail are
-printed; `run(seed, 60)` of tests/models/service.py repeats one.
+Environment: `SEEDS` (10,000) and `SEED` (first seed; random by default). Failed seeds are printed; repeat one
+with `run(seed, 60)` of tests/models/service.py.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _SHARE = 100
 
 
 def main() -> None:
-    """Print what fails, and how many seeds a second that makes. Raises SystemExit with 1 if any does."""
+    """Print the failures and the seeds per second. Raise SystemExit(1) if any seed failed."""
     seeds = int(os.environ.get("SEEDS", "10000"))
     first = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
-    print(f"{seeds} seeds from {first} on", flush=True)
+    print(f"{seeds} seeds, starting at {first}", flush=True)
     shares = [range(one, min(one + _SHARE, first + seeds)) for one in range(first, first + seeds, _SHARE)]
     failed = 0
     began = time.perf_counter()
@@ -33,6 +33,6 @@ def main() -> None:
             for seed, reason in found:
                 print(f"seed {seed}: {reason}", flush=True)
     taken = time.perf_counter() - began
-    print(f"{seeds - failed} of {seeds} seeds hold, {seeds / taken:.1f} a second")
+    print(f"{seeds - failed} of {seeds} seeds passed, {seeds / taken:.1f} per second")
     if failed:
         sys.exit(1)

@@ -1,7 +1,7 @@
-"""Two fleets mirror the same load: one places by count, the other by the loads that Pinot has.
+"""Comparison of two fleets under the same load: one balanced by partition count, one by measured load.
 
-`__main__.py` is the measurement. `rates.py` says what is written at which moment, `site.py` runs the servers
-and `fleets.py` the two services on them, `course.py` writes the load and watches the plans, `measurements.py`
-asks Pinot what was copied, `deviation.py` judges it, `records.py` keeps it, `report.py` and `pictures.py`
-show it.
+`__main__.py` is the benchmark. `rates.py` defines the traffic, `site.py` runs the servers and `fleets.py` the
+two services, `course.py` writes the load and records the plans, `measurements.py` queries Pinot,
+`deviation.py` computes the imbalance, `records.py` stores the results, and `report.py` and `pictures.py`
+present them.
 """

@@ -1,11 +1,11 @@
-"""Two fleets mirror the same skewed, changing load for 15 minutes: by count and fixed, by load and elastic.
+"""Two fleets mirror the same skewed, changing load for 15 minutes: fixed by count, and elastic by load.
 
-Both run on the same machine and the same two brokers, and copy the same topics to topics of their own, with
-two instances of one worker process each and the same quota for each task. `control` places by count, on as
-many tasks as the peak needs with a fifth of each left free if all carried the same. `candidate` places by the
-loads that Pinot has (sampler, Spark job) and has as many tasks as the load needs. Deviations are means over
-windows of 15 s, over the tasks that were in a plan throughout. In the environment: `MINUTES` (15), `SEED` (1)
-of the load, `FOLDER` (`.headrace/evaluation`) for the CSV files and the plots.
+Both run on the same machine and the same two brokers, and copy the same topics to separate destinations, with
+two instances of one worker process each and the same quota per task. `control` places by partition count, with
+enough tasks for the peak at 20 % headroom if the load were even. `candidate` places by the loads in Pinot
+(sampler, Spark job) and scales its tasks with the load. Deviations are means over windows of 15 s, over the
+tasks that were in the plan throughout the window. Environment: `MINUTES` (15), `SEED` (1) of the load,
+`FOLDER` (`.headrace/evaluation`) for the CSV files and the plots.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tests.metrics_data import pinot_settings
 
 _PATIENCE_SECONDS: Final = 300.0
 _LATE_SECONDS: Final = 10.0
-"""Until Pinot has what was measured last."""
+"""Delay until Pinot has ingested the last measurements."""
 
 
 def main() -> None:
-    """Print the figures; leave records and plots in the folder."""
+    """Print the figures, and write records and plots to the folder."""
     minutes = float(os.environ.get("MINUTES", "15"))
     folder = Path(os.environ.get("FOLDER") or stack_home().parent / "evaluation")
     load = Load(minutes * 60, int(os.environ.get("SEED") or 1))
@@ -68,11 +68,11 @@ def _recorded(running: Site, course: Course, load: Load) -> Recording:
 
 
 def _audit(fleet: Fleet, written: int) -> list[dict[str, Any]]:
-    """By the command, once everything is accounted for. What it finds is in its answer, not in its status."""
+    """Run `headrace audit` after all records are copied. Findings are in its output."""
     wait_until(
         lambda: fleet.copied() == written,
         _PATIENCE_SECONDS,
-        f"{fleet.name} has copied all",
+        f"{fleet.name} has copied all records",
         interval_seconds=1.0,
     )
     done = subprocess.run(
@@ -84,7 +84,7 @@ def _audit(fleet: Fleet, written: int) -> list[dict[str, Any]]:
         check=False,
     )
     if not done.stdout:
-        raise RuntimeError(f"the audit of {fleet.name} failed: {done.stderr[-2000:]}")
+        raise RuntimeError(f"audit of {fleet.name} failed: {done.stderr[-2000:]}")
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 

@@ -1,4 +1,4 @@
-"""One run: the load is written by the clock, and the plans of both fleets are looked at meanwhile."""
+"""One run: writes the load by the clock and records the plans of both fleets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from bench.evaluation.site import Site
 from stack.traffic.writer import Traffic
 
 WARM_UP_SECONDS: Final = 60.0
-"""Before the measured time: until Pinot has loads and the candidate has planned by them."""
+"""Time before the measured period, for Pinot to have loads and the candidate to plan with them."""
 _TURN_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a run was: when its measured time began (epoch milliseconds), how often which plan was seen, and
-    how many records were written in all."""
+    """Result of a run: start of the measured period (epoch ms), plans in order, and records written."""
 
     began_ms: int
     plans: list[PlanInForce]
@@ -31,8 +30,10 @@ class Course:
 
 
 def run(site: Site, load: Load, report: Callable[[str], None]) -> Course:
-    """Write and watch for the warm-up and the seconds of the load. Raises RuntimeError when a process has
-    ended or a record was refused."""
+    """Write the load and record plans for the warm-up and the measured period.
+
+    Raises RuntimeError when a process exits or a record is rejected.
+    """
     sizes = {name: topic.record_bytes for name, topic in TOPICS.items()}
     traffic, failures = Traffic(site.source_address, sizes), list[BaseException]()
     thread = threading.Thread(target=_write, args=(traffic, failures), name="traffic")
@@ -46,7 +47,7 @@ def run(site: Site, load: Load, report: Callable[[str], None]) -> Course:
         traffic.stop()
         thread.join()
     if failures:
-        raise RuntimeError("the traffic failed") from failures[0]
+        raise RuntimeError("writing the traffic failed") from failures[0]
     return Course(round(began * 1000), plans, traffic.written)
 
 
@@ -60,7 +61,7 @@ def _write(traffic: Traffic, failures: list[BaseException]) -> None:
 def _watched(
     site: Site, load: Load, traffic: Traffic, report: Callable[[str], None]
 ) -> tuple[float, list[PlanInForce]]:
-    """The moment at which the measured time began, and the plans from then on."""
+    """Return the start of the measured period (epoch seconds), and the plans in force from then on."""
     watches = [PlanWatch(fleet) for fleet in site.fleets]
     began, said = time.time() + WARM_UP_SECONDS, -2
     while (second := time.time() - began) < load.seconds:
@@ -77,7 +78,7 @@ def _watched(
 
 
 class PlanWatch:
-    """Notes each plan of a fleet that is new, the first within the measured time in any case."""
+    """Recorder of each new plan of a fleet, including the one in force when the measured period starts."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
@@ -86,11 +87,11 @@ class PlanWatch:
 
     @property
     def tasks(self) -> int:
-        """Of the newest plan, that have partitions."""
+        """Number of tasks with partitions in the latest plan."""
         return len(set(self._homes.values()))
 
     def look(self, second: float) -> None:
-        """Ask for the plan in force; before the measured time (below 0) nothing is noted."""
+        """Read the plan in force; record it unless the measured period has not started (below 0)."""
         plan = self.fleet.plan()
         homes = {partition: task["task"] for task in plan["tasks"] for partition in task["partitions"]}
         moved = sum(self._homes.get(partition, task) != task for partition, task in homes.items())

@@ -1,4 +1,4 @@
-"""How unequal the loads of a fleet are, how late its records, and what it takes: pure arithmetic."""
+"""Imbalance, latency and task time of a fleet: pure arithmetic."""
 
 from __future__ import annotations
 
@@ -14,21 +14,23 @@ from mirror.model.metrics import percentile_ms
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """Of loads that would all be the same at best. `coefficient`: the standard deviation over the mean, 0 at
-    best. `largest`: the largest over the mean, 1 at best."""
+    """Imbalance of loads. `coefficient`: standard deviation over mean, 0 at best.
+
+    `largest`: maximum over mean, 1 at best.
+    """
 
     coefficient: float
     largest: float
 
 
 def deviation(loads: Sequence[float]) -> Deviation | None:
-    """None where there is no load. The standard deviation is that of all loads, not of a sample of them."""
+    """Return the imbalance, or None without load. Uses the population standard deviation."""
     mean = fmean(loads) if loads else 0.0
     return Deviation(pstdev(loads) / mean, max(loads) / mean) if mean > 0 else None
 
 
 def mean_deviation(windows: Iterable[Sequence[float]]) -> Deviation | None:
-    """The mean over the windows that had load; None where none had."""
+    """Return the mean over the windows that had load, or None if none had."""
     found = [one for one in map(deviation, windows) if one is not None]
     if not found:
         return None
@@ -36,8 +38,10 @@ def mean_deviation(windows: Iterable[Sequence[float]]) -> Deviation | None:
 
 
 def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
-    """Loads of the tasks by window. A task counts in the windows that it was in a plan throughout, there also
-    where it copied nothing."""
+    """Return the loads of the tasks by window.
+
+    A task counts in the windows during which it was in every plan, even if it copied nothing.
+    """
     sums: dict[int, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for one in recording.loads:
         if one.fleet == fleet:
@@ -50,7 +54,7 @@ def by_task(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) 
 
 
 def by_instance(recording: Recording, fleet: str, value: Callable[[TaskLoad], int]) -> dict[int, list[float]]:
-    """Loads of the instances by window, of all that copied anything in the run."""
+    """Return the loads by window of all instances that copied anything during the run."""
     names = sorted({one.instance for one in recording.loads if one.fleet == fleet})
     found = {second: dict.fromkeys(names, 0.0) for second in range(0, recording.seconds, WINDOW_SECONDS)}
     for one in recording.loads:
@@ -60,7 +64,7 @@ def by_instance(recording: Recording, fleet: str, value: Callable[[TaskLoad], in
 
 
 def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[str]:
-    """The tasks that each plan has which was in force in the window."""
+    """Return the tasks that are in every plan in force during the window."""
     own = [one for one in plans if one.fleet == fleet]
     at_first = [one for one in own if one.second <= second][-1:]
     later = [one for one in own if second < one.second < second + WINDOW_SECONDS]
@@ -69,26 +73,26 @@ def _throughout(plans: Sequence[PlanInForce], fleet: str, second: int) -> list[s
 
 
 def task_seconds(recording: Recording, fleet: str) -> float:
-    """Tasks of the plans, each times the seconds that it was in force."""
+    """Return the task seconds: the number of tasks of each plan times the seconds it was in force."""
     own = [one for one in recording.plans if one.fleet == fleet]
     ends = [*(one.second for one in own[1:]), float(recording.seconds)]
     return sum(len(one.tasks) * (end - one.second) for one, end in zip(own, ends, strict=True))
 
 
 def tasks_at(plans: Sequence[PlanInForce], fleet: str, second: float) -> int:
-    """Tasks of the plan in force; 0 before the first."""
+    """Return the number of tasks in the plan in force, or 0 before the first plan."""
     counts = [len(one.tasks) for one in plans if one.fleet == fleet and one.second <= second]
     return counts[-1] if counts else 0
 
 
 def latency_counts(recording: Recording, fleet: str) -> list[int]:
-    """The histogram of the whole run."""
+    """Return the latency histogram of the whole run."""
     rows = [one.counts for one in recording.latencies if one.fleet == fleet]
     return [sum(column) for column in zip(*rows, strict=True)]
 
 
 def latency_line(recording: Recording, fleet: str, percent: float) -> Mapping[int, float]:
-    """That percentile in ms by window, where records arrived."""
+    """Return the latency percentile in ms by window, for windows in which records arrived."""
     own = {
         one.second: percentile_ms(one.counts, percent) for one in recording.latencies if one.fleet == fleet
     }

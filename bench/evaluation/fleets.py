@@ -1,4 +1,4 @@
-"""The two services: what differs between them is the load provider and the number of tasks."""
+"""The two fleets compared, which differ in load provider and number of tasks."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.running import RunningInstance
 INSTANCES: Final = 2
 HEADROOM: Final = 0.2
 FIXED_TASKS: Final = math.ceil(PEAK / (1 - HEADROOM) / USABLE)
-"""What the peak needs with a fifth of each task left free, if every task carried the same."""
+"""Tasks needed for the peak at 20 % headroom if the load were even."""
 FEWEST_TASKS: Final = max(INSTANCES, math.floor(PEAK * LOWEST_SHARE / USABLE))
 MOST_TASKS: Final = 2 * FIXED_TASKS
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`control` or `candidate`: where its loads come from, and its limits."""
+    """Fleet type, `control` or `candidate`: load provider and task limits."""
 
     name: str
     provider: str
@@ -35,23 +35,23 @@ KINDS: Final = (CONTROL, CANDIDATE)
 
 @dataclass
 class Fleet:
-    """A running service with one datastream, which is named like it."""
+    """Running service with one datastream of the same name."""
 
     kind: Kind
     instances: list[RunningInstance] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """Of the fleet and of its datastream."""
+        """Name of the fleet and of its datastream."""
         return self.kind.name
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """With which its commands run, too."""
+        """Environment for commands run against this fleet."""
         return self.instances[0].environment
 
     def start(self, config: Path, folder: Path) -> None:
-        """Start its instances. They share nothing with the other fleet but the servers."""
+        """Start the instances. They share only the servers with the other fleet."""
         environment = {
             "HEADRACE_CONFIG": str(config),
             "HEADRACE_ZOOKEEPER__ROOT": f"/{self.name}",
@@ -66,7 +66,7 @@ class Fleet:
             instance.start()
 
     def create(self) -> None:
-        """Its datastream."""
+        """Create the datastream."""
         self.instances[0].rest.post(
             "/v1/datastreams",
             {
@@ -79,16 +79,16 @@ class Fleet:
         )
 
     def plan(self) -> dict[str, Any]:
-        """The plan in force."""
+        """Return the plan in force."""
         found: dict[str, Any] = self.instances[0].rest.get("/v1/plan")
         return found
 
     def copied(self) -> int:
-        """Source records that are accounted for."""
+        """Return the number of source records accounted for."""
         rows = self.instances[0].rest.get(f"/v1/datastreams/{self.name}/progress")
         return sum(row["next_offset"] or 0 for row in rows)
 
     def stop(self) -> None:
-        """End its instances, whatever their state."""
+        """Stop the instances in any state."""
         for instance in self.instances:
             instance.stop()

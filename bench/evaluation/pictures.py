@@ -1,4 +1,4 @@
-"""The plots of a run: loads of tasks, their deviation, latency, number of tasks."""
+"""Plots of a run: load per task, deviation, latency, number of tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _GREY: Final = "#718096"
 
 
 def draw(recording: Recording, folder: Path) -> list[Path]:
-    """Write `loads.svg`, `deviation.svg`, `latency.svg` and `tasks.svg`; the files."""
+    """Write `loads.svg`, `deviation.svg`, `latency.svg` and `tasks.svg`, and return their paths."""
     mpl.rcParams["svg.fonttype"] = "none"
     mpl.rcParams["svg.hashsalt"] = "evaluation"
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def draw(recording: Recording, folder: Path) -> list[Path]:
 
 
 def loads_figure(recording: Recording) -> Figure:
-    """What each task copied in each window, a picture for each fleet."""
+    """Plot the load of each task in each window, one panel per fleet."""
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     axes = figure.subplots(1, len(recording.fleets), sharey=True, squeeze=False)[0]
     for axis, fleet in zip(axes, recording.fleets, strict=True):
@@ -53,7 +53,7 @@ def loads_figure(recording: Recording) -> Figure:
 
 
 def deviation_figure(recording: Recording) -> Figure:
-    """Standard deviation over mean of the tasks' bytes, by window."""
+    """Plot the standard deviation over the mean of the tasks' bytes, by window."""
     figure, axis = _one("deviation / mean of the tasks' bytes")
     for fleet in recording.fleets:
         windows = by_task(recording, fleet, attrgetter("bytes"))
@@ -66,7 +66,7 @@ def deviation_figure(recording: Recording) -> Figure:
 
 
 def latency_figure(recording: Recording) -> Figure:
-    """p50 and p99 by window."""
+    """Plot p50 and p99 by window."""
     figure, axis = _one("latency, ms")
     for fleet in recording.fleets:
         for percent, style in ((50, ":"), (99, "-")):
@@ -80,7 +80,7 @@ def latency_figure(recording: Recording) -> Figure:
 
 
 def tasks_figure(recording: Recording) -> Figure:
-    """Tasks of the plan in force."""
+    """Plot the number of tasks in the plan in force."""
     figure, axis = _one("tasks")
     seconds = list(range(recording.seconds))
     for fleet in recording.fleets:

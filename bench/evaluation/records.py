@@ -1,4 +1,4 @@
-"""What a run leaves behind: three small CSV files, which the report, the plots and the notebook read."""
+"""Results of a run in three small CSV files, read by the report, the plots and the notebook."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 WINDOW_SECONDS: Final = 15
-"""Over which loads are summed before they are compared."""
+"""Window over which loads are summed before comparison."""
 _BETWEEN: Final = " "
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """What a task copied on an instance in the window that begins at `second` of the measured time."""
+    """Load of a task on an instance in the window that starts at `second` of the measured period."""
 
     second: int
     fleet: str
@@ -27,7 +27,7 @@ class TaskLoad:
 
 @dataclass(frozen=True, slots=True)
 class WindowLatency:
-    """How late the records of a window were: `counts` by the buckets of `mirror.model.metrics`."""
+    """Latency histogram of a window: `counts` by the buckets of `mirror.model.metrics`."""
 
     second: int
     fleet: str
@@ -36,7 +36,7 @@ class WindowLatency:
 
 @dataclass(frozen=True, slots=True)
 class PlanInForce:
-    """The plan of a fleet from `second` on, and how many partitions changed their task by it."""
+    """Plan of a fleet in force from `second`, and the number of partitions it moved to another task."""
 
     second: float
     fleet: str
@@ -47,7 +47,7 @@ class PlanInForce:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Everything of one run. `seconds`: of its measured time."""
+    """Complete results of a run. `seconds`: length of the measured period."""
 
     loads: Sequence[TaskLoad]
     latencies: Sequence[WindowLatency]
@@ -55,17 +55,17 @@ class Recording:
 
     @property
     def seconds(self) -> int:
-        """The end of the last window."""
+        """End of the last window."""
         return max(one.second for one in self.loads) + WINDOW_SECONDS
 
     @property
     def fleets(self) -> list[str]:
-        """Names, sorted: the candidate first."""
+        """Names of the fleets, sorted, so the candidate comes first."""
         return sorted({one.fleet for one in self.loads})
 
 
 def write(recording: Recording, folder: Path) -> None:
-    """`tasks.csv`, `latency.csv` and `plans.csv` in the folder, which is made where it is not there."""
+    """Write `tasks.csv`, `latency.csv` and `plans.csv` to the folder, which is created if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     loads = [(o.second, o.fleet, o.instance, o.task, o.bytes, o.records) for o in recording.loads]
     _write(folder / "tasks.csv", ("second", "fleet", "instance", "task", "bytes", "records"), loads)
@@ -76,7 +76,7 @@ def write(recording: Recording, folder: Path) -> None:
 
 
 def read(folder: Path) -> Recording:
-    """The same again."""
+    """Read the results written by `write`."""
     loads = [
         TaskLoad(int(second), fleet, instance, task, int(size), int(records))
         for second, fleet, instance, task, size, records in _rows(folder / "tasks.csv")

@@ -1,4 +1,4 @@
-"""The figures of a run, side by side."""
+"""Figures of a run, side by side."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from bench.evaluation.deviation import (
 from bench.evaluation.records import PlanInForce, Recording
 from mirror.model.metrics import percentile_ms
 
-UNKNOWN: Final = "not known"
+UNKNOWN: Final = "unknown"
 _WAYS: Final = (("tasks", by_task), ("instances", by_instance))
 _VALUES: Final = ("bytes", "records")
 
 
 def lines(recording: Recording) -> list[str]:
-    """A table with a column for each fleet."""
+    """Return a table with a column for each fleet."""
     fleets = recording.fleets
     rows = [("", fleets)]
     for things, way in _WAYS:
@@ -47,7 +47,7 @@ def lines(recording: Recording) -> list[str]:
 
 
 def audit_lines(audits: Mapping[str, Sequence[Mapping[str, Any]]], written: int) -> list[str]:
-    """Sums over the topics of what `headrace audit` says of each fleet."""
+    """Return the `headrace audit` figures of each fleet, summed over topics."""
     found = [f"  audit of {written} records written"]
     for key in ("source_records", "destination_records", "missing", "duplicates", "foreign", "unjudged"):
         values = [sum(row[key] for row in audits[name]) for name in sorted(audits)]

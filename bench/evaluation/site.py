@@ -1,4 +1,4 @@
-"""Two brokers, ZooKeeper, Pinot, the sampler and the Spark job, with both fleets on them."""
+"""Both fleets with their servers: two brokers, ZooKeeper, Pinot, the sampler and the Spark job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.metrics_data import apply_tables
 
 REPLAN_SECONDS: Final = 5
 SCALE_IN_SECONDS: Final = 60
-"""A wave of 450 s stands for a day: every ten minutes of it would be every three seconds."""
+"""One wave of 450 s represents a day, so a replan every ten minutes of it would be every three seconds."""
 _SETTINGS: Final = """
 [clusters.source]
 bootstrap_servers = "{source}"
@@ -64,7 +64,7 @@ format = "json"
 
 @dataclass(frozen=True)
 class Site:
-    """Everything that runs."""
+    """Running servers, fleets and commands."""
 
     source_address: str
     pinot: PinotServer
@@ -72,15 +72,15 @@ class Site:
     commands: Sequence[ManagedProcess]
 
     def require_alive(self) -> None:
-        """Raises RuntimeError with the end of its log when a command has ended."""
+        """Raise RuntimeError with the tail of its log if a command has exited."""
         for command in self.commands:
             if not command.is_alive():
-                raise RuntimeError(f"{command.name} has ended: {command.log_file.read_text()[-2000:]}")
+                raise RuntimeError(f"{command.name} exited: {command.log_file.read_text()[-2000:]}")
 
 
 @contextmanager
 def site() -> Iterator[Site]:
-    """All of it ends, and its data goes, with the context. The datastreams are not created yet."""
+    """Run everything; stop it and delete its data with the context. Datastreams are not created yet."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pair = stack.enter_context(clusters(quick_start=True))

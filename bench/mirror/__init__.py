@@ -1,1 +1,1 @@
-"""Measurements of copying, against other mirroring programs on the same clusters."""
+"""Benchmarks of copying, compared with other mirrors on the same clusters."""

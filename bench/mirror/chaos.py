@@ -1,7 +1,7 @@
-"""A hundred kills -9 of the copy and of either broker at random moments, then a look at every record.
+"""A hundred SIGKILLs of the copy and of either broker at random moments, then a comparison of every record.
 
-The cases are rounds of 25 kills: their seeds and guarantees are printed, so that one can be run again
-(`BENCH_CASES=effectively-once-2`). The same loop, shorter, is `tests/chaos/test_copy_killed.py`.
+The cases are rounds of 25 kills. Their seeds and guarantees are printed; run one again with
+`BENCH_CASES=effectively-once-2`. `tests/chaos/test_copy_killed.py` runs the same loop for a shorter time.
 """
 
 from __future__ import annotations

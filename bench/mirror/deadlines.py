@@ -1,9 +1,9 @@
-"""Partitions that lose records while the budget is too small, by fair shares and by deadline first.
+"""Partitions that lose records when the byte budget is too small: fair shares against deadline first.
 
-A whole engine between fake brokers, in virtual time: records come into every partition all the time, and
-after two minutes retention deletes each of them, copied or not; a partition that has lost some halts. Beside
-it, how long before its loss `loses_data` of /v1/datastreams/{name}/lag was true for a partition, the shortest
-of all. `BENCH_CASES=skewed,outage` takes some cases only.
+Runs an engine between fake brokers in virtual time. Records are produced to every partition continuously, and
+retention deletes each of them after two minutes, copied or not; a partition that has lost some halts. Also
+prints how long before the loss `loses_data` of /v1/datastreams/{name}/lag was true (minimum over
+partitions). `BENCH_CASES=skewed,outage` selects cases.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SECONDS: Final = 900
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Streams of one datastream; `backlog`: seconds of records that wait when it begins."""
+    """Streams of one datastream. `backlog`: seconds of records waiting at the start."""
 
     name: str
     what: str
@@ -39,7 +39,7 @@ class Case:
 
 
 class Outcome(NamedTuple):
-    """Seconds from the beginning, by topic."""
+    """Seconds from the start until loss and until the alarm, by topic."""
 
     lost: dict[str, float]
     alarmed: dict[str, float]
@@ -63,7 +63,7 @@ def _cases() -> Iterable[Case]:
 
 
 def main() -> None:
-    """Print what each case loses, in both orders, and how long before the loss it was said."""
+    """Print, for each case and both orders, the partitions without loss and the lead time of the alarm."""
     logging.disable(logging.CRITICAL)
     wanted = os.environ.get("BENCH_CASES", "").split(",")
     print(f"retention {_KEPT_SECONDS} s, {_SECONDS} s of virtual time; partitions that lost no record")
@@ -104,7 +104,7 @@ def _run(case: Case, *, deadline_first: bool) -> Outcome:
 
 
 def _losing(fakes: MirroredFakes, histories: dict[str, LaneHistory]) -> Iterable[str]:
-    """Topics that would lose records as things stand, by what an instance makes of its worker's reports."""
+    """Yield the topics predicted to lose records, judged from the worker's reports as an instance does."""
     now = fakes.clock.monotonic()
     metrics = fakes.engine.metrics()
     for metric, place in zip(metrics, fakes.engine.positions(metrics), strict=True):

@@ -1,10 +1,10 @@
-"""A backlog drained by Headrace, MirrorMaker 2 and a confluent-kafka loop: CPU by GB, time, memory.
+"""A backlog drained by Headrace, MirrorMaker 2 and a confluent-kafka loop: CPU per GB, time, memory.
 
-16 partitions, 1 KB records. The engines run in turn on the same two brokers, restarted for each case.
-Each engine but MirrorMaker 2 has copied the topic once before anything is counted: the first engine
-would pay for Java's compilation and for memory that the host has to provide.
-Everything counts from the first record at the destination, so that start-up costs are left out. Cases:
-`BENCH_CASES=none,lz4,zstd,ten,one`. With `BENCH_FORMER` only this checkout and that one run, by turns.
+16 partitions, 1 KB records. The engines take turns on the same two brokers, restarted for each case. Each
+engine except MirrorMaker 2 first copies the topic once uncounted: otherwise the first engine would pay for
+the JIT compilation of the brokers and for memory that the host has to provide.
+All figures start at the first record at the destination, so start-up costs are excluded. Cases:
+`BENCH_CASES=none,lz4,zstd,ten,one`. With `BENCH_FORMER`, only this checkout and the former one run, in turns.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from mirror.protocol.batches.compression import Codec
 
 _OURS = "headrace"
 _WARMING = ("headrace", "confluent-kafka", "headrace", "headrace")
-"""Runs that are not counted: Java compiles the brokers' code during them."""
+"""Uncounted runs, during which the JVM compiles the brokers' code."""
 _BROKER = {"log.segment.delete.delay.ms": 1000}
-"""Topics of an engine are deleted before the next one writes, so that their memory is reused."""
+"""Erase the topics of an engine soon after deletion, so that the next engine reuses their memory."""
 _MAKERS: dict[str, Callable[[Pair, Work], Engine]] = {
     "headrace": headrace,
     "interpreted": interpreted,
@@ -46,7 +46,7 @@ _TURNS_OF_FORMERS = (*formers(), _OURS) * 4
 
 @dataclass(frozen=True)
 class Case:
-    """A topic and the engines that copy it, in turn."""
+    """Topic, and the engines that copy it in order."""
 
     shape: Shape
     turns: tuple[str, ...] = (
@@ -73,7 +73,7 @@ _CASES = {
 
 
 def main() -> None:
-    """Print a table for each case, and our ratio to each of the others."""
+    """Print a table for each case, and the ratio of Headrace to each other engine."""
     for name in chosen(*_CASES):
         case = _CASES[name]
         with clusters(properties=_BROKER) as pair:
@@ -128,7 +128,7 @@ def _line(name: str, drain: Drain, topic: SourceTopic) -> str:
 
 
 def _print_ratios(runs: dict[str, list[Drain]], topic: SourceTopic) -> None:
-    """Medians of the runs of each engine, ours against each other's."""
+    """Print the medians of Headrace against those of each other engine."""
 
     def median(name: str, value: Callable[[Drain], float]) -> float:
         return statistics.median(map(value, runs[name]))

@@ -1,9 +1,8 @@
-"""Twenty thousand mostly idle partitions in one mirror: memory and processor time.
+"""One mirror with 20,000 mostly idle partitions: memory and CPU.
 
-20 topics of 1,000 partitions on two clusters of two brokers; `headrace copy` with one worker holds a lane for
-each. Then nothing is written, or one record a second to some of the partitions, and the processes watched.
-`BENCH_PARTITIONS=5000` makes it smaller. With `BENCH_FORMER` that checkout is watched afterwards, on clusters
-of its own.
+20 topics of 1,000 partitions on two clusters of two brokers; `headrace copy` with one worker has a lane for
+each partition. It is measured without traffic, and with one record per second to some of the partitions.
+`BENCH_PARTITIONS=5000` makes it smaller. With `BENCH_FORMER`, that checkout is measured next on new clusters.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _HEADING = (
 
 
 def _wait_until_reading(pair: Pair, topics: int) -> None:
-    """A record in the last partition of every topic, and then its copy."""
+    """Wait for a record in the last partition of every topic to arrive at the destination."""
     last = _PARTITIONS_OF_TOPIC - 1
     arguments = [f"bench-idle-{number:02}" for number in range(topics)]
     there, here = Topics(pair.target), Topics(pair.source)
@@ -79,7 +78,7 @@ def _wait_until_reading(pair: Pair, topics: int) -> None:
 
 
 def _watch(pair: Pair, mirror: psutil.Process) -> str:
-    """Memory at the end, percents of a core over the time."""
+    """Return the memory at the end, and the CPU over the interval in percent of a core."""
     parent, *workers = family(mirror)
     brokers = [psutil.Process(cluster.nodes[0].pid) for cluster in (pair.source, pair.target)]
     watched = [*workers, parent, *brokers]
@@ -96,7 +95,7 @@ def _watch(pair: Pair, mirror: psutil.Process) -> str:
 
 @contextmanager
 def _writer(pair: Pair, topics: int, rate: int) -> Iterator[None]:
-    """One record a second to each of `rate` partitions, spread over the topics."""
+    """Write one record per second to each of `rate` partitions, spread over the topics."""
     if not rate:
         yield
         return

@@ -1,1 +1,1 @@
-"""A service under steady traffic, and clocks on every partition of it."""
+"""Service under steady traffic, with the arrival times of each partition."""

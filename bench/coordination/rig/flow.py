@@ -1,4 +1,4 @@
-"""Numbered records at an even pace into every partition, and when each arrived at the destination."""
+"""Steady stream of numbered records to each partition, with their arrival times at the destination."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 RATE = 50
-"""Records a second and partition: silence is seen to 20 ms."""
+"""Records per second and partition; gaps are measured to within 20 ms."""
 _RECONNECT = {"reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 200, "log_level": 0}
-"""The clocks must not be slower than what they measure, and report no outage of their own."""
+"""Fast reconnects, so that the clients add no gap of their own to those they measure."""
 
 
 class Flow:
-    """A context: producer and consumer run in it. Times are those of the monotonic clock, in seconds."""
+    """Producer and consumer, running while in the context. Times are in seconds of the monotonic clock."""
 
     def __init__(self, source: str, destination: str, topic: str, partitions: int) -> None:
         self._source, self._destination = source, destination
@@ -44,33 +44,33 @@ class Flow:
             thread.join()
 
     def silence(self, partition: int, since: float, until: float) -> float:
-        """The longest time without an arrival in the window."""
+        """Return the longest time without an arrival in the window."""
         times = self._arrived[partition]
         inside = times[bisect.bisect_left(times, since) : bisect.bisect_right(times, until)]
         marks = [since, *inside, until]
         return max(later - sooner for sooner, later in itertools.pairwise(marks))
 
     def longest_silence(self, partitions: Iterable[int], since: float, until: float) -> float:
-        """Of any of these partitions."""
+        """Return the longest time without an arrival in any of the partitions."""
         return max((self.silence(one, since, until) for one in partitions), default=0.0)
 
     def flows_since(self, moment: float) -> bool:
-        """Whether every partition has had an arrival after this moment."""
+        """Return whether a record has arrived in every partition after this moment."""
         return all(times and times[-1] > moment for times in self._arrived)
 
     def first_since(self, moment: float) -> list[float]:
-        """When each partition had its first arrival after this moment; only once `flows_since` holds."""
+        """Return the time of the first arrival after this moment, by partition. Requires `flows_since`."""
         return [times[bisect.bisect_right(times, moment)] for times in self._arrived]
 
     def counts(self) -> tuple[int, int, int]:
-        """Sent, missing and repeated up to now; call `settle` first."""
+        """Return the records sent, missing and repeated so far; call `settle` first."""
         sent = sum(self._sent)
         missing = sum(n - len(set(found)) for n, found in zip(self._sent, self._numbers, strict=True))
         repeated = sum(len(found) - len(set(found)) for found in self._numbers)
         return sent, missing, repeated
 
     def settle(self, timeout_seconds: float) -> None:
-        """Stop producing, and wait until everything that was sent has arrived, or for the given time."""
+        """Stop producing and wait until all records have arrived, or until the timeout."""
         self._is_settling.set()
         until = time.monotonic() + timeout_seconds
         while self.counts()[1] and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""Servers that are killed or frozen for some time under a service, and when everything flows again."""
+"""Outages of servers below a running service, and the time until every partition flows again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PATIENCE_SECONDS = 120
 
 
 class Kind(StrEnum):
-    """How a server is away."""
+    """Kind of outage."""
 
     KILLED = "killed"
     FROZEN = "frozen"
@@ -22,8 +22,10 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True)
 class Recovery:
-    """Seconds after the server was back. `first` and `last`: until the first and the last partition flowed.
-    `flowed`: for how long into the outage every partition still flowed."""
+    """Seconds from the return of a server until the first and the last partition flowed.
+
+    `flowed`: seconds into the outage during which every partition still flowed.
+    """
 
     first: float
     last: float
@@ -31,7 +33,7 @@ class Recovery:
 
 
 def outage(flow: Flow, server: Server, kind: Kind, seconds: float) -> Recovery:
-    """One outage. A killed server is back when it serves, a frozen one when it continues."""
+    """Run one outage. It ends when a killed server is ready, or when a frozen one resumes."""
     began = time.monotonic()
     if kind is Kind.KILLED:
         server.kill()

@@ -1,4 +1,4 @@
-"""Runs instances of the service on their own servers, and reads their own reports."""
+"""Instances of the service on real servers, with access to their REST reports."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ PARTITIONS = 12
 
 
 class Service:
-    """Some instances that mirror one topic of `PARTITIONS` partitions."""
+    """Instances that mirror one topic of `PARTITIONS` partitions."""
 
     def __init__(
         self, servers: Mapping[str, Server], flow: Flow, instances: dict[str, RunningInstance]
     ) -> None:
-        """`servers` by what they are to the service: `ZooKeeper`, `source`, `destination`."""
+        """`servers` maps the role in the service (`ZooKeeper`, `source`, `destination`) to the server."""
         self.servers, self.flow, self.instances = servers, flow, instances
 
     def ask(self, path: str, *but: str) -> Any:
-        """Ask any running instance except these."""
+        """Send a GET to the first running instance that responds, skipping those in `but`."""
 
         def attempt() -> Any:
             for name, instance in self.instances.items():
@@ -47,7 +47,7 @@ class Service:
         return wait_until(attempt, 60, path)
 
     def homes(self, *but: str) -> dict[int, str]:
-        """The instance of each partition in the plan."""
+        """Return the planned instance of each partition."""
         return {
             int(partition.rpartition("-")[2]): task["instance"]
             for task in self.ask("/v1/plan", *but)["tasks"]
@@ -55,11 +55,11 @@ class Service:
         }
 
     def leader(self) -> str:
-        """Name of the leading instance."""
+        """Return the name of the leader."""
         return str(self.ask("/v1/instances")[0]["name"])
 
     def wait_until_spread(self) -> None:
-        """All instances are here, all have tasks, and every partition flows."""
+        """Wait until every instance is live and has tasks, and every partition flows."""
 
         def is_spread() -> bool:
             return set(self.homes().values()) == set(self.instances) and self._is_calm()
@@ -73,7 +73,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Started:
-    """Instances that run, and the servers that they run on."""
+    """Running instances and their servers."""
 
     zookeeper: ZooKeeperServer
     pair: Pair
@@ -86,8 +86,10 @@ def started(
     settings: Mapping[str, str],
     properties: Mapping[str, object] | None = None,
 ) -> Started:
-    """ZooKeeper, two brokers with these properties and the instances, with these settings beside their
-    addresses; all end with the stack."""
+    """Start ZooKeeper, two brokers with these properties, and the instances.
+
+    `settings` are added to the addresses of the servers. Everything stops with the stack.
+    """
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     pair = stack.enter_context(clusters(quick_start=True, properties=properties))
     zookeeper = ZooKeeperServer("zookeeper", folder / "zookeeper", free_ports(1)[0])
@@ -109,7 +111,7 @@ def started(
 
 @contextmanager
 def service(names: tuple[str, ...], session_timeout_seconds: float = 6.0) -> Iterator[Service]:
-    """ZooKeeper, two brokers, the instances, one datastream and its traffic; all end with the context."""
+    """Run ZooKeeper, two brokers, the instances and one datastream with traffic, for the context."""
     with ExitStack() as stack:
         settings = {"HEADRACE_ZOOKEEPER__SESSION_TIMEOUT_SECONDS": str(session_timeout_seconds)}
         site = started(stack, names, settings)

@@ -24,7 +24,7 @@ from bench.evaluation.fleets import FEWEST_TASKS, FIXED_TASKS, MOST_TASKS
 from bench.evaluation.pictures import draw
 from bench.evaluation.rates import LOWEST_SHARE, PEAK, TOPICS, USABLE, Load
 from bench.evaluation.records import PlanInForce, Recording, TaskLoad, WindowLatency, read, write
-from bench.evaluation.report import audit_lines, lines
+from bench.evaluation.report import UNKNOWN, audit_lines, lines
 from mirror.model.metrics import LATENCY_BUCKETS, latency_bucket
 
 BYTES = attrgetter("bytes")
@@ -114,10 +114,10 @@ def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read(tmp_path / "run") == RECORDING
 
 
-def test_the_report_has_a_column_for_each_fleet_and_says_what_is_not_known() -> None:
+def test_the_report_has_a_column_for_each_fleet_and_marks_unknown_values() -> None:
     found = "\n".join(lines(RECORDING))
     assert "candidate" in found.splitlines()[0]
-    assert found.count("not known") == 2, "p50 and p99 of the control"
+    assert found.count(UNKNOWN) == 2, "p50 and p99 of the control"
     assert "2 to 3" in found
 
 
