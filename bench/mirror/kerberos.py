@@ -1,10 +1,10 @@
-"""A copy from a broker that requires Kerberos tickets, first without one: exit status and message. Then an
-instance of the service to that broker, also first without one: the problem that it shows, and what it has
-written there once it has a ticket.
+"""Copy and service against a broker that requires Kerberos: first without a ticket, then with one.
 
+Prints the exit status and message of `headrace copy`. An instance of the service then shows its problem
+without a ticket, and the topics it has written once it has one.
 Needs MIT Kerberos (`krb5kdc`, `kadmin.local`, `kdb5_util`, `kinit`, `kdestroy`) on the path and the package
-`gssapi`, which registries have as source only; that is why no test does this. The broker asks for another
-authentication every two seconds, the copy takes about eight.
+`gssapi`, which registries carry as source only; for this reason it is not a test. The broker requires
+re-authentication every two seconds, and the copy takes about eight.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ bootstrap_servers = "{open}"
 
 
 class Realm:
-    """A realm of its own, with a principal for the broker and one for us."""
+    """New Kerberos realm with a principal for the broker and one for the mirror."""
 
     def __init__(self, folder: Path) -> None:
         (port,) = free_ports(1)
@@ -85,12 +85,12 @@ class Realm:
             self.run("kadmin.local", "-q", f"ktadd -norandkey -k {folder}/{keytab}.keytab {principal}")
 
     def run(self, *command: str) -> None:
-        """One of Kerberos' own commands."""
+        """Run one of Kerberos' own commands."""
         subprocess.run(command, env=self.environment, check=True, capture_output=True)
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The key distribution centre."""
+        """Run the key distribution centre."""
         with (self.folder / "kdc.log").open("w") as log:
             centre = subprocess.Popen(["krb5kdc", "-n"], env=self.environment, stdout=log, stderr=log)
         try:
@@ -100,7 +100,7 @@ class Realm:
             centre.wait()
 
     def broker(self) -> KafkaCluster:
-        """A broker that refuses connections without a ticket and re-authenticates every two seconds."""
+        """Return a broker that requires a ticket and re-authentication every two seconds."""
         login = (
             "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true"
             f' keyTab="{self.folder}/broker.keytab" principal="kafka/127.0.0.1@{_REALM}";'
@@ -124,7 +124,7 @@ def _jvm(*options: str) -> Jvm:
 
 
 def main() -> None:
-    """Print what each command said."""
+    """Print the output of each command."""
     with tempfile.TemporaryDirectory() as name, ExitStack() as running:
         folder = Path(name)
         realm = Realm(folder)
@@ -135,7 +135,7 @@ def main() -> None:
             cluster.start()
             running.callback(cluster.kill)
         make_topic(guarded.address, "tickets")
-        now = int(time.time() * 1000)  # retention takes older ones
+        now = int(time.time() * 1000)  # retention would delete older records
         records = [Record(0, b"%d" % number, b"v" * 10_000, (), now) for number in range(_RECORDS)]
         write(guarded.address, "tickets", records, batch_size=20_000)
         addresses = {"guarded": guarded.address_of(_LISTENER), "open": beside.address}
@@ -161,7 +161,7 @@ def _say(what: str, realm: Realm, command: str, *options: str) -> None:
 
 
 def _serve(realm: Realm, guarded: KafkaCluster, beside: KafkaCluster, running: ExitStack) -> None:
-    """Topics are made, records, measurements and events written where a ticket is needed."""
+    """Create topics and write records, measurements and events where a ticket is required."""
     zookeeper = ZooKeeperServer("zookeeper", realm.folder / "zookeeper", free_ports(1)[0])
     zookeeper.start()
     running.callback(zookeeper.stop)
@@ -187,7 +187,7 @@ def _serve(realm: Realm, guarded: KafkaCluster, beside: KafkaCluster, running: E
         "metadata": {"owner": "bench"},
     }
     instance.rest.post("/v1/datastreams", body)
-    problem = wait_until(lambda: instance.rest.get("/v1/datastreams")[0]["problem"], "it has a problem")
+    problem = wait_until(lambda: instance.rest.get("/v1/datastreams")[0]["problem"], "a problem")
     print(f"serve without a ticket: … {problem['reason']}")
     realm.run("kinit", "-k", "-t", f"{realm.folder}/mirror.keytab", "mirror")
     topics = ["copy.tickets", "headrace-mirror-metrics", "headrace-placement-events"]

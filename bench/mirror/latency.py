@@ -1,12 +1,12 @@
-"""Delivery at 1,000 records a second, and the start of a mirror.
+"""Delivery latency at 1,000 records per second, and the start-up time of a mirror.
 
-From the produce call to the record in a consumer at the destination, for no mirror at all (the consumer
-reads the source), Headrace, a confluent-kafka loop and MirrorMaker 2, in turn between the same brokers;
-1 KB records, 16 partitions, acks from all replicas. Brokers grow quicker as Java compiles them: two runs
-of Headrace that are not counted come first, and it runs again at the end. Then the same on a machine that
-is busy with something else. Then: from the start of the process to the first record at the destination.
-Cases: `BENCH_CASES=bare,headrace,gathering,loop,mm2,again,busy,start`. With `BENCH_FORMER` only this checkout
-and that one run, by turns.
+Latency is from the produce call to the record in a consumer at the destination, for no mirror (the consumer
+reads the source), Headrace, a confluent-kafka loop and MirrorMaker 2, in turn between the same brokers; 1 KB
+records, 16 partitions, acks=all. Brokers get faster as the JVM compiles them: two uncounted runs of Headrace
+come first, and it runs again at the end. The same is then repeated on a machine under other load. Start-up
+time is from the start of the process to the first record at the destination. Cases:
+`BENCH_CASES=bare,headrace,gathering,loop,mm2,again,busy,start`. With `BENCH_FORMER`, only this checkout and
+the former one run, in turns.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _GATHER_MS = 3
 _STARTS = 5
 _BUSY = ("bare", "headrace", "loop", "mm2", "again")
 _BUSY_PROCESSES = 3
-"""Beside the mirror and the brokers, for each core, and never idle."""
+"""Number of always busy processes per core, besides the mirror and the brokers."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def _print_latencies(pair: Pair, cases: list[_Case], *, busy: bool) -> None:
             _print_latency(pair, case)
         if busy:
             with _busy_machine() as processes:
-                print(f"  with {processes} processes beside that compute all the time")
+                print(f"  with {processes} busy processes in addition")
                 for name in _BUSY:
                     _print_latency(pair, _CASES[name])
 
@@ -135,7 +135,7 @@ def _print_latency(pair: Pair, case: _Case) -> None:
 def _measure(
     pair: Pair, engine: Engine | None, address: str, topic: str
 ) -> tuple[dict[str, float], list[float]]:
-    """What the reader saw; percents of a core of mirror, source and target."""
+    """Return the figures of the reader, and the CPU of mirror, source and target in percent of a core."""
 
     def cpu() -> list[float]:
         mirror = family(psutil.Process(engine.process.pid)) if engine else []
@@ -153,7 +153,7 @@ def _measure(
 
 @contextmanager
 def _gathering(milliseconds: int) -> Iterator[None]:
-    """The setting of Headrace, by its environment variable, for the process started inside."""
+    """Set the gather time of Headrace in the environment of processes started in the context."""
     name = "HEADRACE_MIRROR__COPYING__GATHER_MS"
     if milliseconds:
         os.environ[name] = str(milliseconds)

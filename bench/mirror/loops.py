@@ -1,8 +1,8 @@
-"""CPU of receiving responses and sending their batches on: own event loop, asyncio, kafka-python's kafka.net.
+"""CPU to receive responses and forward their batches: own event loop, asyncio, kafka-python's kafka.net.
 
-No Kafka takes part: a peer process answers frames of Kafka's shape from memory, so nothing but the loop, the
-transport and the framing is measured. Each run is a process of its own; runs of the three take turns.
-The own loop's data plane is compiled where the workers' is, the others are as their packages deliver them.
+No Kafka is involved: a peer process answers Kafka-shaped frames from memory, so only the loop, the transport
+and the framing are measured. Each run is a separate process, and the three engines take turns. The own loop's
+data plane is compiled if that of the workers is; the others run as packaged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main() -> None:
         for _ in range(_RUNS):
             for engine in _ENGINES:
                 figures[engine].append(_run(engine, response_bytes, count))
-        print(f"{name}, {count} of them, medians of {_RUNS} runs")
+        print(f"{name}, {count} responses, medians of {_RUNS} runs")
         print(f"  {'loop':12}{'CPU us a response':>19}{'CPU s a GB':>12}{'wall s':>9}{'RSS MiB':>9}")
         medians = {
             engine: [statistics.median(column) for column in zip(*runs, strict=True)]

@@ -1,8 +1,7 @@
 """Resident memory of one worker that drains a backlog, at 16 and at 200 busy partitions.
 
-The worker is the process that copies; `headrace copy` has a parent beside it, which only plans and reports.
-The figure is the most that was ever resident (VmHWM). Cases: `BENCH_CASES=none-16,ten-200`. With
-`BENCH_FORMER` that checkout runs as well.
+The worker is the process that copies; its parent in `headrace copy` only plans and reports. The figure is the
+peak resident size (VmHWM). Cases: `BENCH_CASES=none-16,ten-200`. With `BENCH_FORMER`, that checkout runs too.
 """
 
 from __future__ import annotations

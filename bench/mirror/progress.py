@@ -1,4 +1,4 @@
-"""Memory and time of what a worker keeps of the progress topic, by how many of its lanes are its own."""
+"""Memory and time to load the progress topic in a worker, by the number of lanes it owns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OWN = (0, 1_000, 10_000, _LANES)
 
 
 def main() -> None:
-    """Print a line for each number of lanes that the worker has itself."""
+    """Print a line for each number of owned lanes."""
     keys = [
         LaneKey(
             GroupName(f"datastream-{number % 50}"),

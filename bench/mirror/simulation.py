@@ -1,8 +1,8 @@
-"""Seeded faults over an engine between fake brokers, in virtual time, and every record compared.
+"""Seeded faults against an engine between fake brokers, in virtual time, with every record compared.
 
-In the environment: `SEEDS` (1,000), `SEED` (the first one; by chance unless given), `PROCESSES` (one for each
-processor). A seed that fails is printed with its schedule; `SIMULATION_SEED=n` with
-tests/simulation/test_data_plane.py repeats it.
+Environment: `SEEDS` (1,000), `SEED` (first seed; random by default), `PROCESSES` (one per processor). A
+failed seed is printed with its schedule; repeat it with `SIMULATION_SEED=n` and
+tests/simulation/test_data_plane.py.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _IN_EACH: Final = 25
 
 
 def main() -> None:
-    """Print what fails, and how many seeds a second that makes. Raises SystemExit with 1 if any does."""
+    """Print the failures and the time per seed. Raise SystemExit(1) if any seed failed."""
     seeds = int(os.environ.get("SEEDS", "1000"))
     first = int(os.environ.get("SEED") or random.SystemRandom().randrange(10**9))
     processes = int(os.environ.get("PROCESSES") or os.cpu_count() or 1)
-    print(f"{seeds} seeds from {first} on, in {processes} processes", flush=True)
+    print(f"{seeds} seeds, starting at {first}, in {processes} processes", flush=True)
     failed: list[int] = []
     cpu, began = 0.0, time.perf_counter()
     parts = [range(one, min(one + _IN_EACH, first + seeds)) for one in range(first, first + seeds, _IN_EACH)]
@@ -39,18 +39,16 @@ def main() -> None:
                 failed.append(seed)
                 print(f"\n{error}\n", flush=True)
     taken = time.perf_counter() - began
-    print(
-        f"{seeds - len(failed)} of {seeds} seeds hold; {taken:.0f} s, {cpu / seeds * 1000:.0f} ms of CPU each"
-    )
+    print(f"{seeds - len(failed)} of {seeds} passed; {taken:.0f} s, {cpu / seeds * 1000:.0f} ms of CPU each")
     if failed:
-        print(f"these do not: {', '.join(map(str, failed))}")
+        print(f"failed seeds: {', '.join(map(str, failed))}")
         sys.exit(1)
 
 
 def _run(part: range) -> tuple[dict[int, str], float]:
-    """What fails, by seed, and the seconds of CPU."""
+    """Return the failures by seed, and the CPU seconds."""
     logging.disable(logging.CRITICAL)
-    gc.disable()  # a seed leaves little behind, and half of its objects are looked at again and again
+    gc.disable()  # a seed leaves little garbage, but collections would traverse half of its objects
     began = time.process_time()
     failures: dict[int, str] = {}
     for seed in part:

@@ -1,4 +1,4 @@
-"""The way of a plain batch through the engine: every function that it enters, and how long the way is."""
+"""Path of a plain batch through the engine: each function entered, and the length of the path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.walk import length_of, stays, steps, walk
 
 
 def main() -> None:
-    """Print the walk and its lengths."""
+    """Print the path and its length."""
     file = ""
     for visit in walk():
         if visit.file != file:
@@ -16,7 +16,7 @@ def main() -> None:
     print()
     for what, files in (
         ("the map", [step.file for step in steps()]),
-        ("all that is entered", stays(walk())),
+        ("all files entered", stays(walk())),
     ):
         length = length_of(files)
         print(

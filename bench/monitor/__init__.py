@@ -1,1 +1,1 @@
-"""Measurements of the monitor."""
+"""Benchmarks of the monitor."""

@@ -1,13 +1,13 @@
-"""What the monitor takes of a core: 1,000 datastreams, 10,000 topics, 200,000 partitions on 50 instances.
+"""CPU of the monitor: 1,000 datastreams, 10,000 topics, 200,000 partitions on 50 instances.
 
-Two sides. The turns of the monitor, every 10 s: from the answers of REST and Pinot, as JSON, to verdicts,
-budgets, incidents and alerts. And what instances do to know the state of each partition. Every 5 s, for each
-busy lane: the worker process decides whether to say its position (watched), which goes through a pipe (told)
-into what the instance knows of the lane (reports); these two are what positions add to a report. Every 10 s
-an instance says which partitions are not OK, and every 15 s it is scraped.
-One instance with 4,000 lanes is measured, and counts fifty times. Besides, what it takes to read the metrics
-topic where Pinot is not used: each row is decoded and added up, and each turn looks at all of them. What
-servers, clients and the network take is not in it. The clock is moved by hand.
+It has two sides. First, the turns of the monitor, every 10 s: from the JSON responses of REST and Pinot to
+verdicts, budgets, incidents and alerts. Second, the work of instances to track each partition. Every 5 s and
+for each busy lane, the worker process decides whether to report its position (watched), which goes through a
+pipe (told) into the lane state of the instance (reports); these two columns are what positions add to a
+report. Every 10 s an instance publishes the partitions that are not OK, and every 15 s it is scraped. One
+instance with 4,000 lanes is measured and counted fifty times. Also measured is reading the metrics topic
+without Pinot: each row is decoded and summed, and each turn reads all sums. Servers, clients and the network
+are not included. The clock is advanced manually.
 """
 
 from __future__ import annotations
@@ -53,14 +53,16 @@ from tests.fakes.clock import ManualClock
 DATASTREAMS, TOPICS_EACH, PARTITIONS_EACH = 1_000, 10, 20
 _TURNS, _TOPIC_REPORTS = 12, 3
 _SETTLING: Final = 30
-"""Turns until no topic is told apart any more, in what is measured and in budgets."""
+"""Turns until no topic is queried separately any longer, by measurements and by budgets."""
 _HISTOGRAM: Final = [0, 0, 10, 200, 3000, 800, 90, 4] + [0] * (LATENCY_BUCKETS - 8)
 _WITHIN_MS: Final = 2_000
 
 
 class _Servers:
-    """REST and Pinot, whose answers are texts that are made between turns. `late`: how many datastreams have
-    a record that waits too long. `lags`: the answer about partitions."""
+    """Fake REST and Pinot, whose responses are prepared between turns.
+
+    `late`: number of datastreams with a record that waits too long. `lags`: response about partitions.
+    """
 
     def __init__(self, clock: ManualClock, late: int) -> None:
         self._clock, self._late = clock, late
@@ -69,7 +71,7 @@ class _Servers:
         self._topics = topics
         self._list = json.dumps([_datastream(name) for name in self._names])
         counts = [float(count) for count in _HISTOGRAM]
-        parts = [sum(counts[:11]), counts[11], sum(counts[12:])]  # below, within and above that of _WITHIN_MS
+        parts = [sum(counts[:11]), counts[11], sum(counts[12:])]  # below, within, above _WITHIN_MS
         sources = [(name, "east") for name in self._names]
         self._latencies = {
             "topic": json.dumps([[*one, 4104.0, *counts] for one in topics]),
@@ -83,36 +85,36 @@ class _Servers:
         self.lags = ""
 
     def prepare(self) -> None:
-        """The next answer about partitions."""
+        """Prepare the next response about partitions."""
         at = self._clock.now_ms() - 2_000
         late = set(self._names[: self._late])
         self.lags = json.dumps(
             [
                 [name, topic, number, f"{name}-0", 9, 30_000 if name in late else 400, at, east, 900, 5_000]
                 for name, east, topic in self._topics
-                if name in late  # as HAVING leaves out the others
+                if name in late  # others are excluded by HAVING
                 for number in range(PARTITIONS_EACH)
             ]
         )
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """The list of datastreams, what partitions do, or no lanes."""
+        """Return the list of datastreams, the movement of partitions, or no lanes."""
         if path == "/v1/datastreams":
             return json.loads(self._list)
         return {"datastreams": [], "is_complete": True} if path == "/v1/movement" else {"lanes": []}
 
     def post(self, path: str, body: object) -> Any:
-        """Of a rebalance that would move nothing."""
+        """Return a rebalance that moves nothing."""
         return {"sentence": "nothing moves", "moves": [], "loads_known": True}
 
     def put(self, path: str, document: object, version: str) -> Any:
-        """Nobody asks for the lease."""
+        """Do nothing: the lease is not used."""
 
     def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
-        """Nobody has one."""
+        """Do nothing: the lease is not used."""
 
     def ask(self, sql: str, _parameters: Mapping[str, Value] | None = None) -> Answer:
-        """Lags by partition, what was stale, or records by how late they were: by topic or by source."""
+        """Return lags by partition, stale counts, or the latency histogram by topic or by source."""
         if "lastwithtime" in sql or "distinctcount" in sql:
             text = self.lags if "lastwithtime" in sql else self._stale
         else:
@@ -122,14 +124,14 @@ class _Servers:
 
 
 class _NoTopic:
-    """Where incidents would be kept."""
+    """Incident store without content."""
 
     def load(self) -> Stored:
-        """Nothing was left."""
+        """Return an empty store."""
         return Stored()
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """Taken."""
+        """Drop the records."""
 
 
 def _datastream(name: str) -> Mapping[str, Any]:
@@ -148,7 +150,7 @@ def _datastream(name: str) -> Mapping[str, Any]:
 
 
 class _Service(RestService):
-    """Whose list is measured."""
+    """REST service that times the list of datastreams."""
 
     def __init__(self, servers: _Servers, spent: Spent) -> None:
         super().__init__(servers)
@@ -160,7 +162,7 @@ class _Service(RestService):
 
 
 class _Measurements(PinotMeasurements):
-    """Of which what is read of the last minute is measured."""
+    """Pinot measurements that time the query of the last minute."""
 
     def __init__(self, servers: _Servers, clock: ManualClock, spent: Spent) -> None:
         super().__init__(cast(PinotClient, servers), clock)
@@ -174,7 +176,7 @@ class _Measurements(PinotMeasurements):
 
 
 class _Budgets(Budgets):
-    """Measured as a whole."""
+    """Budgets that time the complete judgement."""
 
     spent = Spent()
 
@@ -189,7 +191,7 @@ class _Budgets(Budgets):
 
 
 def _turns(late: int, *, are_new: bool = False) -> float:
-    """Returns percent of a core. `are_new`: the monitor has just begun, so that topics are told apart."""
+    """Return percent of a core. `are_new`: the monitor has just started and queries topics separately."""
     clock, settings, spent = ManualClock(), MonitorSettings(), Spent()
     servers = _Servers(clock, late)
     service, stored = _Service(servers, spent), _Measurements(servers, clock, spent)
@@ -219,7 +221,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
                 alerts.judged(findings, movements)
                 keeper.judged(findings, movements)
 
-    budgets.judge(service.subjects())  # of all of the past
+    budgets.judge(service.subjects())  # the complete history
     for _ in range(1 if are_new else _SETTLING):
         turn()
     spent.clear()
@@ -235,7 +237,7 @@ def _turns(late: int, *, are_new: bool = False) -> float:
 
 
 def _rows_of_topic() -> None:
-    """Reports of every partition, as the metrics topic has them, decoded and added up as they come."""
+    """Decode and sum the reports of every partition, as read from the metrics topic."""
     schema = fastavro.parse_schema(avro_schema(MirrorMetric))
     read = fastavro.parse_schema(columns_read())
     kept, now_ms, taken, rows = RecentRows(), ManualClock().now_ms(), 0.0, 0
@@ -246,7 +248,7 @@ def _rows_of_topic() -> None:
             began = time.process_time()
             for one in encoded:
                 kept.add(cast(Mapping[str, Any], fastavro.schemaless_reader(io.BytesIO(one), read, None)))
-            if report:  # the first one makes what is added to later
+            if report:  # the first report creates the sums that later ones add to
                 taken += time.process_time() - began
                 rows += len(encoded)
     look = seconds_of(lambda: kept.observe(now_ms, int(MonitorSettings().window_seconds * 1000)))
@@ -288,7 +290,7 @@ def _encoded(schema: Any, datastream: int, at: int, now_ms: int) -> bytes:
 
 
 def main() -> None:
-    """Print both sides, in percent of a core, by a process whose data plane is that of workers."""
+    """Print both sides in percent of a core, from a process with the data plane of the workers."""
     subprocess.run(worker_command("bench.monitor.cost"), check=True)
 
 

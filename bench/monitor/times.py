@@ -1,12 +1,12 @@
-"""From a breach to its rebalance, from a burning budget to its alert and end, from an alarm to the loss.
+"""Times from breach to rebalance, from burning budget to alert and its end, and from alarm to data loss.
 
-An instance that judges itself, two brokers, ZooKeeper, Pinot and a receiver of alerts on one machine. A hot
-partition: two that carry 70 % of what a task may copy each lie in one task; placement counts with what the
-mirror itself measures (`load_provider = "self"`). A breach begins when p99 of what arrived in the last five
-seconds, by a consumer of the copy, is above the objective, and is over when it is not. A burning budget: one
-partition gets twice what its task may copy, which no placement helps. A loss: the source keeps records for
-two minutes and one partition gets four times what its task may copy; it is lost when the log begins behind
-the checkpoint that is stored. `BENCH_CASES`: default, fastest, burn, loss.
+Runs an instance with its own monitor, two brokers, ZooKeeper, Pinot and an alert receiver on one machine. Hot
+partition: two partitions that each carry 70 % of a task's quota are in one task; placement uses the loads
+that the mirror measures itself (`load_provider = "self"`). A breach starts when p99 of the records of the
+last five seconds, measured by a consumer of the copy, exceeds the objective, and ends when it no longer does.
+Burning budget: one partition gets twice the quota of its task, which no placement can fix. Loss: the source
+retains records for two minutes and one partition gets four times the quota of its task; a record is lost when
+the log starts after the stored checkpoint. `BENCH_CASES`: default, fastest, burn, loss.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _hot_partition(name: str, site: Judged) -> None:
     time.sleep(_CALM_SECONDS)
     shifted = site.write({first: _HEAVY, second: _HEAVY})
     breach = site.until(site.is_late, "a breach")
-    detected = site.until(lambda: site.has_said("latency objective breached"), "it is detected")
-    asked = site.until(lambda: site.has_said("rebalance asked for"), "a rebalance is asked for")
-    in_force = site.until(lambda: site.is_in_force(first, second), "it is in force")
+    detected = site.until(lambda: site.has_said("latency objective breached"), "the breach is detected")
+    asked = site.until(lambda: site.has_said("rebalance asked for"), "a rebalance is requested")
+    in_force = site.until(lambda: site.is_in_force(first, second), "the rebalance is in force")
     met = site.until(lambda: not site.is_late(), "the objective is met again")
     print(f"hot partition, {name} settings (seconds)")
     print(f"  traffic shifts to breach          {breach - shifted:7.1f}")
@@ -71,11 +71,11 @@ def _burning(site: Judged) -> None:
     time.sleep(_CALM_SECONDS)
     began = site.write({0: LIMIT * 2.0})
     breach = site.until(site.is_late, "a breach")
-    called = site.until(lambda: site.is_called(_BURNING), "somebody is called")
+    called = site.until(lambda: site.is_called(_BURNING), "the alert fires")
     time.sleep(max(0.0, began + _BURN_SECONDS - time.monotonic()))
     site.write({0: _HEAVY})
-    ended = site.until(lambda: not site.is_late(), "its cause ends")
-    over = site.until(lambda: site.is_called(_BURNING, resolved=True), "its end is told")
+    ended = site.until(lambda: not site.is_late(), "the breach ends")
+    over = site.until(lambda: site.is_called(_BURNING, resolved=True), "the alert is resolved")
     print("error budget of 0.5 %, 14.4 over 1 h and 5 m, default settings (seconds)")
     print(f"  breach to called                  {called - breach:7.1f}")
     print(f"  the breach lasts for              {ended - breach:7.1f}")
@@ -86,7 +86,7 @@ def _losing(site: Judged) -> None:
     site.write({})
     time.sleep(_CALM_SECONDS)
     began = site.write({0: LIMIT * 4.0})
-    called = site.until(lambda: site.is_called(_LOSING), "somebody is called")
+    called = site.until(lambda: site.is_called(_LOSING), "the alert fires")
     lost = site.until(lambda: site.has_lost(0), "a record is lost")
     print("retention 2 min, four times what a task may copy, default settings (seconds)")
     print(f"  traffic begins to called          {called - began:7.1f}")

@@ -1,1 +1,1 @@
-"""The web pages: how soon they are there, and pictures of them."""
+"""Load time and screenshots of the web pages."""

@@ -1,9 +1,8 @@
-"""The first page with many datastreams: how soon it is painted and has its rows, and how many bytes it takes.
+"""Load of the first page with many datastreams: time to first paint and to its rows, and bytes transferred.
 
-One instance in memory, with its real use cases, leader and REST behind a socket, copies all partitions; what
-its workers would measure of each is put in. A Chromium on the same machine opens the page anew each time,
-with nothing kept. In the environment: `DATASTREAMS` (500), `PARTITIONS` (200000, of all together), `TIMES`
-(7).
+One instance in memory, with real use cases, leader and REST over a socket, copies all partitions; the metrics
+of its workers are injected. A Chromium on the same machine opens the page each time with empty caches.
+Environment: `DATASTREAMS` (500), `PARTITIONS` (200000 in total), `TIMES` (7).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _FIGURES: Final = """() => {
 _WATCHED: Final = f"""new MutationObserver((_, seen) => {{
   if ({_READY}) {{ window.rowsAt = performance.now(); seen.disconnect(); }}
 }}).observe(document, {{childList: true, subtree: true}})"""
-"""Notes when the rows of the first view are in the document."""
+"""Script that records when the rows of the first view are in the document."""
 
 
 def main() -> None:
@@ -63,7 +62,7 @@ def main() -> None:
 
 
 def _look(browser: Browser, address: str) -> Mapping[str, Any]:
-    """One visit of somebody who was never here."""
+    """Return the figures of one visit with empty caches."""
     context = browser.new_context(viewport=WIDE)
     try:
         context.add_init_script(_WATCHED)
@@ -77,7 +76,7 @@ def _look(browser: Browser, address: str) -> Mapping[str, Any]:
 
 
 def _site(datastreams: int, partitions: int) -> Site:
-    """Each datastream has one topic, and what all lanes measure is known."""
+    """Return a service with one topic per datastream and metrics for all lanes."""
     site = Site()
     each = partitions // datastreams
     for number in range(datastreams):

@@ -1,8 +1,8 @@
-"""Pictures of the web pages on real servers: the walk from the first page to the hot partition, for docs/.
+"""Screenshots of the web pages on real servers for docs/: from the first page to the hot partition.
 
-It starts the servers of the demonstration with its uneven traffic, waits until loads are known and placed by,
-and takes the way of `rig/walk.py` in a Chromium. In the environment: `AT` (`host:port` of a service that runs
-already, such as one of `make demo KEEP=1`), `INTO` (docs/pictures), `PORT_OFFSET` (700).
+Starts the servers of the demonstration with its uneven traffic, waits until loads are known and used for
+placement, and follows the path of `rig/walk.py` in a Chromium. Environment: `AT` (`host:port` of a running
+service, such as one of `make demo KEEP=1`), `INTO` (docs/pictures), `PORT_OFFSET` (700).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from tests.browser.chromium import WIDE, running_chromium
 
 _PATIENCE_SECONDS: Final = 300.0
 _MEASURED_SECONDS: Final = 90.0
-"""So that lines over time have something to show."""
+"""Time to collect a history for the charts."""
 
 
 def main() -> None:
-    """Write the pictures. Raises SystemExit where one is too large, or another partition is found."""
+    """Write the screenshots. Raise SystemExit if one is too large or another partition is found."""
     folder = Path(os.environ.get("INTO", "docs/pictures"))
     with _service() as address, running_chromium() as browser:
         page = browser.new_page(viewport=WIDE, locale="en-GB", timezone_id="UTC", color_scheme="light")
@@ -49,7 +49,7 @@ def main() -> None:
 
 @contextmanager
 def _service() -> Iterator[str]:
-    """The address of a service whose loads are known and placed by."""
+    """Yield the address of a service that is placed by known loads."""
     if at := os.environ.get("AT"):
         yield at
         return
@@ -88,12 +88,12 @@ def _start(processes: DemoProcesses) -> None:
         wait_until(
             lambda: time.monotonic() - began > _MEASURED_SECONDS and _is_shown(client),
             _PATIENCE_SECONDS,
-            "the past is known, and advice is given",
+            "history and advice are available",
         )
 
 
 def _is_measured(client: RestClient) -> bool:
-    """Whether the load of every partition is known."""
+    """Return whether the load of every partition is known."""
     try:
         found = client.get(f"/v1/datastreams/{DATASTREAM}/loads")
     except HeadraceError:
@@ -102,7 +102,7 @@ def _is_measured(client: RestClient) -> bool:
 
 
 def _is_shown(client: RestClient) -> bool:
-    """Whether Pinot has a history and the leader an advice."""
+    """Return whether Pinot has a history and the leader an advice."""
     try:
         late = client.get(f"/v1/datastreams/{DATASTREAM}/latency/history")
         advice = client.get("/v1/advice")

@@ -1,7 +1,7 @@
-"""A picture of Superset's dashboard, for docs/: the bundle in a real Superset that asks a real Pinot.
+"""Screenshot of Superset's dashboard for docs/: the bundle in a real Superset that queries a real Pinot.
 
-The rows are made: an hour of two datastreams, in which two partitions of a topic carry most of its load.
-In the environment: `INTO` (docs/pictures).
+The rows are generated: an hour of two datastreams, in which two partitions of a topic carry most of its load.
+Environment: `INTO` (docs/pictures).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _COPIED_BY: Final = {"shop": ("shop-0", "shop-1", "shop-2"), "billing": ("billin
 
 
 def main() -> None:
-    """Write the picture. Raises SystemExit where it is too large."""
+    """Write the screenshot. Raise SystemExit if it is too large."""
     file = Path(os.environ.get("INTO", "docs/pictures")) / "superset.png"
     with servers(pinot_heap_mib=512) as made:
         _fill(made)
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def _fill(made: Servers) -> None:
-    """An hour of samples and measurements that ends now."""
+    """Write an hour of samples and measurements that ends now."""
     with closing(PinotClient(made.pinot_settings)) as client:
         world = MetricsWorld(client, made.broker.address)
         noise = random.Random(7)
@@ -93,7 +93,7 @@ def _measurements(times: range, noise: random.Random) -> Iterator[MirrorMetric]:
 
 
 def _open(page: Page, url: str) -> None:
-    """The dashboard, with everything that it shows."""
+    """Open the dashboard and wait until everything is shown."""
     page.goto(f"{url}/login/")
     page.fill("#username", ADMIN)
     page.fill("#password", ADMIN)

@@ -1,1 +1,1 @@
-"""Measurements of tables and queries of stored metrics."""
+"""Benchmarks of tables and queries of stored metrics."""

@@ -1,4 +1,4 @@
-"""What each index of `partitionMetrics` is worth: the same rows in tables that differ by an index."""
+"""Effect of each index of `partitionMetrics`: the same rows in tables that differ by an index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTITIONS = 20_000
 ROUNDS = 20
 RUNS = 9
 _COMMITTED_ROWS = 200_000
-"""So few that most segments are committed: a consuming segment has no index but the inverted one."""
+"""Small enough to commit most segments: a consuming segment has only the inverted index."""
 _ALL: Final = TimeRange(START_MS, START_MS + ROUNDS * ROUND_MS)
 _SHORT: Final = TimeRange(_ALL.until_ms - 2 * ROUND_MS, _ALL.until_ms)
 _INDEXES: Final[Mapping[str, dict[str, Any]]] = {
@@ -42,14 +42,14 @@ _INDEXES: Final[Mapping[str, dict[str, Any]]] = {
 
 
 def main() -> None:
-    """Make the tables, write the rows once, ask every table the same."""
+    """Create the tables, write the rows once, and run the same queries on every table."""
     with servers(pinot_heap_mib=6000) as made:
         fill(made, PARTITIONS)
         measure(made)
 
 
 def fill(made: Servers, partitions: int) -> None:
-    """Every table reads the same topic."""
+    """Create all tables on the same topic, and write the rows."""
     controller = PinotController(made.pinot_settings)
     for number, index in enumerate(_INDEXES.values()):
         table = replace(PARTITION_METRICS, name=f"variant{number}")
@@ -71,7 +71,7 @@ def fill(made: Servers, partitions: int) -> None:
 
 
 class _Renamed(PinotClient):
-    """Asks another table in place of `partitionMetrics`."""
+    """Client that queries another table instead of `partitionMetrics`."""
 
     def __init__(self, settings: PinotSettings, table: str) -> None:
         super().__init__(settings)
@@ -82,7 +82,7 @@ class _Renamed(PinotClient):
 
 
 def measure(made: Servers) -> None:
-    """A line an index, a column a question."""
+    """Print a row per index and a column per query."""
     columns = ("cluster", "two rounds", "ten topics", "offending", "freshness")
     print(f"  {'indexes':32}" + "".join(f"{name:>12}" for name in columns), flush=True)
     topics = [f"topic-{number:06}" for number in range(100, 110)]

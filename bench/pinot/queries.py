@@ -1,4 +1,4 @@
-"""Latency of the queries about loads, over an hour of samples and a day of rollups of 200,000 partitions."""
+"""Latency of load queries over an hour of samples and a day of rollups of 200,000 partitions."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ DAY = TimeRange(START_MS - 23 * HOUR_MS, START_MS + HOUR_MS)
 
 
 def main() -> None:
-    """Write the rows, wait for them, ask."""
+    """Write the rows, wait for them, and run the queries."""
     with servers(pinot_heap_mib=8000) as made:
         fill(made, PARTITIONS)
         measure(made, PARTITIONS)
 
 
 def fill(made: Servers, partitions: int) -> None:
-    """An hour of samples and thirty of rollups, of one cluster and of another one of a quarter of it."""
+    """Write an hour of samples and thirty of rollups for one cluster and a quarter-size one."""
     began = time.monotonic()
     session = spark()
     clusters = [(CLUSTER, partitions), ("another", partitions // 4)]
@@ -64,7 +64,7 @@ def fill(made: Servers, partitions: int) -> None:
 
 
 def measure(made: Servers, partitions: int) -> None:
-    """Median and slowest of several runs of each question, as the product asks it."""
+    """Print the median and the slowest of several runs of each query, as the product sends it."""
     print(f"{partitions:,} partitions, {RUNS} runs                             rows    median s   slowest s")
     with closing(PinotClient(made.pinot_settings)) as client:
         for statistic in Statistic:
@@ -93,7 +93,7 @@ def _provided(client: PinotClient, seconds: int) -> Sized:
 
 
 def _slopes_in_query(client: PinotClient, partitions: int) -> Sized:
-    """What a query that starts from sizes costs, and still without a guard against shrinking logs."""
+    """Compute slopes from sizes in the query, without a guard against shrinking logs."""
     last, first = (f"{which}withtime(size_bytes, time_ms, 'double')" for which in ("last", "first"))
     return _grouped(client, partitions, f"{last} - {first}, max(time_ms) - min(time_ms)")
 
@@ -103,7 +103,7 @@ def _slopes_stored(client: PinotClient, partitions: int) -> Sized:
 
 
 def _grouped(client: PinotClient, partitions: int, columns: str) -> Sized:
-    """In two pages, each below Pinot's limit of groups."""
+    """Run the query in two pages, each below Pinot's limit of groups."""
     rows: list[object] = []
     half = f"topic-{partitions // 20:06}"
     for condition in ("topic < %(half)s", "topic >= %(half)s"):

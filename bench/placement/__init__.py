@@ -1,1 +1,1 @@
-"""Measurements of plans, on synthetic loads and on a recording."""
+"""Benchmarks of plans, on synthetic loads and on a recording."""

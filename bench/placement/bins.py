@@ -17,13 +17,19 @@ Instance = tuple[list[int], int]
 
 
 def falkenauer_uniform(random: np.random.Generator) -> Instance:
-    """E. Falkenauer, J. Heuristics 2 (1996): sizes 20..100, bins of 150; 120, 250, 500 or 1000 items."""
+    """Return an instance of E. Falkenauer, J. Heuristics 2 (1996).
+
+    Sizes 20..100, bins of 150; 120, 250, 500 or 1000 items.
+    """
     count = int(random.choice([120, 250, 500, 1000]))
     return random.integers(20, 101, count).tolist(), 150
 
 
 def falkenauer_triplets(random: np.random.Generator) -> Instance:
-    """The same paper: bins of 1000 filled by three; the first 380..490, the second 250 to half the rest."""
+    """Return an instance of the same paper with bins of 1000 filled by three items.
+
+    The first item is 380..490, the second 250 to half the rest.
+    """
     sizes: list[int] = []
     for _ in range(int(random.choice([20, 40, 83, 167]))):
         first = int(random.integers(380, 491))
@@ -33,14 +39,17 @@ def falkenauer_triplets(random: np.random.Generator) -> Instance:
 
 
 def scholl_1(random: np.random.Generator) -> Instance:
-    """A. Scholl, R. Klein, C. Juergens, Computers & OR 24 (1997), set 1: bins of 100, 120 or 150."""
+    """Return an instance of A. Scholl, R. Klein, C. Juergens, Computers & OR 24 (1997), set 1.
+
+    Bins of 100, 120 or 150.
+    """
     low = int(random.choice([1, 20, 30]))
     count = int(random.choice([50, 100, 200, 500]))
     return random.integers(low, 101, count).tolist(), int(random.choice([100, 120, 150]))
 
 
 def scholl_2(random: np.random.Generator) -> Instance:
-    """Set 2: bins of 1000, 3, 5, 7 or 9 items a bin on average, spread 20, 50 or 90 %."""
+    """Return an instance of set 2: bins of 1000, on average 3, 5, 7 or 9 items, spread 20, 50 or 90 %."""
     mean = 1000 / int(random.choice([3, 5, 7, 9]))
     spread = float(random.choice([0.2, 0.5, 0.9]))
     count = int(random.choice([50, 100, 200, 500]))
@@ -48,23 +57,32 @@ def scholl_2(random: np.random.Generator) -> Instance:
 
 
 def scholl_3(random: np.random.Generator) -> Instance:
-    """Set 3: 200 items of 20,000..35,000, bins of 100,000."""
+    """Return an instance of set 3: 200 items of 20,000..35,000, bins of 100,000."""
     return random.integers(20_000, 35_001, 200).tolist(), 100_000
 
 
 def schwerin(random: np.random.Generator) -> Instance:
-    """P. Schwerin, G. Waescher, Int. Trans. OR 4 (1997): 100 or 120 items of 150..200, bins of 1000."""
+    """Return an instance of P. Schwerin, G. Waescher, Int. Trans. OR 4 (1997).
+
+    100 or 120 items of 150..200, bins of 1000.
+    """
     return random.integers(150, 201, int(random.choice([100, 120]))).tolist(), 1000
 
 
 def waescher(random: np.random.Generator) -> Instance:
-    """After G. Waescher, T. Gau, OR Spektrum 18 (1996): 57..239 items of 1 % to 80 % of bins of 10,000."""
+    """Return an instance like those of G. Waescher, T. Gau, OR Spektrum 18 (1996).
+
+    57..239 items of 1 % to 80 % of bins of 10,000.
+    """
     count = int(random.integers(57, 240))
     return random.integers(100, 8001, count).tolist(), 10_000
 
 
 def hard(random: np.random.Generator) -> Instance:
-    """Like the hard ones of J. Schoenfield (2002): 160 to 200 items of 1..800, bins of 1000."""
+    """Return an instance like the hard ones of J. Schoenfield (2002).
+
+    160 to 200 items of 1..800, bins of 1000.
+    """
     count = int(random.choice([160, 180, 200]))
     return random.integers(1, 801, count).tolist(), 1000
 
@@ -93,7 +111,7 @@ def _fit(sizes: Ints, room: int) -> int:
 
 
 def _greedy(sizes: Ints, room: int) -> int:
-    """Heaviest first on the lightest bin, with one bin more until everything fits."""
+    """Place the heaviest first on the lightest bin, adding a bin until everything fits."""
     tasks = task_bound(sizes[:, None], np.array([room]))
     while True:
         loads = np.zeros((tasks, 1), np.int64)
@@ -104,7 +122,7 @@ def _greedy(sizes: Ints, room: int) -> int:
 
 
 def main() -> None:
-    """Mean/most bins above the bound: heaviest first (as Brooklin), best fit decreasing, ours."""
+    """Print mean/max bins above the bound: heaviest first (as Brooklin), best fit decreasing, Headrace."""
     print("class            N | heaviest first | best fit | ours     | proved | s mean/most")
     for name in CLASSES:
         above: dict[str, list[int]] = {"greedy": [], "fit": [], "ours": []}

@@ -1,4 +1,4 @@
-"""The learned capacity of a task against what a worker then sustains: four kinds of batches."""
+"""Learned capacity of a task against the throughput a worker sustains, for four kinds of batches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SETTINGS: Final = {
 
 @dataclass(frozen=True)
 class Workload:
-    """A shape of batches, and how many of them a second it is learned from: far below what a core copies."""
+    """Batch shape, and the batches per second it is learned from: far below the throughput of a core."""
 
     shape: Shape
     batches_per_second: int
@@ -46,7 +46,7 @@ WORKLOADS: Final = {
 
 
 def main() -> None:
-    """Learn from a part of the load, then copy a backlog as fast as one worker can."""
+    """Learn from a partial load, then copy a backlog as fast as one worker can."""
     for name in chosen(*WORKLOADS):
         with ExitStack() as stack:
             _measure(name, WORKLOADS[name], stack)
@@ -87,7 +87,7 @@ def _mb(rate: float) -> str:
 def _learned(
     instance: RunningInstance, name: str, topic: GrowingTopic, batches_per_second: int
 ) -> dict[str, Any]:
-    """What is learned of the datastream while the topic grows at an even pace."""
+    """Return the learned capacity of the datastream while the topic grows at a steady rate."""
     turns = max(round(batches_per_second * _STEP_SECONDS / _PARTITIONS), 1)
     step = turns * _PARTITIONS / batches_per_second
     began = asked = due = time.monotonic()
@@ -100,11 +100,11 @@ def _learned(
             found = _capacity(instance, name)
             if found is not None and found["origin"] == "learned":
                 return found
-    raise AssertionError(f"nothing was learned of {name}: {_capacity(instance, name)}")
+    raise AssertionError(f"no capacity learned for {name}: {_capacity(instance, name)}")
 
 
 def _capacity(instance: RunningInstance, name: str) -> dict[str, Any] | None:
-    """Of another planning."""
+    """Return the capacity from a new plan."""
     instance.rest.post("/v1/rebalance", {"datastream": name})
     groups = instance.rest.get("/v1/plan", tasks="false")["groups"]
     return next((one["capacity"] for one in groups if one["datastream"] == name), None)
@@ -113,10 +113,10 @@ def _capacity(instance: RunningInstance, name: str) -> dict[str, Any] | None:
 def _sustained(
     instance: RunningInstance, name: str, topic: GrowingTopic, capacity: int
 ) -> tuple[float, float]:
-    """Bytes per second, and per second of CPU, while a backlog is copied."""
+    """Return the bytes per second, and per CPU second, while a backlog is copied."""
     rest, path = instance.rest, f"/v1/datastreams/{name}"
-    rest.post(f"{path}/pause", {"reason": "a backlog is made"})
-    wait_until(lambda: rest.get(path)["status"] == "PAUSED", 60, "it is paused")
+    rest.post(f"{path}/pause", {"reason": "building a backlog"})
+    wait_until(lambda: rest.get(path)["status"] == "PAUSED", 60, "the datastream is paused")
     wanted = min(capacity * _SATURATED_SECONDS, _MOST_BACKLOG)
     written = 0
     while written < wanted:
@@ -129,13 +129,13 @@ def _sustained(
         for sooner, later in pairwise(samples)
         if later[0] > sooner[0]
     ]
-    full = pairs[1:-1] or pairs  # the first and the last interval are not full of copying
+    full = pairs[1:-1] or pairs  # the first and the last interval are only partly spent copying
     copied, cpu, seconds = (sum(values) for values in zip(*full, strict=True))
     return copied / seconds, copied / cpu
 
 
 def _samples(instance: RunningInstance, until: float) -> Iterator[tuple[float, float, float]]:
-    """Bytes and CPU seconds up to now, each time that they have changed, and when."""
+    """Yield bytes and CPU seconds so far with their time, on each change."""
     last = None
     end = time.monotonic() + _LONGEST_SECONDS
     while time.monotonic() < end:
@@ -150,7 +150,7 @@ def _samples(instance: RunningInstance, until: float) -> Iterator[tuple[float, f
 
 
 def _spent(instance: RunningInstance) -> tuple[float, float]:
-    """Bytes copied and CPU seconds used since the instance began."""
+    """Return the bytes copied and the CPU seconds used since the instance started."""
     sums = {"headrace_bytes_total": 0.0, "headrace_cpu_seconds_total": 0.0}
     for line in httpx.get(f"http://{instance.address}/metrics", timeout=30.0).text.splitlines():
         name = line.partition("{")[0]

@@ -1,9 +1,9 @@
-"""Forecasts of 60 seeded weekly series by weekday, beside the larger of yesterday and a week ago.
+"""Errors of load forecasts for 60 seeded weekly series, against the larger of yesterday and a week ago.
 
-Five weeks are known; then each day of a week is forecast at its midnight. A series is plain, or has a step up
-or down, a trend, a public holiday, gaps in what was measured, or hours shifted by daylight saving time.
-Weekends carry 0.3 to 1.5 of a weekday, and each hour has noise of 4 %, by which a perfect forecast is off by
-2.7 % (the median). `SERIES=n` sets their number.
+Five weeks are known; each day of the next week is then forecast at its midnight. A series is plain, or has a
+step up or down, a trend, a public holiday, gaps in the measurements, or hours shifted by daylight saving
+time. Weekends carry 0.3 to 1.5 of a weekday, and each hour has 4 % noise, by which a perfect forecast is off
+by 2.7 % (median). `SERIES=n` sets the number of series.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from assigner.forecast.rules import DAY, WEEK, Values
 from assigner.forecast.seasonal import SeasonalForecast
 
 WEEKS: Final = 5
-"""Known at the first forecast."""
+"""Weeks known at the first forecast."""
 KINDS: Final = ("plain", "step up", "step down", "trend", "holiday", "gaps", "daylight saving")
 WEEKDAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _CERTAINTY: Final = 0.9
 _NOISE: Final = 0.04
 _TASKS: Final = 7
-"""Tasks that the largest hour of the first weeks fills."""
+"""Tasks filled by the largest hour of the known weeks."""
 
 
 class Week(NamedTuple):
-    """One series. `seen`: NaN where nothing was measured. `came`: all of it, with the week to forecast."""
+    """One series. `seen`: NaN without a measurement. `came`: complete, including the week to forecast."""
 
     kind: str
     seen: Values
@@ -37,8 +37,10 @@ class Week(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A day that was forecast. `error`: the median of how far its hours were off, as a share of what came.
-    `tasks_off`: by how many tasks its peak was."""
+    """Forecast of one day. `error`: median relative error of its hours.
+
+    `tasks_off`: error of its peak in tasks.
+    """
 
     weekday: int
     error: float
@@ -46,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def weekly_series(seed: int) -> Week:
-    """Make the series of a seed; hour 0 is the midnight before a Monday."""
+    """Return the series of a seed; hour 0 is the midnight before a Monday."""
     random = np.random.default_rng(seed)
     hours = np.arange((WEEKS + 1) * WEEK)
     kind = KINDS[seed % len(KINDS)]
@@ -75,12 +77,12 @@ def weekly_series(seed: int) -> Week:
 
 
 def outcomes(week: Week) -> list[Outcome]:
-    """Forecast each day of the last week at its midnight, by what was measured until then."""
+    """Forecast each day of the last week at its midnight, from the measurements until then."""
     return [_outcome(week, weekday, _forecast(week.seen[: _begin(weekday)])) for weekday in range(7)]
 
 
 def simple_outcomes(week: Week) -> list[Outcome]:
-    """The same by the larger of the day and the week before."""
+    """Forecast each day of the last week as the larger of the day before and the week before."""
     said = [np.fmax(*(week.seen[_begin(day) - step :][:DAY] for step in (DAY, WEEK))) for day in range(7)]
     return [_outcome(week, weekday, one) for weekday, one in enumerate(said)]
 
@@ -101,7 +103,7 @@ def _outcome(week: Week, weekday: int, said: Values) -> Outcome:
 
 
 def main() -> None:
-    """Print the errors by weekday and by kind of series, of both ways."""
+    """Print the errors of both methods by weekday and by kind of series."""
     weeks = [weekly_series(seed) for seed in range(int(os.environ.get("SERIES", "60")))]
     began = time.perf_counter()
     ours = [outcomes(week) for week in weeks]
@@ -117,7 +119,7 @@ def main() -> None:
             f"| {np.mean(np.array(errors) <= 0.1):.0%} | {np.mean(np.array(others) <= 0.1):.0%} |"
         )
     peaks = [np.mean([day.tasks_off <= 1 for days in way for day in days]) for way in (ours, simple)]
-    print(f"\npeak within one task: {peaks[0]:.1%} of the days, {peaks[1]:.1%} by the simple way")
+    print(f"\npeak within one task: {peaks[0]:.1%} of the days, {peaks[1]:.1%} by the simple method")
     worst: dict[str, list[float]] = defaultdict(list)
     for week, days in zip(weeks, ours, strict=True):
         worst[week.kind] += [day.error for day in days if day.error > 0.1]

@@ -17,7 +17,7 @@ SIZES = ((100, 10), (1_000, 40), (10_000, 200), (200_000, 2_000))
 
 
 def reference(rates: Floats) -> tuple[int, Floats, np.ndarray, float]:
-    """Brooklin's: ceil(sum / usable) tasks, each partition by integer KB/s to the lightest one."""
+    """Place like Brooklin: ceil(sum / usable) tasks, each partition by integer KB/s on the lightest."""
     started = time.perf_counter()
     kilobytes = (rates // 1024).astype(np.int64)
     tasks = int(-(-int(kilobytes.sum()) // (USABLE // 1024)))
@@ -33,15 +33,16 @@ def reference(rates: Floats) -> tuple[int, Floats, np.ndarray, float]:
 
 
 def resident_mib() -> float:
-    """Memory of this process now."""
+    """Return the current resident memory of this process."""
     with open("/proc/self/statm") as line:
         return int(line.read().split()[1]) * resource.getpagesize() / 2**20
 
 
 def measure(kind: str, partitions: int, tasks: int, fill: float = 0.97) -> dict[str, float | int | str]:
-    """In this process: the first plan, the best of three more, peak memory above what imports took.
+    """Return the figures of the first plan and the best of three more, in this process.
 
-    `cpu`: processor seconds of the quickest, which other processes on the machine disturb least.
+    `mib`: peak memory above that after the imports. `cpu`: CPU seconds of the fastest plan, which other
+    processes on the machine disturb least.
     """
     from assigner.planner import plan
 
@@ -72,7 +73,7 @@ def measure(kind: str, partitions: int, tasks: int, fill: float = 0.97) -> dict[
 
 
 def fresh(module: str, call: str) -> dict[str, float | int | str]:
-    """The same in a fresh process, with the seconds that its imports took."""
+    """Return the result of the call in a new process, with the seconds spent on imports."""
     code = (
         "import json, time; started = time.perf_counter();"
         f"import {module} as m, assigner.planner; imported = time.perf_counter() - started;"
@@ -84,7 +85,7 @@ def fresh(module: str, call: str) -> dict[str, float | int | str]:
 
 
 def main() -> None:
-    """Reference beside ours, then growth by ten."""
+    """Print the reference beside Headrace, then the growth with ten times the partitions."""
     print(
         "reference: tasks, tasks above usable, max/usable, partitions a task, s | ours: tasks (bound), above,"
     )

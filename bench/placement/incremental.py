@@ -1,4 +1,4 @@
-"""Sticky plans after drift: bytes moved against the bound, against a full plan, and time."""
+"""Sticky plans after drift: bytes moved against the bound and against a full plan, and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REBALANCE = Policy(mode=Mode.INCREMENTAL, rebalance=True)
 
 
 def world(kind: str, partitions: int, tasks: int, sigma: float, seed: int = 1) -> tuple[Floats, TaskOf]:
-    """Loads after drift (90 % full), and the tasks from before; 2 % of the partitions are new."""
+    """Return loads after drift (90 % full) and the tasks before it; 2 % of the partitions are new."""
     rates = draw(kind, partitions, tasks, seed)
     before = plan(loads_of(rates), CAPACITY).task_of
     later = drift(rates, sigma, seed + 100)
@@ -29,7 +29,7 @@ def world(kind: str, partitions: int, tasks: int, sigma: float, seed: int = 1) -
 
 
 def measure(kind: str, partitions: int, tasks: int, sigma: float) -> dict[str, float]:
-    """In this process: seconds, bytes moved in percent and against the bound; the full plan beside it."""
+    """Return seconds, percent of bytes moved and its bound for each policy, planned in this process."""
     memory = resident_mib()
     rates, current = world(kind, partitions, tasks, sigma)
     loads, total = loads_of(rates), rates.sum()
@@ -60,7 +60,7 @@ def _rows() -> Iterator[tuple[str, int, int, float]]:
 
 
 def main() -> None:
-    """Repair to usable capacity, rebalance to 1 % above the best level, and a full plan with old names."""
+    """Print repairs to usable capacity, rebalances to 1 % above the best level, and full plans."""
     print("moved: percent of all bytes (lower bound), seconds, max/usable after\n")
     for kind, partitions, tasks, sigma in _rows():
         found = fresh("bench.placement.incremental", f"measure('{kind}', {partitions}, {tasks}, {sigma})")

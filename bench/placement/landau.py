@@ -1,9 +1,9 @@
-"""The public benchmark of consumer-group packing: load moved and tasks, ours beside published figures.
+"""The public benchmark of consumer-group packing: load moved and tasks, Headrace beside published figures.
 
-The problem and the sequence are those of D. Landau et al., "Kafka consumer group autoscaler", JPDC 2025
-(repository landaudiogo/kafka-consumer-group-autoscaler): 200 partitions in two topics, each 0 to 100 % of a
-consumer; in every step each changes by a uniform integer of at most δ either way, within 0 to 100. R is the
-load moved in a step in units of one consumer; surplus is consumers above those of best fit decreasing.
+Problem and sequence are those of D. Landau et al., "Kafka consumer group autoscaler", JPDC 2025 (repository
+landaudiogo/kafka-consumer-group-autoscaler): 200 partitions in two topics, each 0 to 100 % of a consumer; in
+every step each changes by a uniform integer of at most δ either way, within 0 to 100. R is the load moved in
+a step in units of one consumer; surplus is the consumers above those of best fit decreasing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mirror.model.load import TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
 LoadSequence = npt.NDArray[np.int64]
-"""Per cent of a consumer, int64[steps, partitions]."""
+"""Percent of a consumer, int64[steps, partitions]."""
 
 FULL: Final = 100
 PARTITIONS: Final = 200
@@ -45,13 +45,16 @@ PUBLISHED: Final = {
     20: ((13.8, 9.4), (20.6, 2.2), (23.8, 0.2), None),
     25: ((15.0, 8.8), (21.5, 1.8), (24.1, 0.1), None),
 }
-"""By δ, (R, surplus in per cent) of MWF, MBF, MBFP and BFD: averages of `uniform_start.csv` in
-landaudiogo/thesis_data, whose methods move what a consumer group's assignor would."""
+"""(R, surplus in percent) of MWF, MBF, MBFP and BFD by δ.
+
+Averages of `uniform_start.csv` in landaudiogo/thesis_data, whose methods move what a consumer group's
+assignor would.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One sequence and the headroom that ours keeps before it gives a task up."""
+    """One sequence, and the headroom that Headrace requires before it removes a task."""
 
     start: str
     delta: int
@@ -62,8 +65,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Means over the steps. `moved`, `bound`: in consumers. `surplus`: share of the tasks of best fit
-    decreasing. `overloaded`: tasks above capacity in all steps. `cpu`, `slowest`: seconds of a plan."""
+    """Means over the steps. `moved`, `bound`: in consumers.
+
+    `surplus`: share of the tasks of best fit decreasing. `overloaded`: tasks above capacity in all steps.
+    `cpu`, `slowest`: seconds of a plan.
+    """
 
     moved: float
     bound: float
@@ -74,7 +80,7 @@ class Score:
 
 
 def sequence(start: str, delta: int, seed: int, steps: int) -> LoadSequence:
-    """The loads of `steps` steps after the first."""
+    """Return the initial loads and those of `steps` steps."""
     random = np.random.default_rng([seed, delta])
     now = random.integers(0, FULL + 1, PARTITIONS) if start == "uniform" else np.full(PARTITIONS, int(start))
     found = [now]
@@ -85,12 +91,12 @@ def sequence(start: str, delta: int, seed: int, steps: int) -> LoadSequence:
 
 
 def fewest_by_best_fit(loads: npt.NDArray[np.int64]) -> int:
-    """Consumers that best fit decreasing uses."""
+    """Return the number of consumers that best fit decreasing uses."""
     return int(best_fit(-np.sort(-loads), FULL, len(loads)).max()) + 1
 
 
 def measure(case: Case) -> Score:
-    """Plan after plan, each from the placement before it."""
+    """Plan step by step, each from the previous placement."""
     names = [TopicPartition(f"topic-{number % 2}", number // 2) for number in range(PARTITIONS)]
     policy = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=case.headroom, settling=1)
     current: npt.NDArray[np.int32] | None = None
@@ -126,7 +132,7 @@ def _closed_up(task_of: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 
 def row(case: Case, scores: Sequence[Score]) -> str:
-    """Ours for one start, δ and headroom: means over the seeds."""
+    """Return the row of one start, δ and headroom: means over the seeds."""
     moved, bound, surplus, cpu = (
         float(np.mean([getattr(score, name) for score in scores]))
         for name in ("moved", "bound", "surplus", "cpu")
@@ -148,9 +154,9 @@ def _print_published() -> None:
 
 
 def main() -> None:
-    """R, its bound and their ratio, tasks above best fit decreasing, tasks above capacity, seconds of a plan.
+    """Print R, its bound and their ratio, tasks above best fit decreasing or capacity, and seconds per plan.
 
-    STEPS (500), STARTS (uniform,0,50,100), DELTAS, HEADROOMS and PROCESSES (1) choose what is measured.
+    Environment: STEPS (500), STARTS (uniform,0,50,100), DELTAS, HEADROOMS and PROCESSES (1).
     """
     steps = int(os.environ.get("STEPS", "500"))
     starts = os.environ.get("STARTS", ",".join(STARTS)).split(",")

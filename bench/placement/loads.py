@@ -1,4 +1,4 @@
-"""The loads that the placement figures use: kinds, skew, and a synthetic week."""
+"""Loads of the placement benchmarks: kinds, skew, and a synthetic week."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _RECORDING: Final = Path(__file__).parents[2] / "tests" / "data" / "cruise-contr
 
 
 def draw(kind: str, partitions: int, tasks: int, seed: int, fill: float = 0.97) -> Floats:
-    """Bytes a second of each partition, in random order: in all (tasks - 1 + fill) * usable capacity.
+    """Return bytes/s of each partition, in random order: (tasks - 1 + fill) * usable capacity in total.
 
-    No partition is above 95 % of a task, so that the number of tasks is the packing's doing.
+    No partition exceeds 95 % of a task, so that the number of tasks depends on the packing alone.
     """
     random = np.random.default_rng(seed)
     rates = _shape(kind, partitions, random)
@@ -62,7 +62,7 @@ def _shape(kind: str, partitions: int, random: np.random.Generator) -> Floats:
 
 
 def loads_of(rates: Floats, messages: Floats | None = None) -> PartitionLoads:
-    """The same as the planner takes it, 32 partitions a topic."""
+    """Return the loads in the format of the planner, with 32 partitions per topic."""
     names = tuple(TopicPartition(f"topic-{n // 32:05}", n % 32) for n in range(len(rates)))
     columns = np.zeros((len(rates), 2))
     columns[:, 0] = rates
@@ -72,16 +72,16 @@ def loads_of(rates: Floats, messages: Floats | None = None) -> PartitionLoads:
 
 
 def drift(rates: Floats, sigma: float, seed: int, fill: float = 0.9) -> Floats:
-    """The same partitions later: each times a lognormal factor, and in all `fill` of what it was."""
+    """Return later loads: each rate times a lognormal factor, scaled by `fill`."""
     random = np.random.default_rng(seed)
     return np.minimum(rates * random.lognormal(0, sigma, len(rates)) * fill, USABLE * _HOTTEST)
 
 
 @dataclass(frozen=True)
 class Week:
-    """`rates`: float64[hours, partitions], bytes a second. `born`: the hour in which a partition appears.
+    """Loads of a week. `rates`: float64[hours, partitions], bytes per second.
 
-    `topic_of`: int[partitions].
+    `born`: the hour in which a partition appears. `topic_of`: int[partitions].
     """
 
     rates: Floats
@@ -92,10 +92,10 @@ class Week:
 def synthetic_week(
     partitions: int, mean_tasks: float, seed: int, hours: int = 168, swing: float = 0.3
 ) -> Week:
-    """Heavy-tailed topics that swing by the day (each with its phase) and rest at the weekend.
+    """Return heavy-tailed topics with daily swings (each with its phase) and lower load at the weekend.
 
-    On top: +-10 % noise on every partition and hour, a spike of 1 to 3 hours on some partition about
-    every other hour, 2 % growth over the week, and 5 % of the partitions created as it goes.
+    Added to this: +-10 % noise on every partition and hour, a spike of 1 to 3 hours on some partition about
+    every other hour, 2 % growth over the week, and 5 % of the partitions created during the week.
     """
     random = np.random.default_rng(seed)
     topics = max(1, partitions // 16)
@@ -118,10 +118,10 @@ def synthetic_week(
 
 
 def recorded_week(mean_tasks: float, window_seconds: int = 10) -> Week:
-    """What a real cluster wrote in eight uneven minutes, scaled to `mean_tasks`, a window for an hour.
+    """Return eight uneven minutes of a real cluster, scaled to `mean_tasks`, with one window per hour.
 
-    From the log sizes in tests/data/cruise-control: two partitions change their rate by 4 and 300
-    times, a topic is created, another grows.
+    Uses the log sizes in tests/data/cruise-control: two partitions change their rate by 4 and 300 times, a
+    topic is created, another grows.
     """
     with gzip.open(_RECORDING, "rt") as lines:
         found = [entry for entry in map(json.loads, lines) if "log" in entry][::window_seconds]
@@ -147,7 +147,7 @@ def recorded_week(mean_tasks: float, window_seconds: int = 10) -> Week:
 
 
 def main() -> None:
-    """What the kinds look like at 10,000 partitions on 200 tasks."""
+    """Print the properties of each kind with 10,000 partitions on 200 tasks."""
     print("kind        zero %   median B/s   p99 B/s   largest/usable   share of the heaviest 1 %")
     for kind in KINDS:
         rates = np.sort(draw(kind, 10_000, 200, 1))[::-1]

@@ -1,10 +1,10 @@
 """A simulated month: tasks by the service's own decisions, against a static peak and the last day's maximum.
 
-Hour by hour as the leader decides: the observations of a day, the forecast of the next hours, consent before
-a task is given up, quiet hours. The shapes are those that are published of clouds and caches: days and weeks
+Decides hour by hour like the leader: the observations of a day, the forecast of the next hours, consent
+before a task is removed, quiet hours. The shapes are those published for clouds and caches: days and weeks
 with bursts, popularity by Zipf's law (Twitter's caches, Azure's and Huawei's functions; no public trace has
-the load of Kafka partitions). Slack is the share of usable task-hours that carried nothing, as in K. Rzadca
-et al., "Autopilot: workload autoscaling at Google", EuroSys 2020, which has 23 %.
+the load of Kafka partitions). Slack is the share of usable task-hours without load, as in K. Rzadca et al.,
+"Autopilot: workload autoscaling at Google", EuroSys 2020, which has 23 %.
 """
 
 from __future__ import annotations
@@ -37,14 +37,16 @@ Ints = npt.NDArray[np.int64]
 _GROUP: Final = GroupName("month")
 _SOURCE: Final = LoadSource(ClusterRef("simulated:9092"))
 _LARGEST_SHARE: Final = 0.5
-"""No partition fills more of a task: what none fits is another question."""
+"""Largest share of a task that a partition fills; partitions that fit no task are out of scope."""
 _TOPIC: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A load. `learned`: days before those that are planned. `swing`: of a day, either way; `weekend`: what a
-    Saturday carries of a weekday; `bursts`: of each topic in a day, for one to three hours."""
+    """Load shape. `learned`: days before the planned ones. `swing`: of a day, either way.
+
+    `weekend`: load of a Saturday relative to a weekday. `bursts`: per topic and day, one to three hours long.
+    """
 
     partitions: int = 200
     tasks: int = 20
@@ -60,8 +62,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How tasks are given up. `kept_hours`: `mirror.leader.scale_in_after_hours`; the others are fields of
-    `assigner.advice`."""
+    """Scale-in policy. `kept_hours`: `mirror.leader.scale_in_after_hours`.
+
+    The other fields are those of `assigner.advice`.
+    """
 
     name: str
     kept_hours: float
@@ -70,18 +74,20 @@ class Way:
 
 
 HOLDING: Final = Way("holding", 24.0, 4, 6)
-"""As by default: what a day needs stays through its nights."""
+"""The default: tasks needed during a day stay through its nights."""
 FOLLOWING: Final = Way("following", 1.0, 0, 4)
-"""Tasks go as soon as the forecast of a few hours consents."""
+"""Removes tasks as soon as the forecast of a few hours consents."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonthScore:
-    """Of the days that were planned. Shares of task-hours: `slack`, `above`. `turns`: times that the number
-    of tasks rose and fell within a day. `needs`: hours that needed more than the day before; `announced`:
-    those that the forecast of a day before had; `false`: share of the other hours of which it had that they
-    would need more, too. `saved_static`, `saved_daily`: task-hours against the month's
-    peak and against the last day's maximum. `moved`: share of all bytes an hour."""
+    """Figures of the planned days. `slack`, `above`: shares of task-hours.
+
+    `turns`: times that the number of tasks rose and fell within a day. `needs`: hours that needed more tasks
+    than the day before; `announced`: those that the forecast a day earlier predicted; `false`: share of the
+    other hours for which it also predicted more. `saved_static`, `saved_daily`: task-hours saved against the
+    month's peak and against the last day's maximum. `moved`: share of all bytes per hour.
+    """
 
     tasks: tuple[int, int]
     slack: float
@@ -96,7 +102,7 @@ class MonthScore:
 
 
 def month(shape: Shape) -> Floats:
-    """Bytes/s of each partition, float64[hours, partitions], the learned days first."""
+    """Return bytes/s of each partition, float64[hours, partitions], the learned days first."""
     random = np.random.default_rng(shape.seed)
     hours = np.arange((shape.learned + shape.days) * DAY)
     topics = -(-shape.partitions // _TOPIC)
@@ -118,7 +124,7 @@ def month(shape: Shape) -> Floats:
 
 
 class Month:
-    """One datastream in the hands of the leader, without servers."""
+    """One datastream planned by the leader's decisions, without servers."""
 
     def __init__(
         self, rates: Floats, learned: int, policy: Policy, advice: AdviceSettings, kept_hours: float
@@ -134,7 +140,7 @@ class Month:
         self._current: dict[TopicPartition, TaskName] = {}
 
     def run(self) -> MonthScore:
-        """All hours after the learned days."""
+        """Plan all hours after the learned days."""
         tasks, used, above, moved = [], [], 0, []
         for hour in range(self._first, len(self._rates)):
             before = dict(self._current)
@@ -193,7 +199,7 @@ class Month:
         return {name: PartitionLoad(rate) for name, rate in zip(self._names, rates.tolist(), strict=True)}
 
     def _expectation(self, hour: int) -> Expectation:
-        """What the hours before this one forecast of it and the next."""
+        """Return the forecast made before this hour for it and the next hours."""
         advice = self._advice
         ahead = max(advice.imminent_hours, advice.consent_hours)
         high = SeasonalForecast(self._totals[:hour], ahead, advice.certainty).interval().high
@@ -205,7 +211,7 @@ class Month:
         return Expectation(hours, advice.imminent_hours, advice.consent_hours, totals={_GROUP: totals})
 
     def _calm(self, hour: int) -> str:
-        """As of midnight, which is often enough."""
+        """Return the reason to wait for quiet hours, judged at midnight, or an empty string."""
         known = hour // DAY * DAY
         lately = range(max(0, known - self._advice.history_days * DAY), known)
         totals = {at * HOUR_MS: float(self._totals[at]) for at in lately}
@@ -214,12 +220,15 @@ class Month:
         return f"its quiet hours are {window.text}" if window is not None and waits else ""
 
     def _needed(self) -> Ints:
-        """Tasks by hour that the sum of all loads needs."""
+        """Return the tasks needed for the total load, by hour."""
         return np.asarray(np.ceil(self._totals / USABLE), np.int64)
 
     def _announced(self) -> tuple[int, int, float]:
-        """Hours that need more tasks than each of the day before, those of them that a forecast of a day
-        before had, and the share of the other hours of which it had that, too."""
+        """Return hours that need more tasks than the day before, those predicted, and the false share.
+
+        The prediction is made a day earlier. The false share is that of the other hours for which it
+        predicted more.
+        """
         needed, needs, announced, false = self._needed(), 0, 0, 0
         for hour in range(self._first, len(needed)):
             most = needed[hour - DAY : hour].max()
@@ -238,15 +247,14 @@ class Month:
 
 
 def simulate(shape: Shape, way: Way = HOLDING) -> MonthScore:
-    """With the policy of a service whose other settings are the defaults, but without the solver, which takes
-    seconds for some plans."""
+    """Simulate with the default policy of a service, but without the solver, which takes seconds per plan."""
     policy = Policy(overload_band=0.1, exact_cells=0, effort=0.2)
     advice = AdviceSettings(quiet_hours=way.quiet_hours, consent_hours=way.consent_hours)
     return Month(month(shape), shape.learned, policy, advice, way.kept_hours).run()
 
 
 def row(name: str, score: MonthScore) -> str:
-    """One line of the table."""
+    """Return one row of the table."""
     share = 100 * score.announced / score.needs if score.needs else 100.0
     return (
         f"{name:34} {score.tasks[0]:4}-{score.tasks[1]:<4} {100 * score.slack:6.1f}% "
@@ -258,12 +266,12 @@ def row(name: str, score: MonthScore) -> str:
 
 
 def main() -> None:
-    """Columns: tasks, slack of task-hours, task-hours above full capacity, turns of the number of tasks
-    within a day, hours that needed more than the day before and the share announced a day ahead, the share of
-    the other hours announced as such (false), task-hours saved against the month's peak and against the last
-    day's maximum, bytes moved an hour.
+    """Columns: tasks, slack of task-hours, task-hours above full capacity, turns of the task count within a
+    day, hours that needed more than the day before and the share predicted a day ahead, the share of the
+    other hours predicted as such (false), task-hours saved against the month's peak and against the last
+    day's maximum, bytes moved per hour.
 
-    DAYS (28) and SEEDS (1,2,3) choose how much is simulated.
+    Environment: DAYS (28) and SEEDS (1,2,3).
     """
     print((main.__doc__ or "") + "\n")
     days = int(os.environ.get("DAYS", "28"))

@@ -1,4 +1,4 @@
-"""The fewest moved bytes, proved: 300 x 20 and 1,000 x 40 over kinds, drifts and seeds."""
+"""Fewest moved bytes, proved optimal: 300 x 20 and 1,000 x 40 over kinds, drifts and seeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SETS = ((300, 20, range(1, 4)), (1_000, 40, range(1, 4)), (1_000, 40, range(4, 1
 
 @dataclass
 class Runs:
-    """What a policy made of all worlds of a size. `ratios`: moved over bound where it is not proved."""
+    """Results of a policy over all worlds of a size. `ratios`: moved over bound of unproved plans."""
 
     seconds: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Runs:
             self.ratios.append(answer.moved_bytes_per_second / max(answer.moved_lower_bound, 1))
 
     def sentence(self) -> str:
-        """Proved, how far the rest is, and how long it took."""
+        """Return the number of proved plans, the distance of the others from the bound, and the time."""
         near = sum(ratio <= 1.001 for ratio in self.ratios)
         rest = f"{near} within 0.1 %, most {max(self.ratios, default=1):.2f} times the bound"
         return (
@@ -48,10 +48,10 @@ class Runs:
 
 
 def main() -> None:
-    """Proved means that what moves is less than one byte a second above the lower bound.
+    """Print the results. A plan is proved if it moves less than one byte/s above the lower bound.
 
-    The limits of the solver were chosen by the first three seeds of 1,000 x 40; the others show what they
-    are worth elsewhere.
+    The limits of the solver were tuned on the first three seeds of 1,000 x 40; the others show how well they
+    generalize.
     """
     for partitions, tasks, seeds in SETS:
         for name, policy in (("repair", REPAIR), ("rebalance", REBALANCE)):

@@ -15,9 +15,9 @@ KINDS = ("kafka", "lognormal", "zipf1.0", "uniform", "nearzero")
 
 
 def both(kind: str, partitions: int, tasks: int, fill: float, seed: int) -> tuple[Floats, Floats]:
-    """Bytes and messages a second, each `fill` of all capacity; record sizes differ by topic (sigma 0.7).
+    """Return bytes and messages per second, each `fill` of the total capacity.
 
-    No partition is above 60 % of a task in either.
+    Record sizes differ by topic (sigma 0.7). No partition exceeds 60 % of a task in either dimension.
     """
     random = np.random.default_rng(seed)
     rates = draw(kind, partitions, tasks, seed)
@@ -41,7 +41,7 @@ def _scaled(values: Floats, total: float, most: float) -> Floats:
 
 
 def main() -> None:
-    """Tasks against the bound, worst share against the mean, seconds; placement by bytes alone beside it."""
+    """Print tasks against the bound, worst share against the mean, seconds; and placement by bytes alone."""
     capacity = TaskCapacity(10 * 2**20, MESSAGES, 70)
     print(
         "tasks (bound), worst share over mean share, s | placed by bytes alone: tasks above usable messages\n"

@@ -1,4 +1,4 @@
-"""A simulated week: round robin, Brooklin's greedy, uReplicator's 1.2x rule and ours on the same load."""
+"""A simulated week: round robin, Brooklin's greedy, uReplicator's 1.2x rule and Headrace on the same load."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from bench.placement.loads import (
 from mirror.model.load import TaskLimits
 
 Tasks = npt.NDArray[np.int64]
-"""Task by partition, -1 before it is born."""
+"""Task by partition, -1 before the partition exists."""
 
 Strategy = Callable[[Week, int, Tasks], Tasks]
-"""From the week, the hour and the placement before to the placement of this hour."""
+"""Function from the week, the hour and the previous placement to the placement of this hour."""
 
 
 @dataclass
 class Score:
-    """What a strategy made of a week. Shares in percent, moves as a share of all bytes an hour."""
+    """Results of a strategy over a week. Shares in percent, moves as a share of all bytes per hour."""
 
     ratios: list[float] = field(default_factory=list)
     tasks: list[int] = field(default_factory=list)
@@ -47,14 +47,14 @@ class Score:
 
     @property
     def reversals(self) -> int:
-        """How often the number of tasks turned from rising to falling within a day."""
+        """Number of times the task count turned from rising to falling within a day."""
         steps = [(hour, after - before) for hour, (before, after) in enumerate(pairwise(self.tasks))]
         changes = [step for step in steps if step[1]]
         return sum(one[1] > 0 > two[1] and two[0] - one[0] < 24 for one, two in pairwise(changes))
 
 
 def simulate(week: Week, strategy: Strategy) -> Score:
-    """Hour by hour; the placement of an hour is made from what that hour carries."""
+    """Simulate hour by hour; each placement uses the load of its hour."""
     score = Score()
     placed = np.full(week.rates.shape[1], -1, np.int64)
     left: dict[int, tuple[int, int]] = {}
@@ -86,13 +86,13 @@ def _note(score: Score, rates: Floats, placed: Tasks, moved: Tasks) -> None:
 
 
 def round_robin(week: Week, hour: int, placed: Tasks) -> Tasks:
-    """Brooklin without loads: as many tasks as ours would start with, equal counts, nothing moves."""
+    """Place like Brooklin without loads: fixed task count, equal partition counts, no moves."""
     tasks = _brooklin_tasks(week)
     return _deal(placed, np.flatnonzero((placed < 0) & (week.born <= hour)), tasks)
 
 
 def brooklin_greedy(week: Week, hour: int, placed: Tasks) -> Tasks:
-    """Brooklin with loads: once, heaviest to the lightest; new partitions round robin; nothing moves."""
+    """Place like Brooklin with loads: heaviest to the lightest task once; then round robin, no moves."""
     tasks = _brooklin_tasks(week)
     new = np.flatnonzero((placed < 0) & (week.born <= hour))
     if hour:
@@ -108,12 +108,12 @@ def brooklin_greedy(week: Week, hour: int, placed: Tasks) -> Tasks:
 
 
 def _brooklin_tasks(week: Week) -> int:
-    """Its estimate, made once: the sum over the usable capacity of a task."""
+    """Return Brooklin's one-time estimate: the total load over the usable capacity of a task."""
     return int(np.ceil(week.rates[0].sum() / USABLE))
 
 
 def _deal(placed: Tasks, new: Tasks, tasks: int) -> Tasks:
-    """Equal counts: each new partition to the task with the fewest."""
+    """Assign each new partition to the task with the fewest partitions."""
     after = placed.copy()
     counts = np.bincount(placed[placed >= 0], minlength=tasks)
     for partition in new.tolist():
@@ -123,9 +123,9 @@ def _deal(placed: Tasks, new: Tasks, tasks: int) -> Tasks:
 
 
 def ureplicator(week: Week, hour: int, placed: Tasks) -> Tasks:
-    """Topic rate over its partitions, the largest of two hours; workers above 1.2 times the mean give up.
+    """Place like uReplicator: mean rate of the topic over two hours; workers above 1.2x the mean shed.
 
-    Workers: round(bytes / usable capacity) + 1, followed up at once and down one at a time.
+    Workers: round(bytes / usable capacity) + 1, scaled out at once and in one at a time.
     """
     recent = week.rates[max(0, hour - 1) : hour + 1].max(axis=0)
     born = week.born <= hour
@@ -155,14 +155,14 @@ def ureplicator(week: Week, hour: int, placed: Tasks) -> Tasks:
 
 
 class Ours:
-    """The assigner as the service would use it: incremental, with recent observations."""
+    """The assigner as the service uses it: incremental, with recent observations."""
 
     def __init__(self, policy: Policy, patience: int) -> None:
         self._policy = policy
         self._patience = patience
 
     def __call__(self, week: Week, hour: int, placed: Tasks) -> Tasks:
-        """Plan this hour from the placement before, and number the tasks without gaps."""
+        """Plan this hour from the previous placement, and number the tasks without gaps."""
         known = np.flatnonzero(week.born <= hour)
         loads = loads_of(week.rates[hour, known])
         first = max(0, hour - self._patience)
@@ -185,7 +185,7 @@ class Ours:
 
 
 def strategies() -> dict[str, Strategy]:
-    """By the name that the table gives them."""
+    """Return the strategies by their name in the table."""
     calm = Policy(mode=Mode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.2)
     eager = Policy(mode=Mode.INCREMENTAL, rebalance=True, tolerance=0.05, effort=0.2)
     return {
@@ -199,7 +199,7 @@ def strategies() -> dict[str, Strategy]:
 
 
 def print_table(title: str, week: Week, chosen: dict[str, Strategy]) -> None:
-    """One row a strategy."""
+    """Print one row per strategy."""
     print(f"{title}: {week.rates.shape[1]} partitions, {len(week.rates)} hours")
     print(
         f"{'strategy':24} {'tasks':>9} {'max/mean':>9} {'worst':>6} {'> usable':>9} {'> capacity':>10} "
@@ -218,7 +218,8 @@ def print_table(title: str, week: Week, chosen: dict[str, Strategy]) -> None:
 
 def main() -> None:
     """Columns: tasks, max/mean over the week and at worst, task-hours above usable and above full capacity,
-    bytes moved an hour, partitions that came back within a day, turns of the task count, time to plan."""
+    bytes moved per hour, partitions that returned within a day, turns of the task count, time to plan.
+    """
     print((main.__doc__ or "") + "\n")
     print_table(
         "A week with days and nights, +-10 % noise, spikes, growth", synthetic_week(2000, 40, 1), strategies()

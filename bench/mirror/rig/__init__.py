@@ -1,5 +1,4 @@
-"""What the measurements of mirroring share: clusters, source data, the engines compared, a watch.
+"""Fixtures of the mirroring benchmarks: clusters, source data, the engines compared, sampling of processes.
 
-Read `clusters` first, then `data`, `engines` and `watch`; the measurements are the modules of
-`bench/mirror/`.
+Read `clusters` first, then `data`, `engines` and `watch`. The benchmarks are the modules of `bench/mirror/`.
 """

@@ -1,4 +1,4 @@
-"""Two real brokers, one a cluster, and the topics on them."""
+"""Two real clusters, and the topics on them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MANY_PARTITIONS = {
 
 @dataclass(frozen=True)
 class Pair:
-    """Source and destination, and a folder for whatever an engine writes."""
+    """Source and destination, and a folder for the files of the engines."""
 
     source: KafkaCluster
     target: KafkaCluster
@@ -50,7 +50,7 @@ def clusters(
     quick_start: bool = False,
     properties: Mapping[str, object] | None = None,
 ) -> Iterator[Pair]:
-    """Both up; they end, and their data goes, with the context."""
+    """Run both clusters; stop them and delete their data with the context."""
     with tempfile.TemporaryDirectory() as folder:
         jvm = Jvm(heap_mib=heap_mib, quick_start=quick_start)
         both = [
@@ -71,13 +71,15 @@ def clusters(
 
 
 def clusters_of_many_partitions() -> AbstractContextManager[Pair]:
-    """Return clusters of two brokers each, as a broker has a file open for each partition, and limits of
-    20,000 files are usual."""
+    """Return clusters of two brokers each.
+
+    A broker has a file open for each partition, and limits of 20,000 files are common.
+    """
     return clusters(nodes=2, heap_mib=1024, properties=_MANY_PARTITIONS)
 
 
 def chosen(*names: str) -> list[str]:
-    """The cases of a measurement, or those that BENCH_CASES names, separated by commas."""
+    """Return the cases of a benchmark, or those in BENCH_CASES (comma-separated)."""
     wanted = os.environ.get("BENCH_CASES")
     return [name for name in names if wanted is None or name in wanted.split(",")]
 
@@ -102,7 +104,7 @@ class Topics:
         wait_until(lambda: self._ends(name, partitions), _PATIENCE_SECONDS, f"every partition of {name}")
 
     def delete(self, *prefixes: str) -> None:
-        """Delete all topics whose names begin so, and wait until they are gone."""
+        """Delete all topics with these prefixes, and wait until they are gone."""
         names = self._named(prefixes)
         if names:
             for result in self._admin.delete_topics(names).values():
@@ -110,8 +112,10 @@ class Topics:
             wait_until(lambda: not self._named(prefixes), _PATIENCE_SECONDS, "topics deleted")
 
     def wait_until_erased(self) -> None:
-        """Wait until the files of deleted topics are gone too: a broker erases them later, and giving back
-        gigabytes of page cache takes it a good part of a second."""
+        """Wait until the files of deleted topics are erased.
+
+        A broker erases them later, and freeing gigabytes of page cache takes it a good part of a second.
+        """
         wait_until(
             lambda: not any(any(folder.glob("data/*-delete")) for folder in self._folders),
             _PATIENCE_SECONDS,
@@ -119,18 +123,18 @@ class Topics:
         )
 
     def names(self, prefix: str) -> int:
-        """How many topics there are whose names begin so."""
+        """Return the number of topics with this prefix."""
         return len(self._named((prefix,)))
 
     def write_one(self, topics: Iterable[str], partition: int) -> None:
-        """One record to that partition of each."""
+        """Write one record to the given partition of each topic."""
         producer = Producer({"bootstrap.servers": self._address, "acks": "all"})
         for topic in topics:
             producer.produce(topic, b"first", partition=partition)
         assert producer.flush(_PATIENCE_SECONDS) == 0
 
     def end(self, name: str, partitions: int) -> int:
-        """The sum of the end offsets; 0 while there is no such topic."""
+        """Return the sum of the end offsets, or 0 while the topic does not exist."""
         return sum(self._ends(name, partitions))
 
     def _ends(self, name: str, partitions: int) -> list[int]:

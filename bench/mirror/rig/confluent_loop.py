@@ -1,6 +1,6 @@
-"""A mirror as people write it: consume a record, produce it. `python -m bench.mirror.rig.confluent_loop …`
+"""The usual mirror loop: consume a record, produce it. `python -m bench.mirror.rig.confluent_loop …`
 
-Tuned for throughput or for latency; keeps partition, key, value, headers and timestamp. Ends at SIGTERM.
+Tuned for throughput or for latency; preserves partition, key, value, headers and timestamp. Stops at SIGTERM.
 """
 
 from __future__ import annotations

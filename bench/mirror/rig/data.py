@@ -1,7 +1,7 @@
-"""Source topics of an exact shape, written as raw batches: quick, and the same in every run.
+"""Source topics of an exact shape, written as raw batches: fast, and identical in every run.
 
-Every batch holds the records of one of a few templates; its timestamps are its own, so that batches
-cannot be mistaken for each other in a comparison.
+Every batch contains the records of one of a few templates, with unique timestamps so that a comparison can
+tell batches apart.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TIMEOUT_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Shape:
-    """A source topic: codec, records of 1 KB in each batch, records in all, partitions."""
+    """Shape of a source topic: codec, 1 KB records per batch, total records, partitions."""
 
     name: str
     codec: Codec
@@ -54,7 +54,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class SourceTopic:
-    """What has been written. Sizes in bytes; the payload is keys and values before compression."""
+    """Topic that was written. Sizes in bytes; the payload is keys and values before compression."""
 
     name: str
     shape: Shape
@@ -89,7 +89,7 @@ def write_topic(cluster: KafkaCluster, shape: Shape) -> SourceTopic:
 
 
 def _templates(shape: Shape) -> tuple[list[bytearray], int]:
-    """Encoded batches, and the payload of all of them."""
+    """Return encoded batches, and their total payload in bytes."""
     numbers = random.Random(shape.batch_records)
     words = ["".join(numbers.choices(string.ascii_lowercase, k=numbers.randint(4, 11))) for _ in range(3_000)]
     phrases = [" ".join(numbers.choices(words[:150], k=2)) for _ in range(100)]
@@ -102,7 +102,10 @@ def _templates(shape: Shape) -> tuple[list[bytearray], int]:
 
 
 def _record(numbers: random.Random, words: list[str], phrases: list[str], place: int) -> Record:
-    """About 1 KB of what services log; in large batches LZ4 makes it 2.7 and Zstandard 4.3 times smaller."""
+    """Return a record of about 1 KB like a service log entry.
+
+    In large batches LZ4 makes it 2.7 and Zstandard 4.3 times smaller.
+    """
     document = {
         "id": numbers.getrandbits(64),
         "service": numbers.choice(words[:40]),
@@ -121,7 +124,7 @@ def _record(numbers: random.Random, words: list[str], phrases: list[str], place:
 
 
 class GrowingTopic:
-    """The topic `bench-<shape>`, empty at first, to which batches are added. A context."""
+    """Topic `bench-<shape>`, empty at first, to which batches are added. A context manager."""
 
     def __init__(self, cluster: KafkaCluster, shape: Shape) -> None:
         self.name, self.shape = f"bench-{shape.name}", shape
@@ -141,7 +144,7 @@ class GrowingTopic:
         self._bench.close()
 
     def add(self, batches_each: int) -> int:
-        """Write `batches_each` batches to each partition. Returns the bytes of all of them."""
+        """Write `batches_each` batches to each partition. Returns their total bytes."""
         turns = range(self._turns, self._turns + batches_each)
         self._turns += batches_each
         cluster = self._bench.cluster(self._cluster)
@@ -149,7 +152,7 @@ class GrowingTopic:
 
 
 async def _fill(cluster: Cluster, topic: str, shape: Shape, templates: list[bytearray], turns: range) -> int:
-    """Write; a request has one batch of each partition. Returns the bytes of all batches."""
+    """Write the batches, one of each partition per request. Returns their total bytes."""
     await cluster.refresh([topic])
     connection = await cluster.connection(next(iter(cluster.brokers)), CONTROL)
     under_way: list[Promise[None]] = []

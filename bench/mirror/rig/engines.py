@@ -1,8 +1,8 @@
-"""The mirrors that are compared: Headrace, MirrorMaker 2, and a loop around confluent-kafka.
+"""The mirrors compared: Headrace, MirrorMaker 2, and a loop around confluent-kafka.
 
-Each copies one topic from its beginning until it is stopped; `latency` tunes it for quick delivery. All
-write with acks from all replicas, idempotently, with the codec of the source. `BENCH_FORMER` names the folder
-of another checkout of Headrace, set up and compiled as this one is, which then runs in turn with this one.
+Each copies one topic from the beginning until it is stopped; `latency` tunes it for fast delivery. All write
+with acks=all, idempotently, with the codec of the source. `BENCH_FORMER` names the folder of another checkout
+of Headrace, set up and compiled like this one, which runs in turn with this one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MIRROR_MAKER_TOPICS = ("mm2-", "source.checkpoints", "heartbeats")
 
 @dataclass(frozen=True)
 class Work:
-    """What to copy, and how."""
+    """Topic to copy, its codec, and whether to tune for latency."""
 
     topic: str
     codec: Codec
@@ -37,7 +37,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Engine:
-    """One mirror: its name in tables, the topic it writes, and its process, not yet started."""
+    """Mirror to measure: name in tables, destination topic, and process (not started)."""
 
     name: str
     target: str
@@ -51,7 +51,7 @@ def headrace(
     environment: Mapping[str, str] | None = None,
     directory: Path = _REPOSITORY,
 ) -> Engine:
-    """`headrace copy` as it comes, with one worker, of the checkout in that directory."""
+    """Return `headrace copy` with default settings and one worker, of the checkout in that directory."""
     target = f"{work.topic}-headrace"
     command = [sys.executable, "-m", "headrace", "copy", "--source", pair.source.address]
     command += ["--destination", pair.target.address, "--topics", work.topic, "--rename", "*-headrace"]
@@ -61,23 +61,23 @@ def headrace(
 
 
 def formers() -> dict[str, Callable[[Pair, Work], Engine]]:
-    """The other checkout that this one is compared with, by its name in tables; none unless it is named."""
+    """Return the other checkout by its name in tables; empty unless BENCH_FORMER is set."""
     return {"former": partial(_former, Path(_FORMER))} if _FORMER else {}
 
 
 def _former(directory: Path, pair: Pair, work: Work) -> Engine:
-    # Its modules come before this checkout's, which the interpreter may have on its path.
+    # Put the modules of that checkout before this one's, which may be on the interpreter's path.
     environment = {"PYTHONPATH": str(directory)}
     return replace(headrace(pair, work, environment=environment, directory=directory), name="former")
 
 
 def interpreted(pair: Pair, work: Work) -> Engine:
-    """The same without machine code: its sources run."""
+    """Return Headrace with an interpreted data plane."""
     return replace(headrace(pair, work, environment={SWITCH: "0"}), name="interpreted")
 
 
 def confluent_loop(pair: Pair, work: Work) -> Engine:
-    """A tuned loop of confluent-kafka, in Python as we are; the target topic must be there."""
+    """Return a tuned confluent-kafka loop in Python. The destination topic must exist."""
     target = f"{work.topic}-loop"
     arguments = [pair.source.address, pair.target.address, work.topic, target, work.codec.name.lower()]
     mode = "latency" if work.latency else "throughput"
@@ -86,7 +86,7 @@ def confluent_loop(pair: Pair, work: Work) -> Engine:
 
 
 def mirror_maker(pair: Pair, work: Work) -> Engine:
-    """MirrorMaker 2 of the same Kafka release, tuned, in its dedicated mode."""
+    """Return MirrorMaker 2 of the same Kafka release, tuned, in dedicated mode."""
     folder = pair.folder / "mirror-maker"
     folder.mkdir(exist_ok=True)
     file = folder / "mm2.properties"

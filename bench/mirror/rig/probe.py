@@ -1,7 +1,7 @@
-"""A writer and a reader that time single records: `python -m bench.mirror.rig.probe write …` or `read …`.
+"""Writer and reader that time single records: `python -m bench.mirror.rig.probe write …` or `read …`.
 
-The writer puts the moment of its produce call into the record; the reader notes how long ago that was.
-Both read the machine's monotonic clock. The reader prints one JSON object at SIGTERM.
+The writer puts the time of the produce call into the record; the reader computes the age of each record. Both
+use the machine's monotonic clock. The reader prints one JSON object at SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHARES = (0.5, 0.9, 0.99, 0.999)
 
 
 def write(address: str, topic: str, partitions: int, per_second: int, size: int) -> None:
-    """Records at an even pace until SIGTERM, acknowledged by all replicas."""
+    """Write records at a steady rate until SIGTERM, with acks=all."""
     stop = _until_told()
     failures: list[KafkaError] = []
     producer = Producer(
@@ -54,7 +54,7 @@ def write(address: str, topic: str, partitions: int, per_second: int, size: int)
 
 
 def read(address: str, topic: str, partitions: int) -> None:
-    """From the present ends until SIGTERM; prints {"records": …, "50": ms, "90": …, "max": …}."""
+    """Read from the current end until SIGTERM; print {"records": …, "50": ms, "90": …, "max": …}."""
     stop = _until_told()
     consumer = Consumer(
         {

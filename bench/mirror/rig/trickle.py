@@ -1,4 +1,4 @@
-"""Little traffic on many topics until SIGTERM: `python -m bench.mirror.rig.trickle BOOTSTRAP TOPICS RATE`."""
+"""Light traffic on many topics until SIGTERM: `python -m bench.mirror.rig.trickle BOOTSTRAP TOPICS RATE`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 
 
 def main(address: str, topics: int, rate: int) -> None:
-    """One record of 1 KB a second to each of `rate` partitions, at an even pace over the topics."""
+    """Write one 1 KB record per second to each of `rate` partitions, evenly over the topics."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     producer = Producer({"bootstrap.servers": address, "acks": "all", "linger.ms": 0})

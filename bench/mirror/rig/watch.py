@@ -1,4 +1,4 @@
-"""Watching a mirror and both brokers at work: records that have arrived, processor time, memory."""
+"""Samples of a mirror and both brokers at work: records at the destination, CPU, memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Sample:
-    """One look. `cpu`: seconds so far of "mirror", "source" and "target"."""
+    """One sample. `cpu`: CPU seconds so far of "mirror", "source" and "target"."""
 
     at: float
     records: int
@@ -27,8 +27,10 @@ class Sample:
 
 @dataclass(frozen=True)
 class Drain:
-    """A topic was copied. `samples` from the first that saw a record at the destination to the last.
-    `worker_mib`: of the largest process that the engine started, or of itself where it starts none."""
+    """Copy of one topic. `samples`: from the first with a record at the destination to the last.
+
+    `worker_mib`: peak of the largest child process of the engine, or of the engine itself without children.
+    """
 
     first_record_seconds: float
     start_cpu: float
@@ -37,12 +39,12 @@ class Drain:
     worker_mib: float
 
     def cpu_of(self, name: str, since_half: bool = False) -> float:
-        """CPU seconds of one process for each record, counted from the first record or from half."""
+        """Return the CPU seconds per record, counted from the first record or from half of the records."""
         first, last = self._span(since_half)
         return (last.cpu[name] - first.cpu[name]) / (last.records - first.records)
 
     def seconds_for(self, records: int) -> float:
-        """How long this many records take at the rate between the first and the last look."""
+        """Return the seconds for this many records at the rate between the first and the last sample."""
         first, last = self._span(False)
         return (last.at - first.at) / (last.records - first.records) * records
 
@@ -53,7 +55,7 @@ class Drain:
 
 
 class Watch:
-    """Looks at one mirror and both brokers."""
+    """Sampler of one mirror and both brokers."""
 
     def __init__(self, pair: Pair) -> None:
         self._brokers = {
@@ -63,14 +65,14 @@ class Watch:
         self._topics = Topics(pair.target)
 
     def drain(self, engine: Engine, partitions: int, records: int, timeout_seconds: float = 600.0) -> Drain:
-        """Start the engine, wait until all records are there, and stop it."""
+        """Start the engine, wait until all records are at the destination, and stop it."""
         began = time.monotonic()
         with engine.process:
             mirror = psutil.Process(engine.process.pid)
             samples: list[Sample] = []
             while not samples or samples[-1].records < records:
                 assert engine.process.is_alive(), engine.process.log_file.read_text(errors="replace")[-3000:]
-                assert time.monotonic() - began < timeout_seconds, f"{engine.name} is not through"
+                assert time.monotonic() - began < timeout_seconds, f"{engine.name} did not finish"
                 sample = self._look(mirror, self._topics.end(engine.target, partitions))
                 if sample.records:
                     samples.append(sample)
@@ -88,12 +90,12 @@ class Watch:
 
 
 def family(process: psutil.Process) -> list[psutil.Process]:
-    """A process and all its descendants."""
+    """Return a process and all its descendants."""
     return [process, *process.children(recursive=True)]
 
 
 def cpu_seconds(process: psutil.Process) -> float:
-    """User and system time so far."""
+    """Return the user and system time so far, or 0 if the process has exited."""
     try:
         times = process.cpu_times()
     except psutil.NoSuchProcess:
@@ -102,7 +104,7 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 def peak_mib(process: psutil.Process) -> float:
-    """The most memory that was ever resident, in MiB (VmHWM of Linux)."""
+    """Return the peak resident size in MiB (VmHWM of Linux)."""
     for line in Path(f"/proc/{process.pid}/status").read_text(encoding="ascii").splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024

@@ -1,1 +1,1 @@
-"""What they run on."""
+"""Fixtures of the monitor benchmarks."""

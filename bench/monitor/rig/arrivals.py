@@ -1,4 +1,4 @@
-"""Reads a topic of the destination and remembers how late each record was."""
+"""Reader of a destination topic that records the latency of each record."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT: Final = 200_000
 
 
 class Arrivals:
-    """By the time stamps that the records have from their producer."""
+    """Latencies of arrived records, computed from the producer's timestamps."""
 
     def __init__(self, address: str, topic: str, partitions: int) -> None:
         self._consumer = Consumer(
@@ -35,7 +35,7 @@ class Arrivals:
         self._consumer.close()
 
     def p99_ms(self, seconds: float) -> float:
-        """Of what arrived in the last seconds; 0 where nothing did."""
+        """Return p99 of the records of the last `seconds`, or 0 if none arrived."""
         since = time.time() - seconds
         late = sorted(late for at, late in list(self._seen) if at >= since)
         return late[min(len(late) - 1, round(len(late) * 0.99))] if late else 0.0

@@ -1,4 +1,4 @@
-"""An instance that judges itself, with Pinot behind it and somebody who is called."""
+"""Instance that monitors its own latency, with Pinot and an alert receiver."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from tests.running import RunningInstance
 
 PARTITIONS: Final = 6
 LIMIT: Final = 300_000
-"""Bytes a second that a task may copy."""
+"""Quota of a task in bytes per second."""
 OBJECTIVE_MS: Final = 1_500
 LIGHT: Final = 2_000.0
 _PATIENCE_SECONDS: Final = 900.0
 _LOOK_SECONDS: Final = 0.1
 _SOON: Final = {"log.retention.check.interval.ms": 500, "log.initial.task.delay.ms": 500}
-"""Brokers look for what is to be deleted every five minutes otherwise."""
+"""Frequent retention checks; the default is every five minutes."""
 
 
 class Judged:
-    """One datastream of two tasks and its traffic."""
+    """One datastream of two tasks with its traffic."""
 
     def __init__(
         self,
@@ -56,17 +56,17 @@ class Judged:
         self._traffic = traffic
 
     def write(self, rates: Mapping[int, float]) -> float:
-        """Set bytes a second of these partitions, and little of the others; the moment."""
+        """Set the bytes per second of these partitions, and a low rate for the others; return the time."""
         wanted = {str(number): rates.get(number, LIGHT) for number in range(PARTITIONS)}
         self._traffic.set_rates(json.dumps({self.name: wanted}))
         return time.monotonic()
 
     def tasks(self) -> list[set[int]]:
-        """Partitions of each task by the plan."""
+        """Return the planned partitions of each task."""
         return [{int(one.rpartition("-")[2]) for one in names} for names in self._plan().values()]
 
     def is_in_force(self, first: int, second: int) -> bool:
-        """Whether the two are apart, and every lane copies where the plan has it."""
+        """Return whether the two partitions are in different tasks and every lane copies as planned."""
         if any({first, second} <= one for one in self.tasks()):
             return False
         plan, lanes = self._plan(), self.instance.lanes()
@@ -78,15 +78,15 @@ class Judged:
         return {task["task"]: task["partitions"] for task in self.instance.rest.get("/v1/plan")["tasks"]}
 
     def is_late(self) -> bool:
-        """Whether p99 of what arrived in the last five seconds is above the objective."""
+        """Return whether p99 of the records of the last five seconds is above the objective."""
         return self.arrivals.p99_ms(5.0) > OBJECTIVE_MS
 
     def has_said(self, text: str) -> bool:
-        """Whether its log has that."""
+        """Return whether the log of the instance contains the text."""
         return text in self.instance.log_file.read_text()
 
     def is_called(self, alert: str, *, resolved: bool = False) -> bool:
-        """Whether somebody was told of the alert; `resolved`: and, at last, that it is over."""
+        """Return whether the alert was sent or, with `resolved`, last sent as resolved."""
         states = [
             one["endsAt"] <= _now()
             for request in self._called.requests
@@ -96,14 +96,14 @@ class Judged:
         return bool(states) and (states[-1] if resolved else True)
 
     def has_lost(self, partition: int) -> bool:
-        """Whether the source has deleted what was not copied, by the checkpoint that is stored."""
+        """Return whether the source has deleted records after the stored checkpoint."""
         place = TopicPartition(self.name, partition)
         begin, _ = self._source.get_watermark_offsets(place, timeout=_PATIENCE_SECONDS)
         rows = self.instance.rest.get(f"/v1/datastreams/{self.name}/progress")
         return any(row["partition"] == partition and (row["next_offset"] or 0) < begin for row in rows)
 
     def until(self, is_so: Callable[[], bool], what: str) -> float:
-        """The moment at which it is."""
+        """Wait for the condition and return the time at which it became true."""
         wait_until(is_so, _PATIENCE_SECONDS, what, interval_seconds=_LOOK_SECONDS)
         return time.monotonic()
 
@@ -114,8 +114,10 @@ def _now() -> str:
 
 @contextmanager
 def judged(settings: Mapping[str, str], objectives: list[dict[str, Any]], **topic: str) -> Iterator[Judged]:
-    """Everything that is not in the settings is as it comes; it ends with the context. `topic`: settings of
-    the source's topic, with underscores for dots."""
+    """Run the service with default settings except those given, for the context.
+
+    `topic`: settings of the source topic, with underscores for dots.
+    """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         pinot = PinotServer("pinot", folder / "pinot", PinotPorts.free(), jvm=Jvm(heap_mib=1024))

@@ -1,4 +1,4 @@
-"""What worker processes and instances spend on the states of their partitions; one instance is measured."""
+"""CPU of worker processes and instances for the states of their partitions, measured on one instance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INSTANCES: Final = 50
 REPORT_SECONDS: Final = 5.0
 _LANES: Final = 4_000
 _RECORDS: Final = 500
-"""That are copied in each lane between two reports."""
+"""Records copied in each lane between two reports."""
 _RECORDS_A_DAY: Final = int(86_400 / REPORT_SECONDS) * _RECORDS
 _FIRST_OFFSET: Final = 2 * _RECORDS_A_DAY
 _REPORTS_A_DELETION: Final = 24
@@ -36,14 +36,14 @@ _REPORTS, _FIRST_REPORTS, _REPORTS_A_TURN, _REPORTS_A_SCRAPE = 120, 96, 2, 3
 
 
 class Spent(defaultdict[str, float]):
-    """Seconds of processor time, by what they were for."""
+    """CPU seconds by purpose."""
 
     def __init__(self) -> None:
         super().__init__(float)
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
-        """Whatever runs meanwhile."""
+        """Add the CPU time of the context to the purpose."""
         began = time.process_time()
         yield
         self[what] += time.process_time() - began
@@ -56,15 +56,17 @@ def seconds_of(call: Callable[[], object]) -> float:
 
 
 def states_of_fleet(what: str, busy: float, late: float, *, segments: bool) -> float:
-    """Print and return percent of a core, of all instances. `busy`: the part of lanes that report each time;
-    `late`: of lanes that are behind. `segments`: the source deletes every two minutes what is older than a
-    day, and so every lane has a time to loss."""
+    """Print and return percent of a core for all instances.
+
+    `busy`: share of lanes that report each time. `late`: share of lanes that are behind. `segments`: the
+    source deletes records older than a day every two minutes, so that every lane has a time to loss.
+    """
     parts = ("watched", "told", "noted", "said", "scraped")
     before, spent, after = (
         _of_one_instance(busy, late, segments=segments, with_position=one) for one in (False, True, False)
     )
     added = spent["noted"] - (before["noted"] + after["noted"]) / 2
-    spent["noted"] = max(added, 0.0)  # of two runs: below zero by chance, where nothing is added
+    spent["noted"] = max(added, 0.0)  # a difference of two runs can be below zero by chance
     shares = [spent[one] / (_REPORTS * REPORT_SECONDS) * INSTANCES * 100 for one in parts]
     print(f"  {what:32}" + "".join(f"{one:8.2f} %" for one in (*shares, sum(shares))), flush=True)
     return sum(shares)
@@ -91,7 +93,7 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
             for at in range(count)
         ]
         places = worker.positions(clock.monotonic(), number, start, waiting, now_spent)
-        if not with_position:  # decided all the same: what that leaves in the processor's caches is not added
+        if not with_position:  # computed anyway, so that its effect on the processor caches is in both runs
             places = [None] * count
         rates = [_report(*one) for one in zip(specs[:count], waiting, places, strict=True)]
         if with_position:
@@ -111,7 +113,7 @@ def _of_one_instance(busy: float, late: float, *, segments: bool, with_position:
 
 
 class _Worker:
-    """What decides in worker processes which positions are said; all lanes of an instance are in one."""
+    """Position reporting of worker processes; all lanes of an instance are in one worker."""
 
     def __init__(self, specs: Sequence[LaneSpec]) -> None:
         self._lanes = [_lane(spec) for spec in specs]
@@ -120,7 +122,7 @@ class _Worker:
     def positions(
         self, at: float, number: int, start: int, waiting: Sequence[int], spent: Spent
     ) -> list[LanePosition | None]:
-        """Of the first lanes, as many as `waiting` has. The lag of each is what its report says."""
+        """Return the positions to report of the first `len(waiting)` lanes. Lags are those of the reports."""
         lanes = self._lanes[: len(waiting)]
         for lane, records in zip(lanes, waiting, strict=True):
             lane.ledger.next = lane.position = _FIRST_OFFSET + number * _RECORDS
@@ -139,7 +141,7 @@ def _lane(spec: LaneSpec) -> LiveLane:
 
 
 def _tell(rates: Sequence[LaneRate], spent: Spent) -> None:
-    """From a worker process to its instance, as bytes: what positions add to that."""
+    """Add the cost of positions in the messages from a worker process to its instance."""
     if not rates:
         return
     told = seconds_of(lambda: list(MessageReader().feed(encode_message(LaneRates(tuple(rates))))))

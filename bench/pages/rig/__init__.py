@@ -1,1 +1,1 @@
-"""What the measurements of this room run on."""
+"""Fixtures of the page benchmarks."""

@@ -1,4 +1,4 @@
-"""Pictures that are small enough for docs/."""
+"""Screenshots small enough for docs/."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ MOST_BYTES: Final = 150_000
 
 
 def keep(png: bytes, file: Path) -> int:
-    """Write a screenshot with a palette, as pages have few colours. Returns its size in bytes. Raises
-    SystemExit where that is more than `MOST_BYTES`."""
+    """Write a screenshot with a palette, since pages have few colours. Returns its size in bytes.
+
+    Raises SystemExit if it exceeds `MOST_BYTES`.
+    """
     buffer = io.BytesIO()
     with Image.open(io.BytesIO(png)) as picture:
         picture.convert("RGB").quantize(128).save(buffer, "PNG", optimize=True)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(buffer.getvalue())
     if buffer.tell() > MOST_BYTES:
-        raise SystemExit(f"{file} has more than {MOST_BYTES:,} bytes")
+        raise SystemExit(f"{file} exceeds {MOST_BYTES:,} bytes")
     return buffer.tell()

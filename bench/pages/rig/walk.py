@@ -1,5 +1,7 @@
-"""The way of somebody who has never seen the pages: from the first one to the hot partition, and to what can
-be done about it. A test takes it on a service in memory, `pages_pictures` on real servers."""
+"""Path of a new user through the pages: from the first page to the hot partition and its remedies.
+
+A test follows it on a service in memory, `pages_pictures` on real servers.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ Taken = Callable[[str], None]
 
 
 class Stop(NamedTuple):
-    """A page of the way. `name`: of its picture; `text`: what is seen there."""
+    """Page on the path. `name`: of its screenshot; `text`: description of what it shows."""
 
     name: str
     text: str
@@ -29,14 +31,14 @@ WAY: Final = (
 
 
 class Found(NamedTuple):
-    """What was found. `partition`: the hottest one; `text`: the sentence about it."""
+    """Result of the walk. `partition`: the hottest one; `text`: the sentence about it."""
 
     partition: str
     text: str
 
 
 def walk(page: Page, taken: Taken) -> Found:
-    """From the first page, which is open. `taken` is called with the name of each stop when it is drawn."""
+    """Follow the path from the open first page. Calls `taken` with each stop once it is drawn."""
     _drawn(page, "Datastreams")
     expect(page.locator("tbody tr").first).to_be_visible()
     taken("overview")

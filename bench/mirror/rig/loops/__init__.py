@@ -1,1 +1,1 @@
-"""One mirror's traffic over three event loops, without Kafka: what receiving and sending itself costs."""
+"""Traffic of one mirror over three event loops, without Kafka: the cost of receiving and sending itself."""

@@ -1,8 +1,8 @@
-"""The measured side: fetch a response, send its batches on from where they lie, fetch the next meanwhile.
+"""The measured side: fetch a response, forward its batches without copying, fetch the next meanwhile.
 
 `python -m bench.mirror.rig.loops.engines ENGINE SOURCE_PORT TARGET_PORT RESPONSE_BYTES COUNT` prints
-`wall_seconds cpu_seconds resident_mib`. Each engine keeps one fetch and up to five produce requests under
-way, as the data plane does for a broker, and sends nothing that it has copied itself.
+`wall_seconds cpu_seconds resident_mib`. Each engine keeps one fetch and up to five produce requests in
+flight, as the data plane does per broker, and sends no bytes that it has copied itself.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Send = Callable[[Sequence[memoryview | bytes], int], None]
 
 
 class Traffic:
-    """What is to be copied: how many responses are left to ask for and to be acknowledged."""
+    """Remaining work: responses to fetch and to acknowledge."""
 
     def __init__(self, count: int) -> None:
         self.to_fetch = count
@@ -46,12 +46,12 @@ class Traffic:
 
 
 def batches_of(view: memoryview) -> list[memoryview]:
-    """The response's body in pieces of a batch."""
+    """Split the body of a response into batch-sized views."""
     return [view[start : start + _BATCH_BYTES] for start in range(0, len(view), _BATCH_BYTES)]
 
 
 def connected(port: int) -> socket.socket:
-    """A connected socket that does not block."""
+    """Return a connected non-blocking socket."""
     sock = socket.create_connection(("127.0.0.1", port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setblocking(False)
@@ -59,7 +59,7 @@ def connected(port: int) -> socket.socket:
 
 
 class OwnLoop:
-    """`mirror.client`'s loop and connections."""
+    """Loop and connections of `mirror.client`."""
 
     def __init__(self, ports: tuple[int, int], response_bytes: int, count: int) -> None:
         self._traffic = Traffic(count)
@@ -112,7 +112,7 @@ class OwnLoop:
 
 
 class AsyncioFrames(asyncio.BufferedProtocol):
-    """Kafka's frames over asyncio, each received into a buffer of its own size."""
+    """Kafka frames over asyncio, each received into an exactly sized buffer."""
 
     def __init__(self, on_frame: Callable[[memoryview], None]) -> None:
         self._on_frame = on_frame
@@ -122,16 +122,16 @@ class AsyncioFrames(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        """Where the next bytes go."""
+        """Return the buffer for the next bytes."""
         return memoryview(self._head if self._frame is None else self._frame)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand on a frame that is complete."""
+        """Pass on a complete frame."""
         self._filled += nbytes
         if self._frame is None:
             if self._filled == 4:
@@ -142,7 +142,7 @@ class AsyncioFrames(asyncio.BufferedProtocol):
 
 
 class AsyncioLoop:
-    """asyncio with its buffered protocol: no copy on the way in; `writelines` on the way out."""
+    """asyncio with a buffered protocol: no copy when receiving, `writelines` to send."""
 
     def __init__(self, ports: tuple[int, int], _response_bytes: int, count: int) -> None:
         self._ports = ports
@@ -191,7 +191,7 @@ class AsyncioLoop:
 
 
 class KafkaPythonFrames:
-    """Kafka's frames over kafka-python's transport, which hands over whatever has arrived."""
+    """Kafka frames over kafka-python's transport, which passes on data as it arrives."""
 
     _sensors = None
 
@@ -202,7 +202,7 @@ class KafkaPythonFrames:
         self._want = 0
 
     def data_received(self, data: bytes) -> None:
-        """Cut what has arrived into frames."""
+        """Split received data into frames."""
         self._parts.append(data)
         self._have += len(data)
         while self._have >= max(self._want, 4):
@@ -217,12 +217,12 @@ class KafkaPythonFrames:
             self._on_frame(frame)
 
     def connection_lost(self, error: Exception) -> None:
-        """End the measurement: nothing closes a connection during it."""
+        """Raise the error: no connection is expected to close during the measurement."""
         raise error
 
 
 class KafkaPythonLoop:
-    """`kafka.net`, the loop and transport inside kafka-python."""
+    """Loop and transport of kafka-python (`kafka.net`)."""
 
     def __init__(self, ports: tuple[int, int], _response_bytes: int, count: int) -> None:
         from kafka.net.selector import NetworkSelector
@@ -277,7 +277,7 @@ ENGINES: Final[dict[str, Callable[[tuple[int, int], int, int], OwnLoop | Asyncio
 
 
 def main(name: str, source: int, target: int, response_bytes: int, count: int) -> None:
-    """Copy `count` responses and print what it took."""
+    """Copy `count` responses and print wall seconds, CPU seconds and resident MiB."""
     engine = ENGINES[name]((source, target), response_bytes, count)
     began, cpu = time.perf_counter(), time.process_time()
     engine.run()

@@ -1,7 +1,7 @@
-"""The far side of the measurement of event loops: a source that answers fetches, a target that takes batches.
+"""The peer of the event loop benchmark: a source that answers fetches, a target that accepts batches.
 
-Both speak frames as Kafka does: four bytes of size, then at least a correlation id. The requests' header is
-that of `mirror.protocol.frame`: api key and version, two bytes each, then the correlation id.
+Both use Kafka framing: four bytes of size, then at least a correlation id. The request header is that of
+`mirror.protocol.frame`: api key and version, two bytes each, then the correlation id.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from contextlib import suppress
 from typing import Final
 
 HEAD: Final = struct.Struct(">ihhi")
-"""Size, api key, version, correlation id of a request."""
+"""Size, api key, version and correlation id of a request."""
 ANSWER: Final = struct.Struct(">ii")
-"""Size and correlation id of an answer."""
+"""Size and correlation id of a response."""
 ACKNOWLEDGEMENT_BYTES: Final = 64
 
 
 def listen() -> tuple[socket.socket, int]:
-    """A listening socket on a free port of the loopback interface, and the port."""
+    """Return a socket listening on a free port of the loopback interface, and the port."""
     sock = socket.create_server(("127.0.0.1", 0))
     port: int = sock.getsockname()[1]
     return sock, port
 
 
 def serve(response_bytes: int) -> None:
-    """Print the ports of source and target, then answer until standard input ends.
+    """Print the ports of source and target, then answer requests until standard input closes.
 
-    The source answers each request with a frame of `response_bytes` (body and correlation id)."""
+    The source answers each request with a frame of `response_bytes` (body and correlation id).
+    """
     source, source_port = listen()
     target, target_port = listen()
     body = bytes(response_bytes - 4)
