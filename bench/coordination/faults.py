@@ -59,7 +59,7 @@ def _instance_killed(running: Service) -> float:
 
 
 def _moved(running: Service, turn: int) -> tuple[float, float, float]:
-    """Return the gap of a moved partition, of the others during the move, and of the others before it."""
+    """Return the gap of a moved partition, and of all others during and before the move."""
     homes = running.homes()
     partition = turn % PARTITIONS
     target = next(name for name in _NAMES if name != homes[partition])

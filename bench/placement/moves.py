@@ -37,7 +37,7 @@ class Runs:
             self.ratios.append(answer.moved_bytes_per_second / max(answer.moved_lower_bound, 1))
 
     def sentence(self) -> str:
-        """Return the number of proved plans, the distance of the others from the bound, and the time."""
+        """Return the number of proved plans, the other plans' distance from the bound, and the time."""
         near = sum(ratio <= 1.001 for ratio in self.ratios)
         rest = f"{near} within 0.1 %, most {max(self.ratios, default=1):.2f} times the bound"
         return (

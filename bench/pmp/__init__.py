@@ -1,1 +1,1 @@
-"""Measurements of the metrics pipeline, from samples to loads."""
+"""Benchmarks of the metrics pipeline, from samples to loads."""

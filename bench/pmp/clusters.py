@@ -1,4 +1,4 @@
-"""How many clusters one driver of the Spark job bears: start, a round of samples of all, and memory."""
+"""Clusters that one driver of the Spark job can serve: start-up, a round of samples of all, and memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS = 3600
 
 
 def main(counts: Sequence[int] = _COUNTS) -> None:
-    """One driver after the other, each with more clusters; every cluster has 200 partitions."""
+    """Run one driver after the other with more clusters each; every cluster has 200 partitions."""
     print(f"{_PARTITIONS} partitions a cluster, a trigger of 10 s, driver heap of 2 GB")
     print("  clusters   all started   a round of all   a cluster   memory")
     for count in counts:
@@ -76,18 +76,18 @@ def _until(condition: Callable[[], bool], service: PmpService) -> None:
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while not condition():
         if not service.is_running() or time.monotonic() > deadline:
-            raise AssertionError(f"the job does not get there: {service.failure or service.problems()}")
+            raise AssertionError(f"the job failed or timed out: {service.failure or service.problems()}")
         time.sleep(0.2)
 
 
 def _shown(metrics: JobMetrics, name: str) -> float:
-    """Sum over the clusters."""
+    """Return the sum over the clusters."""
     lines = generate_latest(metrics.registry).decode().splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"headrace_pmp_{name}{{"))
 
 
 def _processes(broker_pid: int) -> Iterator[psutil.Process]:
-    """The driver, its JVM and its Python workers."""
+    """Yield the driver, its JVM and its Python workers."""
     for process in [psutil.Process(), *psutil.Process().children(recursive=True)]:
         if process.pid != broker_pid:
             yield process

@@ -1,4 +1,4 @@
-"""Samples decoded a second by one core: the codec alone, on a recording and on a large batch."""
+"""Samples decoded per second by one core: the codec alone, on a recording and on a large batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Spark job from Kafka to Kafka: samples a second and CPU a sample, by volume and with growth."""
+"""The Spark job from Kafka to Kafka: samples per second and CPU per sample, by volume, and without growth."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True)
 class Volume:
-    """A cluster's partitions, how often they were sampled, and samples a batch."""
+    """Size of a cluster: its partitions, sampling rounds, and samples per batch."""
 
     topic: str
     partitions: int
@@ -40,7 +40,7 @@ VOLUMES = (
 
 
 def main() -> None:
-    """Warm batches of growing volume, and the middle one again without growth."""
+    """Measure warm batches of increasing volume, and the middle one again without growth."""
     with servers() as made:
         fill(made, VOLUMES)
         measure(made, VOLUMES)
@@ -54,14 +54,14 @@ def fill(made: Servers, volumes: Sequence[Volume]) -> None:
 
 
 def measure(made: Servers, volumes: Sequence[Volume]) -> None:
-    """Read and write them all, a volume after the other, in one warm session."""
+    """Read and write the volumes one after the other in one warm session."""
     session = spark()
     cpu = _Cpu(made.broker.nodes[0].pid)
     middle = volumes[len(volumes) // 2]
     print("end to end, broker on the same cores          samples     batch    samples/s   CPU us a sample")
     print("                                                                                Spark    broker")
     try:
-        for volume in (middle, *volumes):  # the first time warms up
+        for volume in (middle, *volumes):  # the first run warms up
             query = _start(session, made, volume)
             _print(query, volume, f"{volume.partitions:,} partitions", cpu)
         query = _start(session, made, middle, plain=True)
@@ -71,7 +71,7 @@ def measure(made: Servers, volumes: Sequence[Volume]) -> None:
 
 
 def _start(session: SparkSession, made: Servers, volume: Volume, *, plain: bool = False) -> StreamingQuery:
-    """The job from the oldest sample on; `plain`: as if it remembered nothing, to see what growth costs."""
+    """Start the job from the oldest sample. `plain`: without state, to measure the cost of growth."""
     folder = str(made.folder / f"spark-{next(_numbers)}")
     settings = made.settings(volume.topic, samples_per_trigger=volume.batch, checkpoint_folder=folder)
     stream = streams(made.configuration(settings))[CLUSTER]

@@ -1,4 +1,4 @@
-"""What a round of the sampler costs: time, and CPU of the broker and of the sampler, by partitions."""
+"""Cost of a round of the sampler: time, and CPU of broker and sampler, by number of partitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROUNDS = 20
 
 
 def main() -> None:
-    """Partitions are added between the measurements; all of them on one broker."""
+    """Measure with an increasing number of partitions, all of them on one broker."""
     with servers() as made:
         print(
             "a round of the sampler, one broker       partitions   seconds   broker CPU ms   sampler CPU ms"
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def measure(made: Servers) -> None:
-    """Rounds one after the other, the samples written and acknowledged."""
+    """Run rounds one after the other; their samples are written and acknowledged."""
     broker, ourselves = psutil.Process(made.broker.nodes[0].pid), psutil.Process()
     probe, sink = KafkaClusterProbe(made.cluster, SystemClock()), SampleTopic(made.cluster, "__samples", 4)
     with closing(probe), closing(sink):

@@ -1,4 +1,4 @@
-"""Bytes that one partition takes in the job's state, and one sample in each topic, by the length of names."""
+"""Bytes of one partition in the job's state, and of one sample in each topic, by length of the topic name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES = ("orders", "topic-000001", "team.service.orders.of.customers.europe")
 
 
 def main() -> None:
-    """Print them for topic names of several lengths."""
+    """Print the sizes for topic names of several lengths."""
     print(f"bytes, before compression; state of {_PARTITIONS:,} partitions in one bucket")
     print("  topic name              state a partition   sample    row    key of the row")
     for topic in _NAMES:
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def _state(topic: str) -> float:
-    """What is remembered of a partition of that topic, numbered with three digits."""
+    """Return the state bytes per partition of the topic, for partitions with three digits."""
     names = [f"{100 + number % 900}/{topic}".encode() for number in range(_PARTITIONS)]
     integers, floats = np.zeros(_PARTITIONS, np.int64), np.zeros(_PARTITIONS)
     memory = Memory(pa.array(names, pa.binary()), integers, integers, floats, floats)
@@ -36,7 +36,7 @@ def _state(topic: str) -> float:
 
 
 def _of_one(topic: str) -> tuple[int, int, int]:
-    """A sample as Cruise Control writes it, its row in the merged topic, and the row's key."""
+    """Return the bytes of a sample of Cruise Control, of its row in the merged topic, and of its key."""
     sample = Sample(topic, 100, 1, 1_795_000_000_000, 1e6, 1e9, 2e6, 1e3)
     metric = PartitionMetric(
         time_ms=sample.time_ms,

@@ -1,4 +1,4 @@
-"""Rates of a recorded Cruise Control against what was really written, also with a broker that died."""
+"""Rates from a recorded Cruise Control against the bytes actually written, also with a broker failure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Method: TypeAlias = Callable[[Sequence[PartitionRates]], Loads]
 
 
 def main() -> None:
-    """Errors of every method, over windows of one minute and of four; then of loads around a death."""
+    """Print the errors of every method, over windows of one and four minutes; then loads around a failure."""
     recorded = recording()
     samples, truth = sampled(recorded), recorded.truth
     print("relative error of a partition's rate (above 500 B/s) and of a topic's sum")
@@ -63,13 +63,13 @@ def _averages(rates: Sequence[PartitionRates]) -> Loads:
 
 
 def _slopes(rates: Sequence[PartitionRates]) -> Loads:
-    """As the provider answers."""
+    """Return the loads of the provider."""
     loads = partition_loads(rates, Reading(Statistic.MEAN, settled=False))
     return {partition: load.bytes_per_second for partition, load in loads.items()}
 
 
 def _scaled(rates: Sequence[PartitionRates]) -> Loads:
-    """Slopes that add up to the topic's sampled sum on each broker."""
+    """Return slopes scaled to the sampled sum of the topic on each broker."""
     loads = partition_loads(rates, Reading(Statistic.MEAN, settled=False))
     sums: dict[tuple[str, int], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for rate in rates:
@@ -93,7 +93,7 @@ _METHODS: dict[str, Method] = {
 
 
 def _ends(samples: Sequence[PartitionRates], truth: Truth, window_ms: int) -> list[int]:
-    """Times of samples with a whole window before them, from the third minute on."""
+    """Return the sample times with a whole window before them, from the third minute."""
     begin_ms = truth.begin_ms + max(_SETTLING_MS, window_ms + _MINUTE_MS)
     times = sorted({sample.newest_ms for sample in samples})
     return [time for time in times if begin_ms <= time <= truth.end_ms]
@@ -114,7 +114,7 @@ def _errors(found: Loads, truth: Truth, until_ms: int, window_ms: int) -> tuple[
 
 
 def _print_death(name: str, death: Death) -> None:
-    """Loads over one minute by what they say of themselves; then the worst of every round about the death."""
+    """Print one-minute loads by source, then the worst load of every round around the failure."""
     recorded = replay(death)
     samples = sampled(recorded)
     for statistic in (Statistic.P95, Statistic.MEAN):

@@ -1,4 +1,4 @@
-"""From a sample produced to its row in a Pinot answer: the whole way through a running job."""
+"""Time from a sample produced to its row in a Pinot response, through a running job."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _COUNTS = (
 
 
 def main() -> None:
-    """Many small rounds, then few large ones, as a large cluster's Cruise Control writes them."""
+    """Measure many small rounds, then a few large ones like those of Cruise Control in a large cluster."""
     with servers(pinot_heap_mib=2000) as made:
         session = spark()
         try:
@@ -41,7 +41,7 @@ def main() -> None:
 def measure(
     made: Servers, session: SparkSession, name: str, samples: int, pause_seconds: float, count: int
 ) -> None:
-    """Produce rounds and ask Pinot all the while; the first third warms everything up."""
+    """Produce rounds while polling Pinot; the first third is warm-up."""
     topic = f"samples-{samples}"
     make_topics(made, (topic, 8))
     pouring = _Pouring(made.broker.address, topic, samples, pause_seconds, count)
@@ -56,7 +56,7 @@ def measure(
 
 @contextmanager
 def _job(made: Servers, session: SparkSession, topic: str) -> Iterator[None]:
-    """The job as `headrace pmp run` runs it, with its default trigger."""
+    """Run the job like `headrace pmp run`, with its default trigger."""
     settings = made.settings(topic, trigger_interval_seconds=1.0)
     service = PmpService(session, lambda: made.configuration(settings), SystemClock())
     service.start()
@@ -67,7 +67,7 @@ def _job(made: Servers, session: SparkSession, topic: str) -> Iterator[None]:
 
 
 class _Pouring:
-    """Rounds of samples whose time is the moment before the first of them is produced."""
+    """Producer of rounds of samples, stamped with the time just before the first of the round is produced."""
 
     def __init__(self, address: str, topic: str, samples: int, pause_seconds: float, count: int) -> None:
         self._producer = Producer(
@@ -103,7 +103,7 @@ class _Pouring:
 
 
 def _watch(client: PinotClient, pouring: _Pouring) -> dict[int, np.ndarray]:
-    """Of every round, by its time, the ms that each of its samples took to be seen."""
+    """Return the delay in ms until each sample was visible, by the time of its round."""
     seen: dict[int, list[np.ndarray]] = {}
     counts: dict[int, int] = {}
     while sum(counts.values()) < pouring.total:

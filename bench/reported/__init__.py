@@ -1,1 +1,1 @@
-"""Situations from public bug reports of other software, tried here."""
+"""Situations from public bug reports of other software, reproduced here."""

@@ -22,7 +22,7 @@ _UNFAVOURABLE: Final = ("failure", "error", "skipped")
 
 
 def outcomes(report: Path) -> dict[str, bool]:
-    """Return whether each test of a report passed, by file::function: with all its parameters, unskipped."""
+    """Return whether each test passed, by file::function: with all its parameters, and not skipped."""
     passed: dict[str, bool] = {}
     for case in ElementTree.parse(report).iter("testcase"):
         test = f"{case.get('file')}::{case.get('name', '').partition('[')[0]}"
@@ -32,7 +32,7 @@ def outcomes(report: Path) -> dict[str, bool]:
 
 
 def run(tests: Iterable[str], house: Path = HOUSE) -> dict[str, bool]:
-    """Run tests in one process of pytest, whose output goes to stderr, and return their outcomes."""
+    """Run tests in one pytest process, whose output goes to stderr, and return their outcomes."""
     chosen = sorted(set(tests))
     if not chosen:
         return {}
@@ -44,27 +44,27 @@ def run(tests: Iterable[str], house: Path = HOUSE) -> dict[str, bool]:
 
 
 def wanted(situations: Sequence[Situation]) -> list[Situation]:
-    """Return the rows that BENCH_CASES names, or all. Raises SystemExit for a name that no row has."""
+    """Return the rows named in BENCH_CASES, or all. Raises SystemExit for an unknown name."""
     names = {name for name in os.environ.get("BENCH_CASES", "").split(",") if name}
     unknown = sorted(names - {one.id for one in situations})
     if unknown:
-        sys.exit(f"no situation {', '.join(unknown)}; known: {', '.join(one.id for one in situations)}")
+        sys.exit(f"unknown: {', '.join(unknown)}; available: {', '.join(one.id for one in situations)}")
     return [one for one in situations if not names or one.id in names]
 
 
 def main() -> None:
-    """Print the table. Raises SystemExit if a test does not exist, or if a row fails."""
+    """Print the table. Raise SystemExit if a test does not exist, or if a row fails."""
     known = read()
     situations = wanted(known)
     missing = missing_tests(situations)
     if missing:
-        sys.exit("tests that do not exist:\n  " + "\n  ".join(missing))
+        sys.exit("missing tests:\n  " + "\n  ".join(missing))
     passed = run(test for one in situations for test in one.tests)
     verdicts = {one.id: one.verdict(passed) for one in situations}
     table = block(situations, verdicts)
     print(table)
     failed = [name for name, verdict in verdicts.items() if verdict == FAILS]
     if failed:
-        sys.exit(f"rows that fail: {', '.join(failed)}")
+        sys.exit(f"failed rows: {', '.join(failed)}")
     if os.environ.get("WRITE") and len(situations) == len(known):
         write(table)

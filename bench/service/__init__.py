@@ -1,1 +1,1 @@
-"""Measurements of a whole service."""
+"""Benchmarks of a whole service."""

@@ -1,11 +1,11 @@
-"""A thousand datastreams created over REST by twenty clients, then listed: how long each takes, and how many.
+"""A thousand datastreams created over REST by twenty clients, then listed: time per request and throughput.
 
-Two instances on a ZooKeeper and two brokers; clients ask both in turn. In the environment: `DATASTREAMS`
-(1000), `CLIENTS` (20). The topics that they select do not exist, so that the workers have nothing to copy;
-the leader looks after each all the same.
+Two instances on ZooKeeper and two brokers; the clients use both. Environment: `DATASTREAMS` (1000), `CLIENTS`
+(20). The selected topics do not exist, so workers have nothing to copy; the leader still checks each
+datastream.
 
-All share the cores of one machine: the processor time of each is printed too, which differs less from run to
-run than how long a call takes. The clients are plain ones: a richer one takes as much as ZooKeeper.
+All processes share the cores of one machine, so CPU time is printed for each too: it varies less between runs
+than response times. The clients are minimal; a full HTTP client would use as much CPU as ZooKeeper.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PATIENCE_SECONDS = 300.0
 
 
 def main() -> None:
-    """Print percentiles of creations and of lists. Raises SystemExit where one is lost or doubled."""
+    """Print percentiles of creations and lists. Raise SystemExit if a datastream is missing or duplicated."""
     count, clients = (
         int(os.environ.get(name, usual)) for name, usual in (("DATASTREAMS", 1000), ("CLIENTS", 20))
     )
@@ -73,7 +73,7 @@ def _say(what: str, seconds: Sequence[float]) -> None:
 
 
 def _created(names: Sequence[str], addresses: Sequence[str], clients: int) -> list[float]:
-    """Seconds of each creation."""
+    """Return the seconds of each creation."""
     waiting, seconds, failures = iter(names), list[float](), list[str]()
     lock = threading.Lock()
 
@@ -93,7 +93,7 @@ def _created(names: Sequence[str], addresses: Sequence[str], clients: int) -> li
 
     _side_by_side(run, clients)
     if failures:
-        raise SystemExit(f"{len(failures)} creations refused, the first: {failures[0]}")
+        raise SystemExit(f"{len(failures)} creations failed; first error: {failures[0]}")
     return seconds
 
 
@@ -115,7 +115,7 @@ def _body(name: str) -> dict[str, object]:
 
 
 def _listed(address: str, path: str) -> tuple[list[str], list[float]]:
-    """The names of the last list, and the seconds of each."""
+    """Return the names of the last list, and the seconds of each list."""
     seconds, names = [], list[str]()
     with closing(_client(address)) as client:
         for _ in itertools.repeat(None, _LISTS):
@@ -139,14 +139,14 @@ def _client(address: str) -> HTTPConnection:
 
 
 def _answer(client: HTTPConnection, method: str, path: str, body: str | None = None) -> tuple[int, bytes]:
-    """Status and content; the connection is kept."""
+    """Return status and content; the connection stays open."""
     client.request(method, path, body, {"Content-Type": "application/json"})
     answer = client.getresponse()
     return answer.status, answer.read()
 
 
 def _cpu(site: Started) -> Mapping[str, float]:
-    """Processor seconds so far of everybody who has to do with a creation."""
+    """Return the CPU seconds so far of all processes involved in a creation."""
     instances = [one.pid for one in site.instances.values()]
     brokers = [one.pid for cluster in (site.pair.source, site.pair.target) for one in cluster.nodes]
     own = os.times()
@@ -164,9 +164,9 @@ def _family_seconds(pid: int) -> float:
 
 @contextmanager
 def _service(names: Sequence[str]) -> Iterator[Started]:
-    """They end with the context."""
+    """Run the instances for the context, and wait until all have joined."""
     with ExitStack() as stack:
         site = started(stack, names, {})
         one = site.instances[names[0]].rest
-        wait_until(lambda: len(one.get("/v1/instances")) == len(names), 60, "all are here")
+        wait_until(lambda: len(one.get("/v1/instances")) == len(names), 60, "all instances joined")
         yield site

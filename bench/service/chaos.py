@@ -1,8 +1,8 @@
-"""Minutes of faults over a real service with datastreams of every kind, then a look at every record.
+"""Minutes of faults against a real service with datastreams of every kind, then a check of every record.
 
-In the environment: `MINUTES` (20), `SEED` (one by chance), `INSTANCES` (3), `PINOT` (1; 0 leaves it out). The
-same seed gives the same schedule; what meets what within it is as the machine has it. Logs and data stay
-where a promise was broken.
+Environment: `MINUTES` (20), `SEED` (random by default), `INSTANCES` (3), `PINOT` (1; 0 runs without it). The
+same seed gives the same schedule; the interleaving within it depends on the machine. Logs and data are kept
+if a promise was broken.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ATTACK_SECONDS = 20.0
 
 
 def main() -> None:
-    """Print each fault, then the verdict. Raises SystemExit with status 1 when a promise was broken."""
+    """Print each fault, then the verdict. Raise SystemExit(1) if a promise was broken."""
     minutes = float(os.environ.get("MINUTES", "20"))
     seed = int(os.environ.get("SEED") or random.SystemRandom().randrange(1_000_000))
     folder = stack_home().parent / "chaos" / f"seed-{seed}-{int(time.time())}"
-    print(f"{minutes:g} minutes of faults with SEED={seed}; everything lies in {folder}", flush=True)
+    print(f"{minutes:g} minutes of faults with SEED={seed}; logs and data: {folder}", flush=True)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(128 + signal.SIGTERM))
     order = Order(seed, minutes * 60, _MEAN_PAUSE_SECONDS, _RATE, _PATIENCE_SECONDS, _ATTACK_SECONDS)

@@ -1,1 +1,1 @@
-"""Measurements of the servers that tests and demo start."""
+"""Benchmarks of the servers that tests and the demonstration start."""

@@ -1,4 +1,4 @@
-"""How long `make setup` takes on a bare machine: a fresh clone, empty caches; then with full ones."""
+"""Duration of `make setup` on a bare machine: a fresh clone with empty caches, then with full ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STILL: Final = "…"
 
 @dataclass
 class _Run:
-    """What one set-up said, with the seconds until the next line of it."""
+    """Output lines of one set-up, each with the seconds until the next line."""
 
     parts: list[tuple[str, float]] = field(default_factory=list)
     seconds: float = 0.0
@@ -35,7 +35,7 @@ def _processor_seconds() -> float:
 
 
 def _lines(clone: Path, environment: dict[str, str], run: _Run) -> Iterator[tuple[str, float]]:
-    """What it says and when; the end last."""
+    """Yield each output line with its time; an empty line marks the end."""
     before, began = _processor_seconds(), time.monotonic()
     command = [sys.executable, str(clone / "scripts" / "bootstrap.py"), "complete"]
     with subprocess.Popen(command, cwd=clone, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -64,12 +64,12 @@ def _print(title: str, run: _Run) -> None:
     for part, seconds in run.parts:
         print(f"  {seconds:6.1f} s  {part[:90]}")
     if run.status != 0:
-        print(f"  it failed with status {run.status}")
+        print(f"  failed with status {run.status}")
     print()
 
 
 def main() -> None:
-    """Print both."""
+    """Print the set-up with empty caches, with full caches, and with nothing to do."""
     with tempfile.TemporaryDirectory(prefix="headrace-setup-") as name:
         folder = Path(name)
         clone = folder / "clone"

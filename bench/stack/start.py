@@ -1,4 +1,4 @@
-"""How long the stack takes: jars from an empty cache, every server to its first answer, memory."""
+"""Start-up of the stack: download of the jars into an empty cache, first response of every server, memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _seconds(action: Callable[[], object]) -> float:
 
 
 def _print_jars() -> None:
-    """Everything over the network into an empty folder, then the look at what is there."""
+    """Print the time to download all jars into an empty folder, then to verify them."""
     print("jars                        jars    MB   seconds")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HEADRACE_HOME"] = folder
@@ -46,7 +46,7 @@ def _print_jars() -> None:
 
 
 def _first_start(server: Server) -> dict[str, float]:
-    """Seconds to the first answer, MiB resident and CPU seconds by then; the server runs afterwards."""
+    """Start the server; return the seconds to the first response, and MiB and CPU seconds by then."""
     found = {"first": _seconds(server.start)}
     process = psutil.Process(server.pid)
     found["MiB"] = process.memory_info().rss / 2**20
@@ -56,7 +56,7 @@ def _first_start(server: Server) -> dict[str, float]:
 
 
 def _restarts(server: Server) -> dict[str, float]:
-    """Seconds that a running server takes to end and to come back, on the same data."""
+    """Return the seconds that a running server takes to stop and to restart on the same data."""
     server.kill()
     after_kill = _seconds(server.start)
     stop = _seconds(server.stop)
@@ -64,7 +64,7 @@ def _restarts(server: Server) -> dict[str, float]:
 
 
 def _measure(name: str, machine: Machine) -> dict[str, float]:
-    """Medians of the first start on empty folders; one restart of each kind."""
+    """Return the medians of the first starts on empty folders, and one restart of each kind."""
     runs = []
     for number in range(_RUNS):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,1 +1,1 @@
-"""How long the tests and the demonstration take on a fresh clone."""
+"""Duration of the tests and the demonstration on a fresh clone."""

@@ -1,7 +1,7 @@
-"""Time and processor time of `make test` in fresh clones, half of the runs beside a busy core.
+"""Wall and CPU time of `make test` in fresh clones, with every second run beside a busy core.
 
-`RUNS=10` sets their number, `TARGETS="test test-all demo"` what is run; packages come from the usual caches
-unless `EMPTY=1`.
+`RUNS=10` sets the number of runs, `TARGETS="test test-all demo"` the targets. Packages come from the usual
+caches unless `EMPTY=1`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Run:
     status: int
     seconds: float
     processor_seconds: float
-    """Of all processes of the machine, without the busy one."""
+    """CPU seconds of all processes of the machine except the busy one."""
     summary: str
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Run:
 
 
 def machine_seconds() -> float:
-    """Return the processor time that the machine has spent since its start, in seconds."""
+    """Return the CPU seconds that the machine has spent since boot."""
     spent = psutil.cpu_times()
     return float(spent.user + spent.nice + spent.system + spent.irq + spent.softirq)
 
@@ -59,7 +59,7 @@ def spin() -> None:
 
 @contextmanager
 def busy_core(wanted: bool) -> Iterator[Callable[[], float]]:
-    """Keep one core busy within the block; the function returns the processor time that this has taken."""
+    """Keep one core busy for the context; yield a function that returns the CPU seconds this has taken."""
     if not wanted:
         yield lambda: 0.0
         return
@@ -98,7 +98,7 @@ def lines_of(folder: Path) -> int:
 
 
 def main() -> None:
-    """Print each run, and the lines of the tests."""
+    """Print each run, and the number of lines of the tests."""
     targets = os.environ.get("TARGETS", "test").split()
     count = int(os.environ.get("RUNS", "2"))
     print(f"tests: {lines_of(_CHECKOUT / 'tests'):,} lines of Python\n")

@@ -1,5 +1,4 @@
-"""Receivers of alerts that listen on loopback: one that writes down what it gets, one that checks it as an
-Alertmanager does, and one that never finishes an answer."""
+"""Alert receivers on loopback: a recorder, a validating Alertmanager, and one that never ends a response."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ _LABEL: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 @dataclass(frozen=True)
 class Request:
-    """What was posted."""
+    """Recorded POST request."""
 
     path: str
     headers: Mapping[str, str]
@@ -37,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What is answered."""
+    """Response to send."""
 
     status: int = 200
     body: bytes = b""
@@ -45,7 +44,7 @@ class Reply:
 
 
 class HttpReceiver:
-    """`answer` may be replaced at any time; what it raises breaks the connection."""
+    """HTTP server that records requests. An exception in `answer` breaks the connection."""
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
@@ -71,7 +70,7 @@ class HttpReceiver:
                 self.wfile.write(reply.body)
 
             def log_message(self, *_: Any) -> None:
-                """Nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
@@ -81,7 +80,7 @@ class HttpReceiver:
         return f"http://{LOOPBACK}:{self._server.server_port}"
 
     def found(self, path: str) -> Reply:
-        """What GET is answered."""
+        """Return the response to a GET."""
         return Reply(404)
 
     def __enter__(self) -> Self:
@@ -95,8 +94,10 @@ class HttpReceiver:
 
 
 class CheckingAlertmanager(HttpReceiver):
-    """Takes the place of an Alertmanager where its binary is not at hand: the checks of `postAlertsHandler`,
-    and alerts that are over when their end is."""
+    """Fake Alertmanager with the checks of `postAlertsHandler`, for hosts without the binary.
+
+    Alerts resolve when their `endsAt` has passed.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +129,10 @@ class CheckingAlertmanager(HttpReceiver):
 
 
 def _complaint(alert: Mapping[str, Any]) -> str:
-    """Raises what json and datetime raise for what OpenAPI does not allow; says what Alertmanager refuses."""
+    """Return the reason why Alertmanager rejects the alert, or an empty string.
+
+    Raises what json and datetime raise if the alert violates the OpenAPI schema.
+    """
     if set(alert) - {"labels", "annotations", "startsAt", "endsAt", "generatorURL"}:
         raise ValueError("unknown fields")
     if not urlsplit(alert["generatorURL"]).netloc:
@@ -148,14 +152,16 @@ def _complaint(alert: Mapping[str, Any]) -> str:
 def _moment(text: str) -> datetime:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None or "T" not in text:
-        raise ValueError(f"{text} is no date-time of RFC 3339")
+        raise ValueError(f"{text} is not an RFC 3339 date-time")
     return moment
 
 
 @contextmanager
 def dripping(beginning: bytes = b"", drop: bytes = b"x") -> Iterator[int]:
-    """The port of a server that begins an answer and then sends a drop now and then, for ever. An empty drop:
-    it is silent."""
+    """Run a server that starts a response and then sends `drop` repeatedly, without end; yield its port.
+
+    An empty drop makes it silent.
+    """
     over = threading.Event()
 
     def serve(connection: socket.socket) -> None:

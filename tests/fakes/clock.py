@@ -1,23 +1,23 @@
-"""A clock that stands still until a test moves it. Satisfies `mirror.ports.Clock`."""
+"""Clock that only advances manually. Satisfies `mirror.ports.Clock`."""
 
 from __future__ import annotations
 
 
 class ManualClock:
-    """Wall clock and monotonic clock move together."""
+    """Wall clock and monotonic clock that advance together."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._start_ms = now_ms
         self._seconds = 1_000.0
 
     def now_ms(self) -> int:
-        """Epoch milliseconds."""
+        """Return epoch milliseconds."""
         return self._start_ms + round((self._seconds - 1_000.0) * 1000)
 
     def monotonic(self) -> float:
-        """Seconds."""
+        """Return monotonic seconds."""
         return self._seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self._seconds += seconds

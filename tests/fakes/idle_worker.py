@@ -1,4 +1,4 @@
-"""A worker process with the loop of a real one, whose engine starts every lane at once and copies nothing."""
+"""Worker process with the real loop, whose engine starts every lane at once and copies nothing."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from mirror.worker.protocol import EXIT_LEASE_OVER, Message
 
 
 class IdleEngine:
-    """Satisfies `ports.CopyEngine`. `started`: what it was given, by key."""
+    """Engine that copies nothing. Satisfies `ports.CopyEngine`. `started`: specs of started lanes, by key."""
 
     def __init__(self) -> None:
         self.started: dict[LaneKey, LaneSpec] = {}
         self._events: list[LaneEvent] = []
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Each starts at offset 7."""
+        """Start each lane at offset 7."""
         self.started.update((spec.key, spec) for spec in specs)
         self._events += [LaneStarted(spec.key, 7) for spec in specs]
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Each stops at offset 9."""
+        """Stop each lane at offset 9."""
         self._events += [LaneStopped(key, 9) for key in keys]
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Wait where nothing has happened."""
+        """Return the events, waiting up to the timeout if there are none."""
         if not self._events:
             select.select((), (), (), timeout_seconds)
         events, self._events = self._events, []
         return events
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """Nothing was copied."""
+        """Return nothing."""
         return ()
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
@@ -57,44 +57,44 @@ class IdleEngine:
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Nothing was copied."""
+        """Return nothing."""
         return ()
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """Nobody was asked."""
+        """Return nothing."""
         return {}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """Nobody was asked."""
+        """Return nothing."""
         return {}
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """Nobody was asked."""
+        """Return nothing."""
         return {}
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """Nothing to drain."""
+        """Return nothing."""
         return ()
 
 
 class NoReports:
-    """Satisfies `reports.WorkerReports`."""
+    """Reports without content. Satisfies `reports.WorkerReports`."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Nothing."""
+        """Return nothing."""
         return ()
 
     def closing(self) -> Sequence[Message]:
-        """Nothing."""
+        """Return nothing."""
         return ()
 
     def closed(self) -> Sequence[Message]:
-        """Nothing."""
+        """Return nothing."""
         return ()
 
 
 def main(descriptor: int) -> None:
-    """Run until the other end is gone, or the lease is over."""
+    """Run until the other end closes, or the lease expires."""
     channel = socket.socket(fileno=descriptor)
     try:
         Worker(channel, IdleEngine(), NoReports(), SystemClock(), "interpreted").run()

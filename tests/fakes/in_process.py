@@ -1,4 +1,4 @@
-"""A web application asked without a socket, by a real HTTP client."""
+"""Web application called by a real HTTP client without a socket."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from fastapi import FastAPI
 
 
 class InProcess(httpx.BaseTransport):
-    """What the application answers; a bug in it is answered with 500, as a server would."""
+    """Transport into the application; an exception in it becomes a 500 response, as on a server."""
 
     def __init__(self, app: FastAPI) -> None:
         self._inner = httpx.ASGITransport(app=app, raise_app_exceptions=False)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """One request in the event loop that all applications of the process share."""
+        """Run one request in the event loop shared by all applications of the process."""
 
         async def ask() -> httpx.Response:
             response = await self._inner.handle_async_request(request)
@@ -30,14 +30,16 @@ class InProcess(httpx.BaseTransport):
 
 
 def client_of(app: FastAPI) -> httpx.Client:
-    """A client of the application; there is nothing to close."""
+    """Return a client of the application; it needs no closing."""
     return httpx.Client(transport=InProcess(app), base_url="http://test")
 
 
 @cache
 def _loop() -> asyncio.AbstractEventLoop:
-    """A loop that runs until the process ends, and keeps the threads in which handlers run: making both for
-    each request takes longer than most requests."""
+    """Return a loop that runs until the process ends and reuses the handler threads.
+
+    Creating both for each request would take longer than most requests.
+    """
     started: Future[asyncio.AbstractEventLoop] = Future()
 
     async def run() -> None:

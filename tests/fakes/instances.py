@@ -1,4 +1,4 @@
-"""Followers and leaders of a service in memory, turned by hand: no thread, no process, no server."""
+"""Followers and leaders of a service in memory, stepped manually: no thread, no process, no server."""
 
 from __future__ import annotations
 
@@ -68,10 +68,10 @@ _T = TypeVar("_T")
 
 
 class AtOnce:
-    """Jobs that are done while one waits. Satisfies `BackgroundCalls`."""
+    """Background calls that run synchronously. Satisfies `BackgroundCalls`."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """As in the port."""
+        """See the port."""
         return job()
 
 
@@ -83,7 +83,7 @@ def topic_discovery_of(
     most_partitions: int = 1000,
     admission: Callable[[], Admission] = lambda: OPEN_CLUSTERS,
 ) -> TopicDiscovery:
-    """What is known of these clusters."""
+    """Return the topic discovery of these clusters."""
     rules = TopicRules(
         BoundClusters(session),
         TopicClaims(MadeTopics(session), MadeTopics(session, znodes.ADOPTED)),
@@ -98,7 +98,7 @@ def topic_discovery_of(
 
 
 def gate_of(session: NodeStore, clusters: Mapping[ClusterRef, FakeTopicAdmin], clock: Clock) -> RouteGate:
-    """What datastreams must pass to be created."""
+    """Return the admission gate for new datastreams."""
     questions = Questions(lambda cluster: clusters[cluster], PATIENCE_SECONDS, run=lambda job: job())
     route_map = RouteMap(ClusterIds(session), OWN_TOPICS)
     known = KnownClusters(session)
@@ -106,7 +106,7 @@ def gate_of(session: NodeStore, clusters: Mapping[ClusterRef, FakeTopicAdmin], c
 
 
 class FakeContact:
-    """Satisfies `lease.Contact`: `moment` of the last contact; a beat does what a test makes of it."""
+    """Fake of `lease.Contact`. `moment`: time of the last contact; `on_beat`: action of a beat."""
 
     def __init__(self, moment: float, timeout_seconds: float = SESSION_TIMEOUT_SECONDS) -> None:
         self.moment = moment
@@ -115,19 +115,19 @@ class FakeContact:
         self._timeout = timeout_seconds
 
     def session_timeout_seconds(self) -> float:
-        """As in the port."""
+        """See the port."""
         return self._timeout
 
     def last_contact(self) -> float:
-        """As in the port."""
+        """See the port."""
         return self.moment
 
     def beat(self) -> None:
-        """As in the port."""
+        """See the port."""
         self.on_beat()
 
     def answer_seconds(self) -> float:
-        """As in the port."""
+        """See the port."""
         return self.seconds
 
 
@@ -179,27 +179,27 @@ class FollowerRig:
         return fault
 
     def turn(self, times: int = 1) -> None:
-        """So many rounds of the loop, with nothing to wait for."""
+        """Run the loop `times` rounds without waiting."""
         for _ in range(times):
             self.follower.turn(0.0)
 
     def suspend(self) -> None:
-        """The connection breaks, and the client says so."""
+        """Break the connection and notify the client."""
         self.session.disconnect()
         self.follower.session_changed(SessionState.SUSPENDED)
 
     def resume(self) -> None:
-        """The same session is connected again."""
+        """Reconnect the same session."""
         self.session.reconnect()
         self.follower.session_changed(SessionState.CONNECTED)
 
     def lose(self) -> None:
-        """The session is over, and the client says so."""
+        """Expire the session and notify the client."""
         self.session.expire()
         self.follower.session_changed(SessionState.LOST)
 
     def renew(self) -> None:
-        """The client has a new session."""
+        """Open a new session for the client."""
         self.session.renew()
         self.follower.session_changed(SessionState.CONNECTED)
 
@@ -210,7 +210,7 @@ class FollowerRig:
 
 
 class LeaderRig:
-    """One leader; `joined` says who it is."""
+    """One leader. Call `joined` with its membership."""
 
     def __init__(
         self,
@@ -244,7 +244,7 @@ class LeaderRig:
         self.events = EventLog(session)
         measured = MeasuredLoads(session)
         service = ProviderInUse(provider or measured, freshness or measured.freshness)
-        self.chosen: dict[str, ProviderInUse] = {}  # that datastreams may choose
+        self.chosen: dict[str, ProviderInUse] = {}  # selectable by datastreams
         self.memory = LoadMemory()
         planning = Planning(
             planner or SimplePlanner(),
@@ -254,7 +254,7 @@ class LeaderRig:
             capacities=self._capacities(session, terms or CapacityTerms(task_bytes_per_second, 1, None, 90)),
         )
         self.clusters = clusters
-        self.admission: Admission | None = None  # everybody may everything at its clusters
+        self.admission: Admission | None = None  # None: no restrictions
         self.topic_discovery = topic_discovery_of(session, clusters, self.clock, admission=self._admission)
         self.watch = RouteWatch(self.topic_discovery, ClusterIds(session), OWN_TOPICS)
         self.world_view = WorldView(self.stores, planning, self.topic_discovery, self.clock, self.watch.look)
@@ -272,7 +272,7 @@ class LeaderRig:
         return self.admission or Admission(dict.fromkeys(self.clusters, ClusterRights()), ["*"])
 
     def judge_by(self, verdict: Verdict) -> None:
-        """From the next look on this is the verdict, of the topics that clusters list by then."""
+        """Use this verdict from the next tick, for the topics that clusters list by then."""
 
         def look(datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
             self.watch.look(datastreams, plan)

@@ -1,7 +1,7 @@
-"""Runs functions side by side, one operation at a time, in an order that the test chooses.
+"""Runner of concurrent functions, one operation at a time, in an order that the test chooses.
 
-Each function talks to ZooKeeper through a session whose script is `Lockstep.gate(name)`: it waits
-there until the schedule lets it go on. So an interleaving is a list of names, and can be repeated.
+Each function uses ZooKeeper through a session whose script is `Lockstep.gate(name)`: it blocks there until
+the schedule releases it. An interleaving is thus a list of names, and can be repeated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_SECONDS
 
 
 class Lockstep:
-    """One run. `schedule`: whose operation comes next; when it is used up, whoever is left runs in turn."""
+    """One run. `schedule`: names in order of their operations; when it is exhausted, the rest run in turn."""
 
     def __init__(self, schedule: Iterable[str]) -> None:
         self._schedule = iter(schedule)
@@ -24,7 +24,7 @@ class Lockstep:
         self._granted: str | None = None
 
     def gate(self, name: str) -> Script:
-        """The script of the session that the function `name` uses."""
+        """Return the script for the session of the function `name`."""
 
         def wait_for_turn(_: Operation) -> Fault | None:
             with self._turn:
@@ -38,7 +38,7 @@ class Lockstep:
         return wait_for_turn
 
     def run(self, functions: Mapping[str, Callable[[], object]]) -> dict[str, BaseException | None]:
-        """Run all to their ends; what each raised, or None."""
+        """Run all functions to completion; return the exception of each, or None."""
         outcomes: dict[str, BaseException | None] = {}
         self._running = set(functions)
 
@@ -46,7 +46,7 @@ class Lockstep:
             try:
                 functions[name]()
                 outcomes[name] = None
-            except Exception as error:  # noqa: BLE001 - the test judges it
+            except Exception as error:  # noqa: BLE001 - the test asserts on it
                 outcomes[name] = error
             with self._turn:
                 self._running.discard(name)

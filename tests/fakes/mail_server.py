@@ -1,4 +1,4 @@
-"""A mail server on loopback that takes what smtplib sends and writes it down."""
+"""Mail server on loopback that records the messages of smtplib."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES: Final = Path(__file__).parents[1] / "data/tls/rest"
 
 @dataclass
 class Letter:
-    """One message with its envelope."""
+    """Message with its envelope."""
 
     sender: str = ""
     recipients: list[str] = field(default_factory=list)
@@ -32,7 +32,7 @@ class Letter:
 
 
 class MailServer:
-    """`replies`: answers that differ from the usual ones, by command or by recipient."""
+    """Recording mail server. `replies`: overrides of the usual replies, by command or by recipient."""
 
     def __init__(self, *, offers_tls: bool = True) -> None:
         self.letters: list[Letter] = []
@@ -52,7 +52,7 @@ class MailServer:
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:
-                """A client that breaks off is no error of the server."""
+                """Ignore clients that disconnect."""
 
         self._server = Server((LOOPBACK, 0), Handler)
         self.port: int = self._server.server_address[1]

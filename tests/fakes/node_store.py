@@ -1,8 +1,8 @@
-"""An in-memory ZooKeeper with sessions. Each session satisfies `mirror.ports.NodeStore`.
+"""In-memory ZooKeeper with sessions. Each session satisfies `mirror.ports.NodeStore`.
 
-It passes the same contract as the adapter on the real server (tests/contract/mirror/test_node_store.py)
-and does what a real server cannot be told to: fail at a chosen operation before or after its effect,
-lose a chosen session, and let others act between any two operations.
+It passes the same contract as the adapter on the real server (tests/contract/mirror/test_node_store.py), and
+can do what a real server cannot: fail at a chosen operation before or after its effect, expire a chosen
+session, and run other sessions between any two operations.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ WRITES = frozenset({"create", "write", "change_together", "delete"})
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One request to the server. `number`: how many requests of this session came before; `paths`: all that
-    it is about, where it changes several together."""
+    """One request to the server. `number`: count of earlier requests in this session.
+
+    `paths`: all paths of a multi-operation.
+    """
 
     number: int
     name: str
@@ -34,20 +36,20 @@ class Operation:
 
     @property
     def is_write(self) -> bool:
-        """Whether it changes something."""
+        """Return whether it is a write."""
         return self.name in WRITES
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong with an operation. `after_effect`: the server has done it, the answer is lost."""
+    """Failure of an operation. `after_effect`: the server has applied it, but the response is lost."""
 
     after_effect: bool
     error: type[HeadraceError] = Unreachable
 
 
 Script = Callable[[Operation], Fault | None]
-"""Asked before every operation of a session; may itself do anything with other sessions."""
+"""Called before every operation of a session; may use other sessions."""
 
 
 @dataclass
@@ -65,24 +67,24 @@ class _Kind(Enum):
 
 
 class FakeZooKeeper:
-    """The tree that sessions share."""
+    """Node tree shared by the sessions."""
 
     def __init__(self) -> None:
         self._root = _Znode(b"", None)
         self._lock = threading.RLock()
         self._sessions: list[FakeSession] = []
         self.applications: dict[str, Any] = {}
-        """By the host of their address, those of the instances that meet here."""
+        """Applications of the instances that share this service, by the host of their address."""
         self._watches: dict[tuple[_Kind, str], list[tuple[FakeSession, Watch]]] = {}
 
     def session(self) -> FakeSession:
-        """A client with a session of its own."""
+        """Return a client with a new session."""
         session = FakeSession(self)
         self._sessions.append(session)
         return session
 
     def dump(self) -> dict[str, bytes]:
-        """Every node's data by path."""
+        """Return the data of every node, by path."""
         return {path: node.data for path, node in self._walk("", self._root)}
 
     def _walk(self, path: str, node: _Znode) -> Iterator[tuple[str, _Znode]]:
@@ -167,15 +169,17 @@ class FakeZooKeeper:
         return lost
 
     def _fire(self) -> None:
-        """Tell the sessions that can hear; watches are called without the lock, as from another thread."""
+        """Notify the connected sessions; watches run without the lock, as from another thread."""
         for session in self._sessions:
             if session.is_up:
                 session.deliver()
 
 
 class FakeSession:
-    """One client's session. Satisfies `ports.NodeStore`. `turns`: how often an answer was waited for;
-    requests that are sent together are one."""
+    """Session of one client. Satisfies `ports.NodeStore`.
+
+    `turns`: number of round trips; requests sent together count once.
+    """
 
     def __init__(self, server: FakeZooKeeper) -> None:
         self._server = server
@@ -189,53 +193,53 @@ class FakeSession:
         self.script: Script = lambda _: None
 
     def disconnect(self) -> None:
-        """The server does not answer; the session lives. The client calls every watch, as kazoo does."""
+        """Disconnect without ending the session. The client calls every watch, as kazoo does."""
         self.is_up = False
         self.pending.extend(self._server._forget_watches(self))
         self.deliver()
 
     def reconnect(self) -> None:
-        """The same session answers again."""
+        """Reconnect the same session."""
         self.is_up = True
 
     def expire(self) -> None:
-        """The server ends the session; the client learns of it at its next request."""
+        """Expire the session on the server; the client learns of it at its next request."""
         self.disconnect()
         self._is_over = True
         self._server._end(self)
 
     def renew(self) -> None:
-        """The client has opened another session in place of the one that is over."""
+        """Open a new session in place of the expired one."""
         self._is_over = False
         self.is_up = True
 
     def deliver(self) -> None:
-        """Call the watches that are due."""
+        """Call the pending watches."""
         while self.pending:
             self.pending.pop(0)()
 
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """As in the port."""
+        """See the port."""
         with self._asked("create", path):
             return self._server._create(path, data, self if ephemeral else None, sequential)
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
-        """As in the port, one operation each."""
+        """See the port; one operation each."""
         with self._turn():
             for path, data in nodes:
                 self.create(path, data)
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
-        """As in the port, one operation each."""
+        """See the port; one operation each."""
         with self._turn():
             return [self.read(path) for path in paths]
 
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """As in the port, one operation each."""
+        """See the port; one operation each."""
         found = {}
         with self._turn():
             for path in paths:
@@ -244,12 +248,12 @@ class FakeSession:
         return found
 
     def sync(self) -> None:
-        """As in the port; everything here is always new."""
+        """See the port; reads are never stale here."""
         with self._asked("sync", "/"):
             return
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """As in the port."""
+        """See the port."""
         with self._asked("read", path):
             node = self._server._find(path)
             self._server._watch(_Kind.DATA, path, self, watch)
@@ -258,7 +262,7 @@ class FakeSession:
             return Node(node.data, node.version)
 
     def _read(self, path: str, watch: Watch | None) -> Node:
-        """As `read`, but that a missing node takes no watch."""
+        """Read like `read`, but set no watch on a missing node."""
         with self._asked("read", path):
             node = self._server._find(path)
             if node is None:
@@ -267,7 +271,7 @@ class FakeSession:
             return Node(node.data, node.version)
 
     def write(self, path: str, data: bytes, version: int) -> int:
-        """As in the port."""
+        """See the port."""
         with self._asked("write", path):
             node = self._server._find(path)
             if node is None:
@@ -277,7 +281,7 @@ class FakeSession:
             return self._server._write(path, data)
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """As in the port."""
+        """See the port."""
         made = []
         with self._asked("change_together", *(one.path for one in changes)):
             for one in changes:
@@ -302,21 +306,21 @@ class FakeSession:
         return tuple(made)
 
     def delete(self, path: str, version: int | None = None) -> None:
-        """As in the port."""
+        """See the port."""
         with self._asked("delete", path):
             self._server._delete(path, version)
 
     def delete_tree(self, path: str) -> None:
-        """As in the port: children first, one request for each node."""
+        """See the port; children first, one request for each node."""
         for name in self.children(path):
             self.delete_tree(f"{path}/{name}")
         try:
             self.delete(path)
         except VersionConflict:
-            self.delete_tree(path)  # somebody added a child meanwhile
+            self.delete_tree(path)  # another client added a child concurrently
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
-        """As in the port."""
+        """See the port."""
         with self._asked("children", path):
             node = self._server._find(path)
             self._server._watch(_Kind.CHILDREN, path, self, watch)
@@ -340,7 +344,7 @@ class FakeSession:
         if self._is_over:
             raise SessionLost("the ZooKeeper session has expired")
         if not self.is_up:
-            raise Unreachable(f"ZooKeeper does not answer: {path}")
+            raise Unreachable(f"ZooKeeper did not respond: {path}")
         if fault is not None and not fault.after_effect:
             raise fault.error(f"scripted, before the effect: {operation}")
         with self._server._lock:
@@ -351,7 +355,7 @@ class FakeSession:
 
 
 def failing_write(number: int, *, after_effect: bool) -> Script:
-    """Lets the write `number` (from 0, counted from now) of a session fail, and no other operation."""
+    """Return a script that fails only write `number` of a session (counted from 0, from now)."""
     writes = count()
 
     def script(operation: Operation) -> Fault | None:

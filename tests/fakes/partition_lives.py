@@ -1,4 +1,4 @@
-"""A source partition and the lane that copies it, in numbers only: what the lane would report, and when."""
+"""Numeric model of a source partition and the lane that copies it: what the lane would report, and when."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ _CLOCK_SKEW_MS: Final = 1_000
 
 
 class PartitionLife:
-    """Begins with `backlog` records, which came one a second. `skew_ms`: by how much time stamps are older
-    than the records' arrival. Rates are records a second."""
+    """Source partition and lane, starting with `backlog` records that arrived one per second.
+
+    `skew_ms`: by how much timestamps are older than the arrival of records. Rates are in records per second.
+    """
 
     def __init__(self, backlog: int = 0, *, skew_ms: int = 0, age_is_known: bool = True) -> None:
         self.now = 1_000_000.0
@@ -23,9 +25,9 @@ class PartitionLife:
         self.base = self.checkpoint = 1_000_000
         self.end = self.base + backlog
         self.hidden: int | None = None
-        """Where an open transaction begins."""
+        """First offset of an open transaction."""
         self.hidden_ms: int | None = None
-        """The age of its first record, where that was read."""
+        """Age of its first record, if that was read."""
         self.log_start = -1
         self.life = 0
         self.source_answers = True
@@ -37,7 +39,7 @@ class PartitionLife:
 
     @property
     def readable_end(self) -> int:
-        """Up to there the lane can read."""
+        """Offset up to which the lane can read."""
         return int(self.end) if self.hidden is None else min(self.hidden, int(self.end))
 
     def run(
@@ -50,7 +52,7 @@ class PartitionLife:
         noise: Callable[[], float] = lambda: 1.0,
         reports: bool = True,
     ) -> PartitionLife:
-        """Let time pass. `copied`: None for a lane that keeps up with whatever comes."""
+        """Advance time. `copied`: copy rate, or None for a lane that keeps up with any inflow."""
         until, next_report = self.now + seconds, self.now + every
         position = float(self.checkpoint)
         end = float(self.end)
@@ -73,7 +75,7 @@ class PartitionLife:
         return self
 
     def report(self) -> None:
-        """What the lane says of itself now: nothing where nothing is new and nothing waits."""
+        """Report the position of the lane, unless it is idle and nothing has changed."""
         before = self.history.newest
         is_idle = self.checkpoint == int(self.end) and self.source_answers
         if not (is_idle and before is not None and before.is_caught_up and before.end == int(self.end)):
@@ -83,25 +85,25 @@ class PartitionLife:
         self._heard_at = self.now
 
     def lag_ms(self) -> int | None:
-        """As the lane measures it, by time stamps."""
+        """Return the lag as the lane measures it, by timestamps."""
         if self.checkpoint >= self.readable_end:
             return 0 if self.source_answers else None
         age = self.age_seconds() * 1000 + self.skew_ms
         return max(int(age), 0) if self.age_is_known and age > -_CLOCK_SKEW_MS else None
 
     def age_seconds(self) -> float:
-        """How long the oldest record that waits has really waited."""
+        """Return the real waiting time of the oldest waiting record."""
         arrived = bisect_right(self._ends, float(self.checkpoint))
         return self.now - self._times[min(arrived, len(self._times) - 1)]
 
     def rewind(self, offsets: int) -> PartitionLife:
-        """The checkpoint goes back."""
+        """Move the checkpoint back."""
         self.checkpoint -= offsets
         self.report()
         return self
 
     def of_another_log(self) -> PartitionLife:
-        """The topic is another one, which is empty, and the lane continues with it."""
+        """Replace the topic with an empty one, with which the lane continues."""
         self.life += 1
         self.base = self.checkpoint = self.end = 0
         self._ends, self._times = [0.0], [self.now]
@@ -109,7 +111,7 @@ class PartitionLife:
         return self
 
     def history_at(self, now: float) -> LaneHistory:
-        """As if it had happened just before that moment."""
+        """Return the history shifted to end at this time."""
         shift, before = now - self.now, self.history
         return before._replace(
             waypoints=tuple(one._replace(at=one.at + shift) for one in before.waypoints),
@@ -120,7 +122,7 @@ class PartitionLife:
         )
 
     def keeping(self, retention: Retention, record_bytes: float | None = 100.0) -> PartitionLife:
-        """What is known of what the source keeps."""
+        """Set the retention and record size of the source."""
         self.history = self.history._replace(retention=retention, record_bytes=record_bytes)
         return self
 

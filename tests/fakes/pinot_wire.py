@@ -1,4 +1,4 @@
-"""What stands where a Pinot broker should: it answers every question with the body that it is given."""
+"""Fake Pinot broker that answers every query with a given body."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from pinot.settings import PinotSettings
 def answering(
     body: Callable[[str], bytes], attempts: int = 3, headers: Mapping[str, str] | None = None
 ) -> Iterator[PinotSettings]:
-    """`body`: of the answer to a query, which has the status 200; `headers`: more of it."""
+    """Run the broker. `body`: of the response to a query, with status 200; `headers`: additional headers."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        wbufsize = 65_536  # one segment: a second one would wait for the acknowledgement of the first
+        wbufsize = 65_536  # one segment: a second one would wait for the ACK of the first
 
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -32,7 +32,7 @@ def answering(
             self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Handler)
     thread = Thread(target=server.serve_forever, args=(0.05,), daemon=True)
@@ -46,7 +46,7 @@ def answering(
 
 
 def columns_of(sql: str) -> int:
-    """How many columns a query asks for."""
+    """Return the number of columns of a query."""
     columns = sql.lower().partition("select ")[2].partition(" from ")[0]
     depth, found = 0, 1
     for character in columns:

@@ -1,4 +1,4 @@
-"""A root with a datastream, and plans as a leader would publish them: the world of one follower."""
+"""Service state with a datastream and plans as a leader publishes them, for one follower."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ THEIRS = a_task("orders-1", ["t-2"], "two")
 
 
 class Service:
-    """A root with a datastream, and plans as a leader would publish them."""
+    """Service state with a datastream, and plans as a leader publishes them."""
 
     def __init__(self) -> None:
         self.server = FakeZooKeeper()

@@ -1,4 +1,4 @@
-"""The web application over a service in memory: the real use cases, stores, follower and leader."""
+"""Web application over a service in memory: the real use cases, stores, follower and leader."""
 
 from __future__ import annotations
 
@@ -50,13 +50,15 @@ LoadHours = Mapping[TopicPartition | None, Sequence[LoadHour]]
 HOSTS = frozenset(
     {"test", "testserver", *(f"{name}.test" for name in ("one", "two", "three", "four", "five"))}
 )
-"""What tests call the instances."""
+"""Host names of the instances in tests."""
 ADDRESSES = {"source": "source-host:9092", "destination": "destination-host:9192"}
 
 
 class Neighbours(httpx.AsyncBaseTransport):
-    """The applications of all sites of one service, by the host of their address. What `failures` has of a
-    host happens to who asks there. `asked`: by whom, in the order of the questions."""
+    """Applications of all sites of one service, by the host of their address.
+
+    `failures`: actions by host, run before a request is sent there. `asked`: the requests in order.
+    """
 
     def __init__(self, apps: Mapping[str, FastAPI]) -> None:
         self._apps = apps
@@ -64,19 +66,19 @@ class Neighbours(httpx.AsyncBaseTransport):
         self.asked: list[httpx.Request] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """As a server there would."""
+        """Send the request to the application, as a server would."""
         self.asked.append(request)
         host = request.url.host
         if host in self.failures:
             await self.failures[host]()
         if host not in self._apps:
-            raise httpx.ConnectError("nobody listens there")
+            raise httpx.ConnectError("connection refused")
         inner = httpx.ASGITransport(app=self._apps[host], raise_app_exceptions=False)
         return await inner.handle_async_request(request)
 
 
 class Site:
-    """One instance, topic `t` with two partitions at the source. Sites of one server are one service."""
+    """One instance; topic `t` has two partitions at the source. Sites of a server form one service."""
 
     def __init__(
         self,
@@ -210,12 +212,12 @@ class Site:
         return GroupPositions(here, there)
 
     async def _sleep(self, seconds: float) -> None:
-        """What a call waits for happens meanwhile."""
+        """Run what a waiting call waits for."""
         self.slept += 1
         self.while_asleep()
 
     def tick(self, times: int = 2) -> None:
-        """Let follower and leader do what is to be done."""
+        """Run follower and leader for `times` rounds."""
         for _ in range(times):
             self.clock.advance(5)
             self.follower.contact.moment = self.clock.monotonic()
@@ -225,18 +227,18 @@ class Site:
             self.follower.workers.drain()
 
     def create(self, name: str = "orders", **more: Any) -> None:
-        """A datastream over REST, READY and planned."""
+        """Create a datastream over REST; it becomes READY and is planned."""
         answer = self.client.post("/v1/datastreams", json=a_body(name, **more))
         assert answer.status_code == 201, answer.text
         self.tick()
 
     def stored(self, name: str) -> Datastream:
-        """The definition as it is kept."""
+        """Return the stored definition."""
         return self.definitions.get(DatastreamName(name)).datastream
 
 
 def a_body(name: str = "orders", **more: Any) -> dict[str, Any]:
-    """What creates a datastream on /v1."""
+    """Return the body that creates a datastream on /v1."""
     return {
         "name": name,
         "source": {"cluster": "source", "topics": "t"},
@@ -246,7 +248,7 @@ def a_body(name: str = "orders", **more: Any) -> dict[str, Any]:
 
 
 def two_sites() -> tuple[Site, Site]:
-    """Two instances of one service, which know each other; the first one leads."""
+    """Return two instances of one service that know each other; the first one is leader."""
     server = FakeZooKeeper()
     one, two = Site(server, "one"), Site(server, "two")
     settle(one, two)
@@ -254,6 +256,6 @@ def two_sites() -> tuple[Site, Site]:
 
 
 def settle(*sites: Site) -> None:
-    """Each has seen what the others made of the last change."""
+    """Run all sites until each has seen the others' last changes."""
     for site in (*sites, *sites):
         site.tick()

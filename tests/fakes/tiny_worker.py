@@ -1,16 +1,16 @@
-"""A worker process without an engine: it speaks the protocol and behaves as its second argument says.
+"""Worker process without an engine, which speaks the protocol and behaves as its second argument says.
 
-obedient    starts, stops and shuts down as it is told, and reports a rate for each lane: 10 bytes a second,
+obedient    starts, stops and shuts down as requested, and reports a rate for each lane: 10 bytes per second,
             or its group's share of a quota
-crashing    ends with status 3 when it is told to start lanes
-poisoned    ends with status 3 when it is told to start a lane of the group "bad"
-leased      ends as one whose lease is over when it is told to start lanes
-endless     computes for ever when it is told to start lanes
+crashing    exits with status 3 when asked to start lanes
+poisoned    exits with status 3 when asked to start a lane of the group "bad"
+leased      exits as if its lease had expired when asked to start lanes
+endless     loops forever when asked to start lanes
 deaf        never reads
-stubborn    reads and does nothing
-departing   closes its end and lives on
-babbling    says what is no message
-shy         says nothing on Shutdown but ends with status 0
+stubborn    reads and ignores everything
+departing   closes its end and stays alive
+babbling    sends a malformed message
+shy         exits with status 0 on Shutdown without sending anything
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from mirror.worker.protocol import (
 
 
 def main(descriptor: int, behaviour: str) -> None:
-    """Run until the other end is gone."""
+    """Run until the other end closes."""
     channel = socket.socket(fileno=descriptor)
     if behaviour == "departing":
         channel.close()

@@ -1,4 +1,4 @@
-"""The topics of a cluster in memory. Satisfies `mirror.ports.TopicAdmin`.
+"""Topics of a cluster in memory. Satisfies `mirror.ports.TopicAdmin`.
 
 It passes the same contract as the adapter on a real cluster (tests/contract/mirror/test_topic_admin.py).
 """
@@ -15,11 +15,13 @@ from mirror.model.topics import SourcePosition, TopicDescription, TopicPartition
 
 
 class FakeTopicAdmin:
-    """`failure`: what every request raises, if anything; `asked`: how many requests there were; `forbidden`:
-    topics that may not be described; `asked_by_name`: questions for those; `identity`: what the cluster
-    calls itself; `committed`: of consumer groups; `ranges`: first and end offset; `positions_failure`: what
-    only a question for those raises; `refused`: what changes of single topics raise; `adjustments`: sentences
-    about the settings of each created topic; `written`: when a record was; `searched`: questions for that."""
+    """Fake cluster. `identity`: cluster id. `asked`: number of requests. `forbidden`: hidden topics.
+
+    `failure`: raised by every request; `positions_failure`: only by `positions`; `refused`: by changes of
+    single topics. `asked_by_name`: number of `hidden` requests. `committed`: offsets of groups. `ranges`:
+    first and end offsets. `adjustments`: messages about the settings of each created topic. `written`:
+    timestamps of records. `searched`: arguments of `first_records`.
+    """
 
     def __init__(self, **topics: int) -> None:
         self.identity = uuid4().hex
@@ -38,28 +40,28 @@ class FakeTopicAdmin:
         self.searched: list[dict[TopicPartition, int]] = []
 
     def cluster_id(self) -> str:
-        """As in the port."""
+        """See the port."""
         self._ask()
         return self.identity
 
     def list_topics(self) -> Mapping[str, int]:
-        """As in the port."""
+        """See the port."""
         self._ask()
         return {name: one.partitions for name, one in self.topics.items() if name not in self.forbidden}
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
-        """As in the port."""
+        """See the port."""
         self._ask()
         self.asked_by_name += 1
         return frozenset(topics) & self.forbidden
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """As in the port."""
+        """See the port."""
         self._ask()
         return {name: self.topics[name] for name in topics if name in self.topics.keys() - self.forbidden}
 
     def create(self, topic: TopicDescription) -> tuple[str, ...]:
-        """As in the port."""
+        """See the port."""
         self._ask()
         if topic.name in self.refused:
             raise self.refused[topic.name]
@@ -69,19 +71,19 @@ class FakeTopicAdmin:
         return self.adjustments
 
     def grow(self, topic: str, partitions: int) -> None:
-        """As in the port."""
+        """See the port."""
         self._ask()
         if topic in self.refused:
             raise self.refused[topic]
         if topic not in self.topics:
-            raise TopicMissing(f"there is no topic {topic}")
+            raise TopicMissing(f"unknown topic {topic}")
         if self.topics[topic].partitions < partitions:
             self.topics[topic] = replace(self.topics[topic], partitions=partitions)
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, SourcePosition]:
-        """As in the port; a partition of which nothing was said is empty."""
+        """See the port; a partition without a range is empty."""
         self._ask()
         if self.positions_failure is not None:
             raise self.positions_failure
@@ -90,7 +92,7 @@ class FakeTopicAdmin:
         return {one: SourcePosition(self.committed.get((group, one)), *ranges[one]) for one in known}
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """As in the port; of the records that `written` knows."""
+        """See the port; timestamps are those in `written`."""
         self._ask()
         self.searched.append(dict(places))
         known = {one: offset for one, offset in places.items() if one.topic in self.topics}

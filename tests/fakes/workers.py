@@ -1,4 +1,4 @@
-"""Worker processes that exist in memory only: a supervisor whose lanes a test moves on by hand."""
+"""Worker processes in memory: a supervisor whose lanes the test advances manually."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _no_process(*_: object) -> NoReturn:
 
 
 class FakeWorkers(Supervisor):
-    """`copying`: what really writes; a lease that has run out ends it, as the workers themselves would."""
+    """Fake supervisor. `copying`: lanes that really write; an expired lease stops it, as in real workers."""
 
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(_no_process, 0, queue.SimpleQueue(), clock, PoolLimits(1.0, 20.0))
@@ -48,7 +48,7 @@ class FakeWorkers(Supervisor):
 
     @property
     def copying(self) -> frozenset[LaneKey]:
-        """The lanes that write at this moment."""
+        """Lanes that write at this moment."""
         return frozenset(self._states) if self._now() < self.lease_until else frozenset()
 
     @property
@@ -97,30 +97,30 @@ class FakeWorkers(Supervisor):
             self._states[key] = replace(self._states[key], phase=LanePhase.STOPPING)
 
     def drain(self, *keys: LaneKey) -> None:
-        """What was told to stop has drained; without keys: all of it."""
+        """Complete the draining of stopped lanes; without keys: of all."""
         for key, state in tuple(self._states.items()):
             if state.phase is LanePhase.STOPPING and (not keys or key in keys):
                 del self._states[key]
         self.inbox.put("drained")
 
     def measure(self, key: LaneKey, bytes_per_second: float) -> None:
-        """A lane has reported its rate."""
+        """Report a rate for a lane."""
         spec = self._states[key].spec
         self.report(LaneRate(key, spec.source, bytes_per_second, 1.0, 0, 0))
 
     def report(self, rate: LaneRate) -> None:
-        """A lane has said what it did."""
+        """Report for a lane."""
         self._states[rate.key] = replace(self._states[rate.key], track=LaneTrack(rate=rate))
 
     def pause(self, key: LaneKey, reason: str) -> None:
-        """A lane has paused itself."""
+        """Pause a lane."""
         self._states[key] = replace(self._states[key], phase=LanePhase.PAUSED, reason=reason)
 
     def extend_lease(self, until: float) -> None:
         self.lease_until = until
 
     def handle(self, item: WorkerSaid | WorkerGone) -> None:
-        raise AssertionError(f"nobody can have said {item}")
+        raise AssertionError(f"unexpected message {item}")
 
     def restart_dead(self) -> None:
         self.is_up = self.may_start

@@ -1,1 +1,1 @@
-"""What the measurements of the metrics pipeline and of Pinot run on: servers, sessions and rows."""
+"""Fixtures of the metrics pipeline and Pinot benchmarks: servers, sessions and rows."""

@@ -1,4 +1,4 @@
-"""Samples and servers that the figures of the metrics provider use."""
+"""Samples and servers of the metrics provider benchmarks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _FOR_EVER_DAYS = 3650
 
 @dataclass
 class Servers:
-    """One broker and, where asked for, a Pinot with its tables on it."""
+    """One broker and, if requested, Pinot with its tables."""
 
     broker: Broker
     pinot: PinotServer | None
@@ -61,7 +61,7 @@ class Servers:
         )
 
     def settings(self, samples_topic: str, **job: Any) -> PmpSettings:
-        """A job that reads one topic of samples."""
+        """Return the settings of a job that reads one topic of samples."""
         return PmpSettings(
             output_cluster=CLUSTER,
             clusters={CLUSTER: SampledCluster(samples_topic=samples_topic)},
@@ -75,13 +75,13 @@ class Servers:
         )
 
     def configuration(self, settings: PmpSettings) -> Configuration:
-        """With this, the job can be run; its samples may be as old as they like."""
+        """Return the configuration of a runnable job that accepts samples of any age."""
         return Configuration(settings, {CLUSTER: self.cluster}, _FOR_EVER_DAYS)
 
 
 @contextmanager
 def servers(*, pinot_heap_mib: int = 0) -> Iterator[Servers]:
-    """A broker and, with a heap for it, Pinot; both end with the block."""
+    """Run a broker and, if it has a heap size, Pinot, for the context."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         broker = Broker("kafka", folder / "kafka", [NodePorts.free()], jvm=Jvm(heap_mib=512))
@@ -111,21 +111,21 @@ def servers(*, pinot_heap_mib: int = 0) -> Iterator[Servers]:
 
 
 def spark(driver_memory: str = "3g") -> SparkSession:
-    """Spark as `headrace pmp run` starts it."""
+    """Start Spark like `headrace pmp run`."""
     os.environ.update(spark_environment())
     files = [str(path) for path in jar_sets.jar_files("spark")]
     return open_session(JobSettings(driver_memory=driver_memory), files)
 
 
 def make_topics(made: Servers, *topics: tuple[str, int]) -> None:
-    """Topics by name and partition count."""
+    """Create topics, given by name and partition count."""
     admin = AdminClient({"bootstrap.servers": made.broker.address})
     for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics]).values():
         future.result(30)
 
 
 def rounds(partitions: int, count: int, *, first: int = 0, step_ms: int = 120_000) -> Iterator[bytes]:
-    """Samples of version 1: `count` rounds of all partitions, heavy-tailed loads, logs that grow."""
+    """Yield samples of version 1: `count` rounds of all partitions, heavy-tailed loads, growing logs."""
     rows = np.zeros(partitions, dtype=SAMPLE_ROWS[1])
     rates = np.random.default_rng(7).lognormal(3, 2, partitions)
     rows["version"], rows["partition"] = 1, np.arange(partitions) % PARTITIONS_OF_TOPIC
@@ -142,7 +142,7 @@ def rounds(partitions: int, count: int, *, first: int = 0, step_ms: int = 120_00
 
 
 def write(made: Servers, topic: str, values: Iterator[bytes]) -> int:
-    """Values into a topic as Cruise Control writes them: gzip, no key, long runs on one partition."""
+    """Write values to a topic like Cruise Control: gzip, no key, long runs on one partition."""
     producer = Producer(
         {
             "bootstrap.servers": made.broker.address,

@@ -1,4 +1,4 @@
-"""Rows of millions of samples and rollups, made and written by Spark, for the figures of queries."""
+"""Millions of rows of samples and rollups, generated and written by Spark, for the query benchmarks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROUND_MS = 120_000
 
 
 def write_samples(session: SparkSession, made: Servers, cluster: str, partitions: int, rounds: int) -> int:
-    """Rounds of samples from START_MS on; loads are heavy-tailed and vary by a fifth."""
+    """Write rounds of samples starting at START_MS; loads are heavy-tailed and vary by a fifth."""
     time_ms, rate = F.lit(START_MS) + _number(partitions) * ROUND_MS, _rate(partitions)
     columns = {
         "time_ms": time_ms,
@@ -36,7 +36,7 @@ def write_samples(session: SparkSession, made: Servers, cluster: str, partitions
 
 
 def write_hours(session: SparkSession, made: Servers, cluster: str, partitions: int, hours: int) -> int:
-    """Hourly rollups, the newest of the hour of START_MS."""
+    """Write hourly rollups, the last one for the hour of START_MS."""
     rate = _rate(partitions)
     columns = {
         "hour_ms": F.lit(START_MS) - _number(partitions) * HOUR_MS,
@@ -53,7 +53,7 @@ def write_hours(session: SparkSession, made: Servers, cluster: str, partitions: 
 
 
 def wait_for_rows(client: PinotClient, table: str, count: int) -> None:
-    """Until Pinot shows so many."""
+    """Wait until Pinot returns at least `count` rows."""
 
     def shown() -> int:
         try:
@@ -103,17 +103,20 @@ def _write(
 
 
 def _number(partitions: int) -> Column:
-    """Number of the round."""
+    """Return the number of the round."""
     return (F.col("id") / partitions).cast("long")
 
 
 def _uniform(of: Column) -> Column:
-    """Between 0 and 1, always the same of the same value."""
+    """Return a hash of the value between 0 and 1."""
     return (F.pmod(F.xxhash64(of), F.lit(1_000_000)) + 0.5) / 1_000_000
 
 
 def _base(partitions: int) -> Column:
-    """Mean rate of a partition: Pareto, most carry next to nothing and some a hundred thousand times that."""
+    """Return the mean rate of a partition, Pareto distributed.
+
+    Most partitions have almost no load, and some a hundred thousand times that.
+    """
     return F.pow(_uniform(F.pmod(F.col("id"), F.lit(partitions))), F.lit(-0.8)) * 20
 
 

@@ -1,1 +1,1 @@
-"""The register of situations, and its table."""
+"""Register of the situations, and its table."""

@@ -1,4 +1,4 @@
-"""The situations of situations.toml, and the table of them on docs/comparison/bug-reports.md."""
+"""Situations of situations.toml, and their table on docs/comparison/bug-reports.md."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _GITHUB: Final = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
 
 @dataclass(frozen=True)
 class Situation:
-    """A public bug report, and the tests that show what Headrace does in its situation.
+    """Public bug report, and the tests that show how Headrace behaves in that situation.
 
-    `reference`: a key of Apache's Jira, or owner/name#number on GitHub. `state`: of the report when it was
-    read. `tests`: file::function. `falls_short`: why Headrace does not hold; empty where it does. Raises
-    ValueError for a reference of another form, and where neither tests nor `falls_short` are given.
+    `reference`: a key of Apache's Jira, or owner/name#number on GitHub. `state`: state of the report when it
+    was read. `tests`: file::function. `falls_short`: reason why Headrace does not hold; empty if it does.
+    Raises ValueError for any other reference, and if both tests and `falls_short` are missing.
     """
 
     id: str
@@ -49,7 +49,7 @@ class Situation:
 
     @property
     def link(self) -> str:
-        """Address of the report; empty if the reference has another form."""
+        """Address of the report; empty if the reference is in another format."""
         if _JIRA.fullmatch(self.reference):
             return f"https://issues.apache.org/jira/browse/{self.reference}"
         found = _GITHUB.fullmatch(self.reference)
@@ -61,11 +61,11 @@ class Situation:
         return FALLS_SHORT if self.falls_short else HOLDS
 
     def verdict(self, passed: Mapping[str, bool]) -> str:
-        """Return the verdict of a run. A test that did not run has not passed."""
+        """Return the verdict of a run. A test that did not run counts as not passed."""
         return self.expected if all(passed.get(test, False) for test in self.tests) else FAILS
 
     def row(self, verdict: str) -> tuple[str, ...]:
-        """Cells of its row."""
+        """Return the cells of the table row."""
         here = f"{verdict}: {self.falls_short}" if verdict == FALLS_SHORT else verdict
         shown = ", ".join(f"`{test.rpartition('/')[2]}`" for test in self.tests)
         reference = f"[{self.reference}]({self.link}), {self.state}"
@@ -73,13 +73,13 @@ class Situation:
 
 
 def read(file: Path = FILE) -> list[Situation]:
-    """Read the situations. Raises ValueError if a row is not valid or two have the same id."""
+    """Read the situations. Raises ValueError if a row is invalid or two have the same id."""
     rows: list[dict[str, Any]] = tomllib.loads(file.read_text(encoding="utf-8"))["situation"]
     found = [Situation(**{**row, "tests": tuple(row.get("tests", ()))}) for row in rows]
     names = [one.id for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise ValueError(f"ids that two rows have: {', '.join(twice)}")
+        raise ValueError(f"duplicate ids: {', '.join(twice)}")
     return found
 
 
@@ -102,7 +102,7 @@ def _functions_of(file: Path) -> set[str]:
 
 
 def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
-    """Return the count and the table in Markdown. `verdicts`: by id."""
+    """Return the counts and the table in Markdown. `verdicts`: by id."""
     found = [verdicts[one.id] for one in situations]
     parts = [
         f"{found.count(one)} {what}"
@@ -114,12 +114,12 @@ def block(situations: Sequence[Situation], verdicts: Mapping[str, str]) -> str:
 
 
 def block_on(page: Path = PAGE) -> str:
-    """Return the text between the marks of the page."""
+    """Return the text between the markers of the page."""
     return page.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0].strip()
 
 
 def write(text: str, page: Path = PAGE) -> None:
-    """Put the text between the marks of the page."""
+    """Replace the text between the markers of the page."""
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     after = rest.partition(END)[2]
     page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")

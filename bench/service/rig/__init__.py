@@ -1,1 +1,1 @@
-"""What measurements of the service run on. Start with guarded.py."""
+"""Fixtures of the service benchmarks. Start with guarded.py."""

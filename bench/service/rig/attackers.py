@@ -1,6 +1,6 @@
-"""Those who attack an instance, side by side in a process of their own.
+"""Attackers of an instance, running concurrently in a separate process.
 
-Each kind of attack is a function that is called again and again, and gives how many calls were refused.
+Each kind of attack is a function that is called repeatedly and returns the number of rejected requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 
 
 class Target(NamedTuple):
-    """Where the attackers go, and with which tokens."""
+    """Address of the attacked instance, and tokens for it."""
 
     host: str
     port: int
@@ -29,7 +29,7 @@ class Target(NamedTuple):
 
 @contextmanager
 def attacked(target: Target, name: str, attackers: int) -> Iterator[Callable[[], int]]:
-    """By one of `ATTACKS`, as long as the context lasts; gives how many of its calls were refused so far."""
+    """Run one of `ATTACKS` for the context; yield a function that returns the requests rejected so far."""
     context = get_context("spawn")
     begun, over, count = context.Event(), context.Event(), context.Value("q", 0)
     process = context.Process(target=_attack, args=(target, name, attackers, begun, over, count))
@@ -43,7 +43,7 @@ def attacked(target: Target, name: str, attackers: int) -> Iterator[Callable[[],
 
 
 def _attack(target: Target, name: str, attackers: int, begun: Event, over: Event, count: Any) -> None:
-    """In a process of its own."""
+    """Run the attack threads, in a separate process."""
     attack = ATTACKS[name]
 
     def run() -> None:
@@ -64,7 +64,7 @@ def _attack(target: Target, name: str, attackers: int, begun: Event, over: Event
 def _calls(
     target: Target, method: str, path: str, body: bytes | None = None, token: str = "", count: int = 50
 ) -> int:
-    """Some of the same over one connection; how many were refused."""
+    """Send `count` equal requests over one connection; return the number rejected."""
     refused = 0
     headers = {"Content-Type": "application/json"}
     if token:
@@ -111,7 +111,7 @@ def _slow_body(target: Target) -> int:
 
 
 def _slow(part: bytes, target: Target) -> int:
-    """Connections of which a byte comes now and then."""
+    """Open connections that send a byte now and then."""
     with ExitStack() as stack:
         found = [
             stack.enter_context(socket.create_connection((target.host, target.port), 60)) for _ in range(50)
@@ -126,7 +126,7 @@ def _slow(part: bytes, target: Target) -> int:
 
 
 def _large(target: Target) -> int:
-    """100 megabytes, of which it takes less than one."""
+    """Send 100 MiB, of which the instance accepts less than one."""
     with closing(HTTPConnection(target.host, target.port, timeout=60)) as client:
         client.putrequest("POST", "/v1/datastreams")
         client.putheader("Authorization", f"Bearer {target.operator}")

@@ -1,4 +1,4 @@
-"""An instance that asks who calls, with one datastream."""
+"""Instance with authentication, with one datastream."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.running import RunningInstance
 
 @dataclass(frozen=True)
 class Guarded:
-    """`open_instance` asks nobody who they are, and is an instance of the same service."""
+    """Two instances of one service; `open_instance` has authentication off."""
 
     instance: RunningInstance
     open_instance: RunningInstance
@@ -31,7 +31,7 @@ class Guarded:
 
 @contextmanager
 def guarded(tokens: int = 1_000) -> Iterator[Guarded]:
-    """With that many tokens; it ends with its servers and the context."""
+    """Run the service with that many tokens for the context."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         site = started(stack, (), {})
@@ -65,7 +65,7 @@ def guarded(tokens: int = 1_000) -> Iterator[Guarded]:
         wait_until(
             lambda: open_instance.rest.get("/v1/datastreams/bench")["status"] == "READY", 60, "it is READY"
         )
-        wait_until(lambda: all(map(_is_well, instances)), 120, "both are well")
+        wait_until(lambda: all(map(_is_well, instances)), 120, "both instances are healthy")
         yield Guarded(instance, open_instance, viewer, operator)
 
 
@@ -82,12 +82,12 @@ def _token(file: Path, role: Role) -> str:
 
 
 def _fill(file: Path, count: int) -> None:
-    """Others in the same file, which is read as a whole when it changes."""
+    """Add other tokens to the file, which is reread as a whole when it changes."""
     more = (new_token(Principal(f"other-{number}", Role.VIEWER), 1)[1].line() for number in range(count))
     file.write_text(file.read_text() + "".join(f"{line}\n" for line in more))
 
 
 def percentiles(times: Sequence[float]) -> tuple[float, float, float]:
-    """The median, the 99th of a hundred, the largest."""
+    """Return the median, p99 and the maximum."""
     ordered = sorted(times)
     return ordered[len(ordered) // 2], ordered[-max(1, len(ordered) // 100)], ordered[-1]

@@ -1,4 +1,4 @@
-"""What a lane's ledger says of every offset, against what the source still holds."""
+"""Comparison of a lane's ledger with the records that the source still has."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.fakes.broker.mirrored import MirroredFakes
 
 
 class Letter(NamedTuple):
-    """A dead letter: the source offset that it names, and its value."""
+    """Dead letter: source offset and value."""
 
     offset: int
     value: bytes | None
 
 
 def letters_of(fakes: MirroredFakes, topic: str, number: int = 0) -> list[Letter]:
-    """The dead letters of a partition, in order."""
+    """Return the dead letters of a partition, in order."""
     name = topic + DEAD_LETTER_SUFFIX
     if name not in fakes.target.topics:
         return []
@@ -41,8 +41,10 @@ def check_accounts(
     number: int = 0,
     is_excused: Callable[[Seen], bool] = lambda _record: False,
 ) -> None:
-    """Every record that the source still has in front of the checkpoint is at the destination, in a dead
-    letter, or skipped by policy. `is_excused`: the destination has lost it since. Raises AssertionError."""
+    """Check that every source record before the checkpoint is copied, dead-lettered, or skipped by policy.
+
+    `is_excused`: whether the destination has lost the record since. Raises AssertionError.
+    """
     lane, log = fakes.lane(topic, number), fakes.source.log(topic, number)
     copies = {one.offset: one for one in fakes.copied(topic, number)}
     contents = {one.content for one in copies.values()}
@@ -57,7 +59,7 @@ def check_accounts(
         if where.precision == "exact":
             assert offset in opaque or copies[where.offset].content == records[offset].content
         elif lane.gaps and offset in records and records[offset].content in contents:
-            continue  # the lane knew of another destination topic too late, and has forgotten where it lies
+            continue  # position lost: the lane learned too late that the topic was replaced
         elif not (offset in records and is_excused(records[offset])):
             assert left_out.are_left_out(offset, offset + 1), f"{topic}-{number} lacks {offset}"
             is_skip = lane.spec.policy.on_rejection == "skip"
@@ -66,7 +68,7 @@ def check_accounts(
 
 
 def _check_counts(lane: LiveLane, log: PartitionLog) -> None:
-    """No more offsets count as compacted away than have no record at the source."""
+    """Check that at most the missing source offsets count as compacted away."""
     span = range(max(lane.ledger.start, log.start), lane.checkpoint)
     held = {offset for batch in log.batches for offset in _offsets_of(batch) if offset in span}
     holes = len(range(lane.ledger.start, lane.checkpoint)) - len(held)
@@ -74,7 +76,7 @@ def _check_counts(lane: LiveLane, log: PartitionLog) -> None:
 
 
 def _offsets_of(batch: StoredBatch) -> Collection[int]:
-    """Offsets at which a batch has a record; all of them, of a batch that cannot be decoded."""
+    """Return the offsets of the records of a batch, or its whole range if it cannot be decoded."""
     records = batches.records_of(batch.data)
     return range(batch.base, batch.last + 1) if records is None else [record.offset for record in records]
 
@@ -89,7 +91,7 @@ def _undecodable_offsets(log: PartitionLog) -> list[int]:
 
 
 def _lettered(fakes: MirroredFakes, topic: str, number: int) -> set[int]:
-    """Source offsets that letters account for: of a record, or from a record to the end of its batch."""
+    """Return the source offsets in dead letters: of one record, or from a record to the end of its batch."""
     found: set[int] = set()
     for letter in letters_of(fakes, topic, number):
         found.add(letter.offset)

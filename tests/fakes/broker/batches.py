@@ -1,4 +1,4 @@
-"""Record batches as a broker sees them: read with kafka-python's module, never with `mirror.protocol`."""
+"""Record batches as a broker sees them, read with kafka-python's module, never with `mirror.protocol`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kafka.record.util import calc_crc32c
 
 HEADER_BYTES: Final = 61
 OVERHEAD_BYTES: Final = 12
-"""Base offset and length, which the length does not count."""
+"""Base offset and length, which the length field does not count."""
 TRANSACTIONAL: Final = 0x10
 CONTROL: Final = 0x20
 APPEND_TIME: Final = 0x08
@@ -37,7 +37,7 @@ ABORT: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class StoredBatch:
-    """A batch with its place in a log."""
+    """Batch with its position in a log."""
 
     data: bytes
     base: int
@@ -49,31 +49,31 @@ class StoredBatch:
     sequence: int
     max_timestamp: int
     appended_ms: int
-    """When the broker stored it."""
+    """Time at which the broker stored it."""
 
     @property
     def count(self) -> int:
-        """Offsets that it spans."""
+        """Number of offsets in its range."""
         return self.last - self.base + 1
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a transaction marker."""
+        """Return whether it is a transaction marker."""
         return bool(self.attributes & CONTROL)
 
     @property
     def is_transactional(self) -> bool:
-        """Whether a transaction decides what becomes of it."""
+        """Return whether it belongs to a transaction."""
         return bool(self.attributes & TRANSACTIONAL)
 
 
 def view(data: bytes | memoryview) -> Any:
-    """kafka-python's reader of the one batch in these bytes."""
+    """Return kafka-python's reader of the batch in these bytes."""
     return DefaultRecordBatch(data)
 
 
 def whole_batches(data: bytes) -> list[bytes] | None:
-    """The batches that lie in these bytes; None when the last one is cut off or a length is impossible."""
+    """Return the batches in these bytes; None if the last is truncated or a length is impossible."""
     found = []
     position = 0
     while position < len(data):
@@ -89,7 +89,7 @@ def whole_batches(data: bytes) -> list[bytes] | None:
 
 
 def stored(data: bytes, base: int, epoch: int, now_ms: int) -> StoredBatch:
-    """The batch as it lies in the log: its base offset and leader epoch are the broker's."""
+    """Return the batch as stored in the log, with the broker's base offset and leader epoch."""
     placed = bytearray(data)
     if data[_MAGIC_AT] < _NEWEST_MAGIC:
         last = base + len(records_of(data) or []) - 1
@@ -112,7 +112,7 @@ def stored(data: bytes, base: int, epoch: int, now_ms: int) -> StoredBatch:
 
 
 def restamped(data: bytes, *, attributes: int, max_timestamp: int) -> bytes:
-    """The batch with other attributes and largest timestamp, and the checksum that goes with them."""
+    """Return the batch with other attributes and maximum timestamp, and a new checksum."""
     changed = bytearray(data)
     struct.pack_into(">h", changed, _ATTRIBUTES_AT, attributes)
     struct.pack_into(">q", changed, _MAX_TIMESTAMP_AT, max_timestamp)
@@ -121,7 +121,7 @@ def restamped(data: bytes, *, attributes: int, max_timestamp: int) -> bytes:
 
 
 def marker(producer: int, epoch: int, kind: int, now_ms: int) -> bytes:
-    """The control batch that ends a transaction: `COMMIT` or `ABORT`."""
+    """Return the control batch that ends a transaction: `COMMIT` or `ABORT`."""
     key, value = struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0)
     data = build([(now_ms, key, value, [])], producer=(producer, epoch, -1), transactional=True)
     return restamped(data, attributes=TRANSACTIONAL | CONTROL, max_timestamp=now_ms)
@@ -138,7 +138,7 @@ def build(
     producer: tuple[int, int, int] = (-1, -1, -1),
     transactional: bool = False,
 ) -> bytes:
-    """A batch as a producer sends it. `producer`: id, epoch, base sequence."""
+    """Return a batch as a producer sends it. `producer`: id, epoch, base sequence."""
     builder = DefaultRecordBatchBuilder(
         magic=2,
         compression_type=codec,
@@ -154,7 +154,7 @@ def build(
 
 
 def with_gaps(data: bytes, offsets: Sequence[int], span: int) -> bytes:
-    """What compaction leaves of a batch: records at these places among `span`.
+    """Return the batch after compaction: its records at the given offsets within `span`.
 
     The batch must have as many records as there are offsets, at consecutive places.
     """
@@ -169,7 +169,7 @@ def with_gaps(data: bytes, offsets: Sequence[int], span: int) -> bytes:
 
 
 def emptied(data: bytes, places: Sequence[int]) -> bytes:
-    """What compaction leaves of a batch: the records at these places, or none."""
+    """Return the batch after compaction with only the records at these places, or without any."""
     read = view(data)
     records = list(read)
     kept = [records[place] for place in places]
@@ -182,7 +182,7 @@ def emptied(data: bytes, places: Sequence[int]) -> bytes:
 
 
 def resized(data: bytes, payload: bytes) -> bytes:
-    """The batch with another payload, whatever is in it."""
+    """Return the batch with another payload of any content."""
     changed = bytearray(data[:HEADER_BYTES] + payload)
     struct.pack_into(">i", changed, OVERHEAD_BYTES - 4, len(changed) - OVERHEAD_BYTES)
     read = view(data)
@@ -190,19 +190,19 @@ def resized(data: bytes, payload: bytes) -> bytes:
 
 
 def undecodable(data: bytes) -> bytes:
-    """The batch with a right checksum and a payload that is none."""
+    """Return the batch with a valid checksum and an undecodable payload."""
     return resized(data, bytes(byte ^ 0x5A for byte in data[HEADER_BYTES:]))
 
 
 def old_message(key: bytes | None, value: bytes | None, magic: int = 0) -> bytes:
-    """A message of format 0 or 1, not compressed."""
+    """Return an uncompressed message of format 0 or 1."""
     builder = LegacyRecordBatchBuilder(magic, 0, 2**30)
     builder.append(0, timestamp=_OLD_TIME, key=key, value=value)
     return bytes(builder.build())
 
 
 def records_of(data: bytes) -> list[Any] | None:
-    """The records of a batch, as an ordinary client reads them; None where it cannot."""
+    """Return the records of a batch as a consumer reads them; None if it cannot."""
     if data[_MAGIC_AT] < _NEWEST_MAGIC:
         return list(MemoryRecords(data).next_batch())
     read = view(data)
@@ -210,6 +210,6 @@ def records_of(data: bytes) -> list[Any] | None:
         return []
     try:
         found = list(read)
-    except Exception:  # noqa: BLE001 - whatever a decompressor says
+    except Exception:  # noqa: BLE001 - decompressors raise exceptions of any kind
         return None
     return found if len(found) == read.records_count else None

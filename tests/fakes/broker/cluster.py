@@ -1,9 +1,8 @@
-"""A cluster of fake brokers in this process, in the manner of franz-go's kfake.
+"""Cluster of fake brokers in this process, modelled on franz-go's kfake.
 
-Its brokers listen on the loopback interface, so that a client with sockets of its own works against them
-unchanged, or in a network in memory (`memory`). What happens to the cluster is a method here; what happens to
-a request is planted in `faults`. A test that owns the client's loop calls `poll`, or uses `virtual`;
-otherwise `running` gives it a thread.
+The brokers listen on the loopback interface, so any client works against them unchanged, or in a network in
+memory (`memory`). Methods here change the cluster; `faults` change the handling of requests. A test that owns
+the client's loop calls `poll`, or uses `virtual`; otherwise `running` serves from a thread.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LONGEST_WAIT: Final = 0.05
 
 
 class FakeCluster(ClusterState):
-    """`racks`: that of each broker, by its number from 1 on."""
+    """Fake cluster. `racks`: rack of each broker, by its number from 1."""
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class FakeCluster(ClusterState):
         super().__init__(name, clock or SystemClock(), transaction_level=transaction_level)
         self.server = Server(self, network)
         self.lock = threading.RLock()
-        """Held while requests are treated; a test that changes the cluster beside a thread takes it too."""
+        """Held while requests are handled. A test that changes the cluster beside a thread must take it."""
         for number in range(1, brokers + 1):
             self.server.listen(number, racks[number - 1] if racks else None)
 
@@ -52,15 +51,15 @@ class FakeCluster(ClusterState):
         return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers.values())
 
     def poll(self) -> bool:
-        """Treat what has arrived; whether there was something."""
+        """Handle pending requests; return whether there were any."""
         return self.server.poll()
 
     def partition(self, topic: str, number: int = 0) -> Partition:
-        """A partition that exists."""
+        """Return an existing partition."""
         return self.topics[topic].partitions[number]
 
     def log(self, topic: str, number: int = 0) -> PartitionLog:
-        """Its log."""
+        """Return the log of a partition."""
         return self.partition(topic, number).log
 
     def write(self, topic: str, records: Sequence[Content], number: int = 0, *, codec: int = 0) -> None:
@@ -68,7 +67,7 @@ class FakeCluster(ClusterState):
         self.append(topic, batches.build(records, codec=codec), number)
 
     def append(self, topic: str, data: bytes, number: int = 0) -> None:
-        """Append a batch as it is, whatever a broker would say to it."""
+        """Append a batch unchanged and without validation."""
         partition = self.partition(topic, number)
         partition.log.append(data, partition.epoch, self.clock.now_ms())
         self.server.changed()
@@ -76,9 +75,9 @@ class FakeCluster(ClusterState):
     def write_in_transaction(
         self, topic: str, records: Sequence[Content], number: int = 0, *, commit: bool | None = None
     ) -> Callable[..., None]:
-        """Append one batch of a transaction of a new producer; `commit` None leaves it open.
+        """Append one batch in a transaction of a new producer; `commit` None leaves it open.
 
-        Returns what ends it: `end(commit=…)`.
+        Returns the function that ends it: `end(commit=…)`.
         """
         producer = self.coordinator.new_producer()
         self.append(topic, batches.build(records, producer=(producer, 0, 0), transactional=True), number)
@@ -92,22 +91,22 @@ class FakeCluster(ClusterState):
         return end
 
     def take_down(self, node: int) -> None:
-        """A broker dies; its connections break and nobody can connect."""
+        """Stop a broker; its connections break and new ones are refused."""
         self.stop_broker(node)
         self.server.drop_connections(node)
         self.server.changed()
 
     def bring_up(self, node: int) -> None:
-        """It is back, on the same port."""
+        """Restart a broker on the same port."""
         self.start_broker(node)
         self.server.changed()
 
     def freeze(self, node: int) -> None:
-        """A broker that takes connections and requests and answers nothing."""
+        """Freeze a broker: it accepts connections and requests but sends no responses."""
         self.server.set_frozen(node, frozen=True)
 
     def thaw(self, node: int) -> None:
-        """It goes on with what has arrived."""
+        """Unfreeze a broker; it handles the pending requests."""
         self.server.set_frozen(node, frozen=False)
 
     def close(self) -> None:
@@ -117,7 +116,7 @@ class FakeCluster(ClusterState):
 
 @contextmanager
 def running(cluster: FakeCluster) -> Iterator[FakeCluster]:
-    """Serve from a thread; the cluster is closed in the end. What its handlers raise is raised here."""
+    """Serve from a thread and close the cluster at the end. Raises exceptions of its handlers."""
     stop = threading.Event()
     failures: list[BaseException] = []
 
@@ -127,7 +126,7 @@ def running(cluster: FakeCluster) -> Iterator[FakeCluster]:
                 cluster.server.wait(_LONGEST_WAIT)
                 with cluster.lock:
                     cluster.poll()
-        except BaseException as error:  # noqa: BLE001 - raised by the thread that waits for us
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that joins this one
             failures.append(error)
 
     thread = threading.Thread(target=serve, name=f"fake cluster {cluster.name}")

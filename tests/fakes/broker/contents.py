@@ -1,4 +1,4 @@
-"""What an ordinary consumer would get out of a log."""
+"""Log contents as a consumer reads them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NO_TIME: Final = -1
 
 
 class Seen(NamedTuple):
-    """A record as an ordinary client sees it."""
+    """Record as a consumer sees it."""
 
     offset: int
     timestamp: int
@@ -21,13 +21,15 @@ class Seen(NamedTuple):
 
     @property
     def content(self) -> tuple[object, ...]:
-        """Everything but the offset."""
+        """All fields except the offset."""
         return tuple(self[1:])
 
 
 def committed(log: PartitionLog) -> list[Seen]:
-    """Records in front of the last stable offset that no aborted transaction holds, by the markers alone; of
-    batches that can be decoded."""
+    """Return the records before the last stable offset except those of aborted transactions.
+
+    Uses only the markers to find these. Undecodable batches are skipped.
+    """
     return [record for record, is_visible in _records(log, log.last_stable) if is_visible]
 
 
@@ -35,7 +37,7 @@ def _records(log: PartitionLog, end: int) -> list[tuple[Seen, bool]]:
     found: list[tuple[Seen, bool]] = []
     open_records: dict[int, list[int]] = {}
     for batch in log.batches:
-        if batch.is_control:  # also behind the end: it may decide on what lies in front of it
+        if batch.is_control:  # markers after the end count too: they may decide earlier records
             (control,) = batches.view(batch.data)
             for index in open_records.pop(batch.producer, []):
                 found[index] = (found[index][0], not control.abort)

@@ -1,7 +1,7 @@
-"""What a test makes a broker do with requests, one by one, in the manner of franz-go's kfake (`ControlKey`).
+"""Faults injected into the handling of single requests, modelled on franz-go's kfake (`ControlKey`).
 
-A fault is planted for an api key and taken by the next request that fits it; `times=None` keeps it until
-`clear`. The first fault that fits a request counts.
+A fault is planted for an api key and used by the next matching request; `times=None` keeps it until `clear`.
+The first matching fault applies.
 """
 
 from __future__ import annotations
@@ -11,30 +11,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Predicate = Callable[["Asked"], bool]
-"""Whether a fault is meant for this request."""
+"""Returns whether a fault applies to this request."""
 
 
 class Gate:
-    """Keeps requests back until it is opened."""
+    """Gate that holds requests until it is opened."""
 
     def __init__(self) -> None:
         self.is_open = False
 
     def open(self) -> None:
-        """Let them go on."""
+        """Release the held requests."""
         self.is_open = True
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Close the connection; `applied`: after the request has had its effect, so that its answer is lost."""
+    """Close the connection; `applied`: after the request has taken effect."""
 
     applied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Answer later; `applied`: what the request does is done at once."""
+    """Delay the response; `applied`: the request takes effect at once."""
 
     seconds: float
     applied: bool = False
@@ -42,7 +42,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Answer when the gate is opened; `applied` as for `Delay`."""
+    """Hold the response until the gate is opened; `applied` as for `Delay`."""
 
     gate: Gate
     applied: bool = False
@@ -50,15 +50,17 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Send so many bytes of the answer's frame and close the connection."""
+    """Send this many bytes of the response frame, then close the connection."""
 
     keep: int
 
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Begin an answer with a frame of that size and never end it; with `seconds` another byte comes each time
-    so many have passed."""
+    """Start a response with a frame of that size and never complete it.
+
+    With `seconds`, another byte is sent at that interval.
+    """
 
     size: int
     seconds: float | None = None
@@ -66,9 +68,9 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Answer with the error, for one partition, one topic, or everything that is asked.
+    """Respond with an error for one partition, one topic, or the whole request.
 
-    `applied`: the request has its effect all the same.
+    `applied`: the request takes effect nevertheless.
     """
 
     error: int
@@ -77,27 +79,27 @@ class Code:
     applied: bool = False
 
     def concerns(self, topic: str | None, partition: int | None) -> bool:
-        """Whether it is this partition's error."""
+        """Return whether the error applies to this partition."""
         return self.topic in (None, topic) and self.partition in (None, partition)
 
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """Answer with a throttle time (KIP-219)."""
+    """Respond with a throttle time (KIP-219)."""
 
     milliseconds: int
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Change the answer, an object of kafka-python, before it is encoded."""
+    """Change the response, an object of kafka-python, before it is encoded."""
 
     change: Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Do something to the cluster before the request is treated, which then goes on as usual."""
+    """Run an action on the cluster before the request is handled as usual."""
 
     action: Callable[[], object]
 
@@ -107,8 +109,11 @@ Fault = Drop | Delay | Hold | Cut | Announce | Code | Throttle | Edit | Run
 
 @dataclass
 class Asked:
-    """A request under treatment. `message`: as kafka-python decoded it; `memo`: what its handler keeps
-    between two looks at a request that has to wait, until `until` at the latest."""
+    """Request being handled. `message`: as decoded by kafka-python.
+
+    `memo`: state of the handler between two calls for a request that has to wait, until `until` at the
+    latest.
+    """
 
     broker: int
     api: int
@@ -120,21 +125,21 @@ class Asked:
     memo: Any = None
     until: float | None = None
     return_seconds: float = 0.0
-    """What the answer takes to come back."""
+    """Delay of the response on its way back."""
 
     def error(self, topic: str | None = None, partition: int | None = None) -> int:
-        """The planted error that is answered instead of doing anything; 0 for none."""
+        """Return the planted error that replaces the effect of the request, or 0."""
         return next(
             (f.error for f in self.codes() if not f.applied and f.concerns(topic, partition)),
             0,
         )
 
     def error_after(self, topic: str | None = None, partition: int | None = None) -> int:
-        """The planted error that is answered although it was done; 0 for none."""
+        """Return the planted error that is sent after the request took effect, or 0."""
         return next((f.error for f in self.codes() if f.applied and f.concerns(topic, partition)), 0)
 
     def codes(self) -> list[Code]:
-        """The planted errors."""
+        """Return the planted errors."""
         return [fault for fault in self.faults if isinstance(fault, Code)]
 
 
@@ -155,12 +160,12 @@ class _Planted:
 
 
 class Faults:
-    """All that is planted in one cluster."""
+    """All faults planted in one cluster."""
 
     def __init__(self) -> None:
         self._planted: list[_Planted] = []
         self.taken = 0
-        """How many requests met a fault."""
+        """Number of requests that met a fault."""
 
     def plant(
         self,
@@ -171,20 +176,20 @@ class Faults:
         broker: int | None = None,
         fits: Predicate | None = None,
     ) -> None:
-        """Let the next requests of that api key meet the fault."""
+        """Apply the fault to the next matching requests with that api key."""
         self._planted.append(_Planted(api, fault, times, broker, fits))
 
     def clear(self) -> None:
-        """Everything is as usual from now on."""
+        """Remove all faults."""
         self._planted.clear()
 
     @property
     def is_spent(self) -> bool:
-        """Whether every fault with a number of times has been taken."""
+        """Return whether every fault with a number of times has been used."""
         return all(one.times is None for one in self._planted)
 
     def take(self, asked: Asked) -> None:
-        """Give the request the fault that it meets."""
+        """Add the matching fault to the request, if any."""
         for one in self._planted:
             if one.is_for(asked):
                 asked.faults.append(one.fault)

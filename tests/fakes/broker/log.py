@@ -1,4 +1,4 @@
-"""One partition's log: stored batches, the offsets that bound what readers see, its history of leaders."""
+"""Log of one partition: stored batches, the offsets that bound reads, and the history of leader epochs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.fakes.broker.producers import ProducerTable
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that readers of committed data leave out; `marker` is the offset of its end."""
+    """Transaction that read_committed readers skip; `marker` is the offset of its end."""
 
     producer: int
     first: int
@@ -20,14 +20,14 @@ class AbortedTransaction(NamedTuple):
 
 
 class ReadResult(NamedTuple):
-    """Bytes from the log; `end` is the offset behind the last batch that lies in them at least partly."""
+    """Bytes from the log; `end` is the offset after the last batch that is at least partly included."""
 
     data: bytes
     end: int
 
 
 class PartitionLog:
-    """`end` is the next offset to be written; readers see what lies in front of `high_watermark`."""
+    """Log of a partition. `end`: next offset to write; reads stop before `high_watermark`."""
 
     def __init__(self) -> None:
         self.batches: list[StoredBatch] = []
@@ -35,9 +35,9 @@ class PartitionLog:
         self.end = 0
         self.high_watermark = 0
         self.tiered_to = 0
-        """What lies in front of it is in a remote tier only (KIP-405)."""
+        """First offset on local disks; earlier ones are only in remote storage (KIP-405)."""
         self.is_replicated = True
-        """While false the high watermark stays where it is."""
+        """If false, the high watermark does not advance."""
         self.epochs: list[tuple[int, int]] = []
         """(leader epoch, its first offset), ascending."""
         self.producers = ProducerTable()
@@ -47,7 +47,7 @@ class PartitionLog:
         self._decided: list[tuple[int, int]] = []
 
     def append(self, data: bytes, epoch: int, now_ms: int) -> StoredBatch:
-        """Store a batch at the end."""
+        """Append a batch."""
         batch = batches.stored(data, self.end, epoch, now_ms)
         self._take(batch)
         if self.is_replicated:
@@ -55,30 +55,30 @@ class PartitionLog:
         return batch
 
     def replicate(self) -> None:
-        """Every replica has everything."""
+        """Replicate everything to every replica."""
         self.is_replicated = True
         self.high_watermark = self.end
 
     def begin_epoch(self, epoch: int) -> None:
-        """A leader with this epoch writes from here on."""
+        """Start a leader epoch at the current end."""
         if self.epochs and self.epochs[-1][1] == self.end:
             self.epochs.pop()
         self.epochs.append((epoch, self.end))
 
     @property
     def last_stable(self) -> int:
-        """No transaction in front of it is undecided, or decided by a marker that is not replicated."""
+        """Offset before which all transactions are decided by replicated markers."""
         undecided = [first for first, marker in self._decided if marker >= self.high_watermark]
         return min([self.high_watermark, *self.open.values(), *undecided])
 
     def bound(self, *, committed: bool) -> int:
-        """Where readers stop."""
+        """Return the offset at which reads stop."""
         return self.last_stable if committed else self.high_watermark
 
     def read(self, offset: int, limit: int, size: int, *, whole_first: bool) -> ReadResult:
-        """Batches from the one with `offset`, those that begin below `limit`, cut at `size` bytes.
+        """Return batches from the one with `offset`, of those that start below `limit`, cut at `size` bytes.
 
-        `whole_first`: the first batch is whole, however large.
+        `whole_first`: the first batch is returned whole, however large.
         """
         found = bytearray()
         end = offset
@@ -97,11 +97,11 @@ class PartitionLog:
         return ReadResult(bytes(found), end)
 
     def aborted_between(self, first: int, end: int) -> list[AbortedTransaction]:
-        """What a reader of these offsets must leave out."""
+        """Return the aborted transactions in this offset range."""
         return [one for one in self.aborted if one.marker >= first and one.first < end]
 
     def find_time(self, timestamp: int) -> tuple[int, int, int] | None:
-        """(offset, timestamp, leader epoch) of the first record that readers see and that is not older."""
+        """Return (offset, timestamp, leader epoch) of the first visible record that is not older, or None."""
         for batch in self.batches:
             if batch.max_timestamp < timestamp or batch.base >= self.high_watermark:
                 continue
@@ -113,13 +113,12 @@ class PartitionLog:
         return None
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch that wrote, or is to write, the offset; -1 when nobody ever led."""
+        """Return the leader epoch that wrote, or will write, the offset; -1 if there has been no leader."""
         known = [epoch for epoch, first in self.epochs if first <= offset]
         return known[-1] if known else -1
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """(largest epoch not above that one, offset behind its last record); (-1, -1) for one that is younger
-        than all that are known."""
+        """Return (largest epoch up to this one, offset after its last record), or (-1, -1) if newer."""
         index = bisect_right([one for one, _ in self.epochs], epoch)
         if index == len(self.epochs):
             known = bool(self.epochs) and self.epochs[-1][0] == epoch
@@ -127,7 +126,7 @@ class PartitionLog:
         return (self.epochs[index - 1][0] if index else epoch), self.epochs[index][1]
 
     def truncate(self, end: int) -> None:
-        """Lose everything from the batch that holds `end` on, as after an unclean election."""
+        """Drop everything from the batch that contains `end`, as after an unclean election."""
         kept = [batch for batch in self.batches if batch.last < end]
         epochs, self.epochs = self.epochs, []
         self.batches = []
@@ -141,12 +140,12 @@ class PartitionLog:
         self.high_watermark = min(self.high_watermark, self.end)
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log's start, as retention and DeleteRecords do."""
+        """Advance the log start offset like retention or DeleteRecords."""
         self.start = min(max(self.start, offset), self.end)
         self.batches = [batch for batch in self.batches if batch.last >= self.start]
 
     def compact(self, offset: int, replacement: bytes | None) -> None:
-        """Put another batch in the place of the one that holds the offset, or nothing."""
+        """Replace the batch that contains the offset with another one, or remove it."""
         index = self._index(offset)
         old = self.batches[index]
         if replacement is None:
@@ -155,7 +154,7 @@ class PartitionLog:
             self.batches[index] = batches.stored(replacement, old.base, old.epoch, old.appended_ms)
 
     def replace(self, old: StoredBatch, replacements: Sequence[tuple[int, bytes]]) -> None:
-        """Put batches at these offsets in the place of one that is still there."""
+        """Replace a batch that is still in the log with batches at these offsets."""
         index = self.batches.index(old)
         self.batches[index : index + 1] = [
             batches.stored(data, base, old.epoch, old.appended_ms) for base, data in replacements

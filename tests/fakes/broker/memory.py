@@ -1,7 +1,7 @@
-"""Connections that are bytes in memory: what `socket` and `selectors` offer of them to one thread.
+"""Connections in memory, with the parts of `socket` and `selectors` that one thread needs.
 
-As with TCP over loopback, what is sent is there at once, as much as the receiver has room for; a connection
-that is closed with bytes unread is reset. No system call is made, and nothing depends on the system's order.
+As with TCP over loopback, sent data arrives at once, up to the receiver's buffer space; a connection closed
+with unread bytes is reset. It makes no system calls, and does not depend on the system's ordering.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 READ: Final = selectors.EVENT_READ
 WRITE: Final = selectors.EVENT_WRITE
 ROOM: Final = 64 * 1024
-"""Bytes that are on their way to one side of a connection at most."""
+"""Maximum number of bytes in transit to one side of a connection."""
 _FIRST_NUMBER: Final = 1_000_000
 _FIRST_PORT: Final = 20_000
 Ready = list[tuple[selectors.SelectorKey, int]]
@@ -38,20 +38,20 @@ class MemorySocket:
         self._enough = 1
 
     def fileno(self) -> int:
-        """A number of its own; -1 once it is closed."""
+        """Return a unique number, or -1 after closing."""
         return self._number
 
     def setblocking(self, flag: bool) -> None:
-        """It never waits."""
+        """Do nothing: the socket never blocks."""
 
     def setsockopt(self, level: int, option: int, value: int) -> None:
-        """Only the number of bytes that make it readable means anything."""
+        """Set SO_RCVLOWAT, the number of bytes that make it readable; ignore other options."""
         if (level, option) == (socket.SOL_SOCKET, socket.SO_RCVLOWAT):
             self._enough = min(value, ROOM)
             self.stir()
 
     def getsockopt(self, level: int, option: int) -> int:
-        """Of a connection: no error."""
+        """Return 0: no error on the connection."""
         return 0
 
     def connect_ex(self, address: tuple[str, int]) -> int:
@@ -66,20 +66,20 @@ class MemorySocket:
         return 0
 
     def accept(self) -> tuple[MemorySocket, None]:
-        """The next connection of a listener."""
+        """Return the next connection of a listener."""
         if not self.arrivals:
             raise BlockingIOError
         return self.arrivals.popleft(), None
 
     def recv(self, size: int) -> bytes:
-        """Bytes that came; none at the end."""
+        """Return received bytes; none at the end."""
         self._check_readable()
         data = bytes(self.inbox[:size])
         self._take(len(data))
         return data
 
     def recv_into(self, buffer: memoryview) -> int:
-        """The number of bytes that came; 0 at the end."""
+        """Return the number of received bytes; 0 at the end."""
         self._check_readable()
         size = min(len(self.inbox), len(buffer))
         buffer[:size] = self.inbox[:size]
@@ -87,11 +87,11 @@ class MemorySocket:
         return size
 
     def send(self, data: bytes | bytearray | memoryview) -> int:
-        """As much as there is room for."""
+        """Send as much as the buffer space allows."""
         return self.sendmsg([data])
 
     def sendmsg(self, buffers: Sequence[bytes | bytearray | memoryview]) -> int:
-        """As much as there is room for."""
+        """Send as much as the buffer space allows."""
         there = self.other
         if self.is_reset:
             raise ConnectionResetError(errno.ECONNRESET, "reset by peer")
@@ -110,7 +110,7 @@ class MemorySocket:
         return sent
 
     def close(self) -> None:
-        """End the connection, for the other side too once it has read what was sent. Idempotent."""
+        """End the connection, also for the other side once it has read all data. Idempotent."""
         if self._number < 0:
             return
         self._number = -1
@@ -123,13 +123,13 @@ class MemorySocket:
             self.other.stir()
 
     def readiness(self) -> int:
-        """What could be done with it now."""
+        """Return the events for which the socket is ready."""
         is_readable = len(self.inbox) >= self._enough or self.arrivals or self.is_ended
         has_room = self.other is not None and (self.is_ended or len(self.other.inbox) < ROOM)
         return (READ if is_readable else 0) | (WRITE if has_room else 0)
 
     def stir(self) -> None:
-        """Something has happened to it: who selects has a look."""
+        """Mark the socket for the selector after a change."""
         if self.selector is not None:
             self.selector.stirred[self._number] = None
 
@@ -147,7 +147,7 @@ class MemorySocket:
 
 
 class Network:
-    """The ports that somebody listens on."""
+    """Listening ports."""
 
     def __init__(self) -> None:
         self.numbers = count(_FIRST_NUMBER)
@@ -155,23 +155,23 @@ class Network:
         self._ports = count(_FIRST_PORT)
 
     def socket(self, family: int, kind: int) -> Any:
-        """A socket that is not connected: for the type checker, `socket.socket`."""
+        """Return an unconnected socket, typed like `socket.socket`."""
         return MemorySocket(self)
 
     def listen(self) -> tuple[Any, int]:
-        """A listener, and its port."""
+        """Return a listener and its port."""
         listener, port = MemorySocket(self), next(self._ports)
         self.listeners[port] = listener
         return listener, port
 
     def forget(self, gone: MemorySocket) -> None:
-        """It listens no more."""
+        """Stop listening on the socket."""
         for port in [port for port, one in self.listeners.items() if one is gone]:
             del self.listeners[port]
 
 
 class MemorySelector(selectors.BaseSelector):
-    """Never waits. Real sockets are taken and never ready: one thread needs nobody to wake it."""
+    """Selector that never waits. Real sockets are accepted and never ready: one thread needs no wake-ups."""
 
     def __init__(self) -> None:
         self.stirred: dict[int, None] = {}
@@ -200,7 +200,7 @@ class MemorySelector(selectors.BaseSelector):
         return self.register(fileobj, events, data)
 
     def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
-        """By number."""
+        """Return the keys by number."""
         return self._keys
 
     def close(self) -> None:
@@ -209,7 +209,7 @@ class MemorySelector(selectors.BaseSelector):
         self.stirred.clear()
 
     def select(self, timeout: float | None = None) -> Ready:
-        """What is ready now."""
+        """Return the sockets that are ready now."""
         if not self.stirred:
             return []
         ready = []

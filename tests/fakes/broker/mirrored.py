@@ -32,8 +32,11 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 
 
 class MirroredFakes:
-    """`script`: see `VirtualSelector`. `options` of the engine, `rack` where the engine is, `others`: further
-    source clusters by name, `checkpoint_seconds` between two checkpoints."""
+    """Engine with fake clusters. `script`: see `VirtualSelector`. `options` of the engine.
+
+    `rack`: rack of the engine. `others`: names of further source clusters. `checkpoint_seconds`: checkpoint
+    interval.
+    """
 
     def __init__(
         self,
@@ -62,11 +65,11 @@ class MirroredFakes:
         self._checkpoint_seconds = checkpoint_seconds
         self._contexts: dict[BatchEngine, EngineContext] = {}
         self.woken: list[BatchEngine] = []
-        """Engines that run beside the present one."""
+        """Engines that run beside the current one."""
         self.engine = self.new_engine()
 
     def new_engine(self) -> BatchEngine:
-        """Another engine, which is the one to be stepped from now on."""
+        """Start another engine, which becomes the current one."""
         access = {
             "source": ClusterAccess(endpoints(self.source.address), rack=self._rack),
             "destination": ClusterAccess(endpoints(self.target.address)),
@@ -88,16 +91,16 @@ class MirroredFakes:
         return self.engine
 
     def make_topic(self, name: str, partitions: int = 1, replication: int = 2, **settings: str) -> None:
-        """On both sides; the settings are the destination's."""
+        """Create the topic on both sides; the settings are those of the destination."""
         self.source.create_topic(name, partitions, replication)
         self.target.create_topic(name, partitions, replication, **settings)
 
     def write(self, topic: str, first: int, count: int, number: int = 0, *, codec: int = 0) -> None:
-        """One batch to the source, with these numbers as values."""
+        """Write one batch to the source, with these numbers as values."""
         self.source.write(topic, self.records(first, count), number, codec=codec)
 
     def records(self, first: int, count: int) -> list[Content]:
-        """Records with these numbers as values."""
+        """Return records with these numbers as values."""
         now_ms = self.clock.now_ms()
         return [(now_ms, b"key", b"%d" % n, [("h", b"x")]) for n in range(first, first + count)]
 
@@ -106,20 +109,20 @@ class MirroredFakes:
         self.engine.start_lanes(specs(topic, partitions, **fields))
 
     def copy_exactly_once(self, records: int = 20) -> None:
-        """Create topic `t` and copy that number of records by a lane that is exactly-once."""
+        """Create topic `t` and copy that number of records in an exactly-once lane."""
         self.make_topic("t")
         self.write("t", 0, records)
         self.start("t", policy=CopyPolicy(guarantee=Guarantee.EXACTLY_ONCE))
         self.run_to("t", records)
 
     def transactional(self) -> Transactional:
-        """What the destination's coordinator knows of the only lane."""
+        """Return the state of the only lane's transactional id at the destination."""
         known = self.target.coordinator.known
         (found,) = [one for name, one in known.items() if name.startswith("headrace-")]
         return found
 
     def run(self, seconds: float) -> None:
-        """Let virtual time pass."""
+        """Advance virtual time."""
         until = self.clock.monotonic() + seconds
         while self.clock.monotonic() < until:
             longest = _STEP_SECONDS if self.woken else _LONG_STEP_SECONDS
@@ -128,14 +131,14 @@ class MirroredFakes:
                 engine.step(_STEP_SECONDS)
 
     def run_until(self, condition: Callable[[], object], what: str) -> None:
-        """Let virtual time pass until the condition holds."""
+        """Advance virtual time until the condition holds."""
         until = self.clock.monotonic() + _PATIENCE_SECONDS
         while not condition():
-            assert self.clock.monotonic() < until, f"{what}: not in time; {self.describe()}"
+            assert self.clock.monotonic() < until, f"{what}: timed out; {self.describe()}"
             self.events.extend(self.engine.step(_STEP_SECONDS))
 
     def run_to(self, topic: str, offset: int, number: int = 0) -> None:
-        """Until the lane's durable checkpoint is at least there."""
+        """Run until the durable checkpoint of the lane has reached the offset."""
 
         def is_there() -> bool:
             lane = self.lane(topic, number)
@@ -144,32 +147,32 @@ class MirroredFakes:
         self.run_until(is_there, f"{topic}-{number} at {offset}")
 
     def run_until_paused(self, topic: str, number: int = 0) -> str:
-        """Until the lane has paused; returns the reason."""
+        """Run until the lane has paused; return the reason."""
         key = self.lane(topic, number).key
         self.run_until(lambda: self.pauses(key), f"{topic}-{number} pauses")
         return self.pauses(key)[-1]
 
     def pauses(self, key: LaneKey) -> list[str]:
-        """Reasons of the pauses of a lane so far."""
+        """Return the reasons of all pauses of a lane so far."""
         return [one.reason for one in self.events if isinstance(one, LanePaused) and one.key == key]
 
     def lane(self, topic: str, number: int = 0) -> LiveLane:
-        """The lane of a partition."""
+        """Return the lane of a partition."""
         lanes = self.engine.runner.lanes
         (found,) = [lane for key, lane in lanes.items() if key.partition == (topic, number)]
         return found
 
     def stop(self) -> list[LaneStopped]:
-        """A clean end of the engine."""
+        """Stop the engine cleanly; return the events of stopped lanes."""
         self.events.extend(self.engine.close(60))
         return [event for event in self.events if isinstance(event, LaneStopped)]
 
     def crash(self) -> None:
-        """The engine's process is killed: connections drop, nothing is stored."""
+        """Kill the engine: connections drop, nothing is stored."""
         self.kill(self.engine)
 
     def kill(self, engine: BatchEngine) -> None:
-        """The same with any engine."""
+        """Kill an engine."""
         self._contexts[engine].close()
 
     def restart(self, topic: str, partitions: int = 1, **fields: Any) -> None:
@@ -179,21 +182,21 @@ class MirroredFakes:
         self.start(topic, partitions, **fields)
 
     def copied(self, topic: str, number: int = 0) -> list[Seen]:
-        """What a reader of committed data finds at the destination."""
+        """Return the records that a read_committed consumer gets from the destination."""
         return committed(self.target.log(topic, number))
 
     def numbers(self, topic: str, number: int = 0) -> list[int]:
-        """The values of that."""
+        """Return the values of the copied records."""
         return [int(one.value or b"-1") for one in self.copied(topic, number)]
 
     def check_contents(self, topic: str, partitions: int = 1) -> None:
-        """The destination holds exactly what the source holds, in order."""
+        """Check that the destination has exactly the records of the source, in order."""
         for number in range(partitions):
             here, there = committed(self.source.log(topic, number)), self.copied(topic, number)
             assert [one.content for one in there] == [one.content for one in here], f"{topic}-{number}"
 
     def check(self, topic: str, partitions: int = 1) -> None:
-        """`check_contents`, and the offset map says where every record lies."""
+        """Check contents, and that the offset map has the position of every record."""
         self.check_contents(topic, partitions)
         for number in range(partitions):
             here, there = committed(self.source.log(topic, number)), self.copied(topic, number)
@@ -203,7 +206,7 @@ class MirroredFakes:
             assert lane.ledger.is_balanced
 
     def describe(self) -> str:
-        """For messages of failed assertions."""
+        """Return the state of the lanes for messages of failed assertions."""
         return "; ".join(
             f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
             f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
@@ -211,7 +214,7 @@ class MirroredFakes:
         )
 
     def close(self) -> None:
-        """Drop everything."""
+        """Close everything."""
         for context in self._contexts.values():
             context.close()
         for cluster in (self.source, self.target, *self.others.values()):

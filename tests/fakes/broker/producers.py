@@ -1,7 +1,7 @@
-"""What a partition remembers of its producers, and how it judges their sequence numbers.
+"""Producer state of a partition, and validation of sequence numbers.
 
 Source: Apache Kafka 4.1, `ProducerStateManager`, `ProducerAppendInfo`, `ProducerStateEntry`; the outcomes are
-those that real brokers gave in tests/contract/kafka.
+those of real brokers in tests/contract/kafka.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ OLD_EPOCH: Final = 47
 
 @dataclass
 class ProducerEntry:
-    """`recent`: (first sequence, last sequence, base offset, when stored) of the epoch's last batches."""
+    """State of a producer. `recent`: last batches of the epoch.
+
+    Each has first sequence, last sequence, base offset and append time.
+    """
 
     epoch: int
     recent: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -27,13 +30,13 @@ class ProducerEntry:
 
     @property
     def last_sequence(self) -> int:
-        """-1 when nothing but a marker is known of the epoch."""
+        """Last sequence number, or -1 if the epoch has only a marker."""
         return self.recent[-1][1] if self.recent else -1
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of a batch. `duplicate_of`: the base offset of the same batch, stored before."""
+    """Verdict on a batch. `duplicate_of`: base offset of the same batch, stored earlier."""
 
     error: int = 0
     duplicate_of: int = -1
@@ -41,16 +44,16 @@ class Verdict:
 
 
 class ProducerTable:
-    """The producers of one partition."""
+    """Producers of one partition."""
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
 
     def judge(self, batch: Any, *, bumps_epochs: bool = False) -> Verdict:
-        """Whether a batch (kafka-python's view of it) follows what its producer sent before.
+        """Check that a batch (kafka-python's view of it) follows the previous one of its producer.
 
-        `bumps_epochs`: it belongs to a transaction of KIP-890's second part, where a producer that nothing is
-        known of must begin with sequence 0.
+        `bumps_epochs`: it belongs to a transaction of KIP-890 part 2, where an unknown producer must start
+        with sequence 0.
         """
         known = self.entries.get(batch.producer_id)
         first, last = batch.base_sequence, _plus(batch.base_sequence, batch.last_offset_delta)
@@ -66,7 +69,7 @@ class ProducerTable:
         return Verdict(0 if first == expected else OUT_OF_ORDER)
 
     def note(self, batch: StoredBatch) -> None:
-        """The batch is in the log now."""
+        """Record a batch that was appended to the log."""
         entry = self.entries.get(batch.producer)
         if entry is None or entry.epoch < batch.producer_epoch:
             entry = self.entries[batch.producer] = ProducerEntry(batch.producer_epoch)
@@ -77,7 +80,7 @@ class ProducerTable:
             del entry.recent[:-_REMEMBERED]
 
     def forget(self, producer: int) -> None:
-        """As when nothing was heard of a producer for `producer.id.expiration.ms`."""
+        """Drop a producer as after `producer.id.expiration.ms`."""
         self.entries.pop(producer, None)
 
 

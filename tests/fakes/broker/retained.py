@@ -1,4 +1,4 @@
-"""Topics into which records come all the time and of which retention takes the oldest, in virtual time."""
+"""Topics with steady traffic and retention, in virtual time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EVERY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A topic of one partition. `kept_seconds`: its `retention.ms`, None for the default of a week."""
+    """Topic of one partition. `kept_seconds`: its `retention.ms`, None for the default of a week."""
 
     name: str
     bytes_per_second: int
@@ -21,11 +21,11 @@ class Stream:
 
 
 class RetainedTraffic:
-    """A batch a second for each stream, and nothing older than its retention; `run` is a script of the clock.
+    """One batch per second for each stream, deleted at its retention; `run` is a script of the clock.
 
-    Brokers delete whole segments every few minutes, this one each batch in its second: nothing is saved by
-    chance. `lost`: by topic, how many seconds after `begin` the first record was deleted that its lane had
-    not copied.
+    Brokers delete whole segments every few minutes; this fake deletes each batch in its second, so that no
+    record survives by chance. `lost`: by topic, the seconds after `begin` at which a record was deleted
+    before its lane had copied it.
     """
 
     def __init__(self, streams: list[Stream]) -> None:
@@ -36,7 +36,7 @@ class RetainedTraffic:
         self._next = 0.0
 
     def begin(self, fakes: MirroredFakes, backlog_seconds: int = 0) -> None:
-        """Make the topics, with what came in that time before."""
+        """Create the topics with a backlog of that many seconds."""
         self._fakes = fakes
         self._began = fakes.clock.monotonic()
         self._next = self._began + _EVERY_SECONDS
@@ -48,7 +48,7 @@ class RetainedTraffic:
                 self._write(fakes, one, age * 1000)
 
     def run(self) -> float | None:
-        """Do what is due; returns when to be asked again."""
+        """Run everything that is due; return the time of the next run."""
         fakes = self._fakes
         if fakes is None:
             return None

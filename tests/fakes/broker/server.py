@@ -1,7 +1,7 @@
-"""Sockets of a fake cluster: frames in, answers out, one request at a time on each connection as in Kafka.
+"""Sockets of a fake cluster, handling one request at a time on each connection, as Kafka does.
 
-Nothing here waits: `poll` does what can be done now, so that a test can drive it from the thread and on the
-clock of what it tests (`virtual`), or leave it to a thread of its own (`cluster`).
+Nothing here blocks: `poll` does what is due, so that a test can call it from the thread and with the clock of
+the code under test (`virtual`), or leave it to a separate thread (`cluster`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNSUPPORTED: Final = 35
 
 
 class Peer:
-    """One client's connection to one broker."""
+    """Connection of one client to one broker."""
 
     def __init__(self, server: Server, broker: Broker, sock: socket.socket) -> None:
         self.broker = broker
@@ -50,7 +50,7 @@ class Peer:
             self._socket.close()
 
     def on_ready(self, events: int) -> None:
-        """The socket can be read or written."""
+        """Read from or write to the ready socket."""
         try:
             if events & selectors.EVENT_WRITE:
                 self._flush()
@@ -114,7 +114,7 @@ class Peer:
             self._treat(asked)
 
     def _treat(self, asked: Asked) -> None:
-        """Do what was asked, also for a client that has hung up meanwhile: brokers do not look."""
+        """Handle the request, even if the client has disconnected: brokers do not check."""
         if self.broker.is_down:
             return
         answer = table.HANDLERS[asked.api].handle(self._server.state, asked)
@@ -145,7 +145,7 @@ class Peer:
             if isinstance(fault, Throttle):
                 answer.throttle_time_ms = fault.milliseconds
                 if asked.api == _FETCH:
-                    answer.responses = []  # a broker keeps back what it has read
+                    answer.responses = []  # a broker drops what it has read
             elif isinstance(fault, Edit):
                 fault.change(answer)
         self._under_way = None
@@ -193,14 +193,14 @@ class Peer:
 
 
 class Server:
-    """The listeners and connections of all brokers of a cluster, of the system or of a network in memory."""
+    """Listeners and connections of all brokers of a cluster, on system sockets or in a network in memory."""
 
     def __init__(self, state: ClusterState, network: Network | None = None) -> None:
         self.state = state
         self.requests: list[Asked] = []
-        """Every request that was understood, in the order of arrival."""
+        """Every decoded request, in order of arrival."""
         self.refused: list[tuple[int, int]] = []
-        """(api key, version) of requests that closed their connection because nobody speaks them."""
+        """(api key, version) of unsupported requests, which closed their connection."""
         self._network = network
         self._selector = MemorySelector() if network else selectors.DefaultSelector()
         self._listeners: dict[int, socket.socket] = {}
@@ -214,11 +214,11 @@ class Server:
         self._selector.register(self._wakee, selectors.EVENT_READ, None)
 
     def newest(self, api: int) -> int:
-        """The newest version of a request that the brokers speak."""
+        """Return the highest version of a request that the brokers support."""
         return self.state.newest_versions.get(api, table.HANDLERS[api].versions[1])
 
     def listen(self, node: int, rack: str | None) -> Broker:
-        """A broker on a free port of the loopback interface."""
+        """Start a broker on a free port of the loopback interface."""
         if self._network is not None:
             sock, port = self._network.listen()
         else:
@@ -237,32 +237,32 @@ class Server:
             peer.close()
 
     def changed(self) -> None:
-        """Something that waits may be ready now."""
+        """Retry parked requests at the next poll."""
         self._has_changed = True
 
     def park(self, again: Callable[[], None], asked: Asked) -> None:
-        """Ask the handler again when something has changed, or its time is over."""
+        """Call the handler again after a change, or after the request's deadline."""
         self._parked.append((again, asked))
         if asked.until is not None:
             self._parked_until = min(asked.until, self._parked_until or asked.until)
 
     def wait_for(self, gate: Any, action: Callable[[], None]) -> None:
-        """Do something when the gate is open."""
+        """Run an action once the gate is open."""
         self._gated.append((gate, action))
 
     def wait(self, most: float) -> None:
-        """Until something arrives, or there is something to do, or `most` seconds are over."""
+        """Wait until data arrives, work is due, or `most` seconds have passed."""
         self._selector.select(self.patience(most))
 
     def patience(self, most: float) -> float:
-        """Seconds, at most `most`, until there is something to do even if nothing arrives."""
+        """Return the seconds, at most `most`, until work is due even if no data arrives."""
         if self._has_changed and self._parked:
             return 0.0
         due = self.next_due
         return most if due is None else min(most, max(due - self.state.clock.monotonic(), 0.0))
 
     def poll(self) -> bool:
-        """Do what can be done now; whether there was something."""
+        """Do everything that is due; return whether there was anything."""
         is_busy = self.state.run_timers()
         self._has_changed = self._has_changed or is_busy
         is_busy |= self._run_gated()
@@ -280,7 +280,7 @@ class Server:
 
     @property
     def next_due(self) -> float | None:
-        """The moment at which `poll` has something to do even if nothing arrives."""
+        """Time at which `poll` has work even if no data arrives."""
         timer, parked = self.state.next_timer, self._parked_until
         if timer is None or parked is None:
             return parked if timer is None else timer
@@ -288,7 +288,7 @@ class Server:
 
     @property
     def has_work(self) -> bool:
-        """Whether `poll` may have something to do now, without a look at sockets of the system."""
+        """Return whether `poll` may have work now, without checking system sockets."""
         if self._has_changed and self._parked:
             return True
         if isinstance(self._selector, MemorySelector) and self._selector.stirred:
@@ -299,12 +299,12 @@ class Server:
         return any(gate.is_open for gate, _ in self._gated)
 
     def wake(self) -> None:
-        """End the present wait of `poll` from another thread."""
+        """Interrupt a `wait` from another thread."""
         with suppress(BlockingIOError):
             self._waker.send(b"\x00")
 
     def watch(self, sock: socket.socket, peer: Peer, *, writes: bool) -> None:
-        """Be woken when the connection can be read, or also written; frozen brokers do not read."""
+        """Watch a connection for reads, and optionally writes; frozen brokers do not read."""
         events = selectors.EVENT_WRITE if writes else 0
         if not peer.broker.is_frozen:
             events |= selectors.EVENT_READ
@@ -317,13 +317,13 @@ class Server:
             self._selector.unregister(sock)
 
     def release(self, peer: Peer, sock: socket.socket) -> None:
-        """Forget a connection."""
+        """Drop a connection."""
         self._peers.pop(peer, None)
         if sock.fileno() in self._selector.get_map():
             self._selector.unregister(sock)
 
     def set_frozen(self, node: int, *, frozen: bool) -> None:
-        """Let a broker read nothing that arrives, or read it again."""
+        """Stop a broker from reading, or let it resume."""
         self.state.brokers[node].is_frozen = frozen
         for peer in self._peers:
             if peer.broker.node == node:

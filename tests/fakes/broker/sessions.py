@@ -1,4 +1,4 @@
-"""Fetch sessions (KIP-227): what one broker remembers of what its clients read.
+"""Fetch sessions (KIP-227): the state that one broker keeps of its clients' fetches.
 
 Source: Apache Kafka 4.1, `FetchSession`, `FetchManager`.
 """
@@ -18,12 +18,12 @@ _FINAL: Final = -1
 _LAST_EPOCH: Final = 2**31 - 1
 
 TopicKey = str | UUID
-"""Topics go by name, from Fetch version 13 on by id."""
+"""Topic name, or topic id since Fetch version 13."""
 SessionPlace = tuple[TopicKey, int]
 
 
 class Wanted(NamedTuple):
-    """What a client wants of a partition."""
+    """Requested position in a partition."""
 
     leader_epoch: int
     offset: int
@@ -32,7 +32,7 @@ class Wanted(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """What a client was told last; a partition of a session is in an answer when this changes."""
+    """Offsets last sent to the client; a session response includes a partition when these change."""
 
     high_watermark: int = -1
     log_start: int = -1
@@ -40,7 +40,7 @@ class Shown(NamedTuple):
 
 @dataclass
 class Session:
-    """`wanted` in the order in which partitions are served."""
+    """Fetch session. `wanted` is in the order in which partitions are served."""
 
     identity: int
     epoch: int
@@ -50,7 +50,10 @@ class Session:
 
 
 class Opened(NamedTuple):
-    """How a request is to be answered: an error, or what is read; `session` None answers in full."""
+    """Outcome of opening a session: an error, or the partitions to read.
+
+    `session` None requests a full response.
+    """
 
     error: int
     session: Session | None
@@ -59,14 +62,14 @@ class Opened(NamedTuple):
 
 
 class SessionCache:
-    """The sessions of one broker."""
+    """Fetch sessions of one broker."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, Session] = {}
         self._next = 1
 
     def forget_all(self) -> None:
-        """As when the cache is full of younger sessions."""
+        """Evict all sessions, as if the cache were full of newer ones."""
         self._sessions.clear()
 
     def open(
@@ -78,7 +81,7 @@ class SessionCache:
         *,
         by_id: bool,
     ) -> Opened:
-        """Begin, continue or end a session, or none."""
+        """Create, continue or close a session, or fetch without one."""
         if epoch in (_FULL, _FINAL):
             self._sessions.pop(identity, None)
             if epoch == _FINAL:
@@ -102,5 +105,5 @@ class SessionCache:
         return Opened(0, known, dict(known.wanted), True)
 
     def served(self, session: Session, place: SessionPlace) -> None:
-        """Records of the partition were sent: the others come first next time."""
+        """Move a partition whose records were sent behind the others."""
         session.wanted[place] = session.wanted.pop(place)

@@ -1,4 +1,4 @@
-"""What a cluster knows: brokers, topics, groups, transactions; and what can happen to it."""
+"""State of a cluster: brokers, topics, groups, transactions; and the changes to it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRANSACTION: Final = 1
 
 @dataclass
 class Broker:
-    """One broker of the cluster. A frozen one reads no requests, one that is down takes no connections."""
+    """One broker of the cluster. A frozen one reads no requests; one that is down accepts no connections."""
 
     node: int
     port: int
@@ -33,12 +33,12 @@ class Broker:
 
     @property
     def is_well(self) -> bool:
-        """Whether it serves its clients."""
+        """Return whether it serves its clients."""
         return not (self.is_down or self.is_frozen)
 
 
 class ClusterState:
-    """Everything that requests read and change. `transaction_level`: the finalised `transaction.version`."""
+    """State read and changed by requests. `transaction_level`: the finalized `transaction.version`."""
 
     def __init__(self, name: str, clock: Clock, *, transaction_level: int = 2) -> None:
         self.name = name
@@ -50,52 +50,51 @@ class ClusterState:
         self.faults = Faults()
         self.coordinator = Coordinator(self.find, self.later, clock.now_ms)
         self.needs_coordinator_lookup = True
-        """Whether transactional ids are served only after somebody has looked their coordinator up, which is
-        what creates the topic that they are kept in."""
+        """Whether transactional ids need a coordinator lookup first, which creates their topic."""
         self.has_transaction_log = False
         self.newest_versions: dict[int, int] = {}
-        """By api key, to be an older cluster than the handlers could be."""
+        """Highest version by api key, to imitate an older cluster."""
         self.gives_hints = True
-        """Whether refusals name the partition's leader (KIP-951)."""
+        """Whether errors name the partition's leader (KIP-951)."""
         self.pace: Callable[[], tuple[float, float]] | None = None
-        """Seconds that a request takes to arrive and its answer to come back, asked for each of them."""
+        """Returns the transit seconds of a request and of its response; called per request."""
         self.defaults = dict(DEFAULTS)
-        """Settings that the brokers supply."""
+        """Default topic settings of the brokers."""
         self.create_policy: Callable[[str, Mapping[str, str]], str] | None = None
-        """Objection of a policy to a new topic with its settings; empty for none."""
+        """Policy that returns its objection to a new topic with these settings, or an empty string."""
         self.serves_from_followers = False
-        """Whether fetches with a rack are sent to the replica in that rack (KIP-392)."""
+        """Whether fetches with a rack are redirected to the replica in that rack (KIP-392)."""
         self._coordinators: dict[str, int] = {}
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
-    # What there is
+    # Queries
 
     def find(self, place: Place) -> Partition | None:
-        """The partition, or None."""
+        """Return the partition, or None."""
         topic = self.topics.get(place[0])
         return topic.partitions[place[1]] if topic and 0 <= place[1] < len(topic.partitions) else None
 
     def topic_by_id(self, identity: UUID) -> Topic | None:
-        """The topic with that id, or None."""
+        """Return the topic with that id, or None."""
         return next((topic for topic in self.topics.values() if topic.identity == identity), None)
 
     def live_brokers(self) -> list[int]:
-        """Brokers that take part in the cluster."""
+        """Return the brokers that are up."""
         return [node for node, broker in sorted(self.brokers.items()) if not broker.is_down]
 
     def coordinator_of(self, key: str) -> int:
-        """The broker that coordinates a group or a transactional id; -1 while none lives."""
+        """Return the coordinator of a group or transactional id, or -1 if no broker is up."""
         live = self.live_brokers()
         chosen = self._coordinators.get(key)
         if chosen in live:
             return chosen
         return live[crc32(key.encode()) % len(live)] if live else -1
 
-    # What can happen
+    # Changes
 
     def create_topic(self, name: str, partitions: int = 1, replication: int = 1, **settings: str) -> Topic:
-        """A new topic with a new id; underscores in the settings' names stand for dots."""
+        """Create a topic with a new id; underscores in setting names stand for dots."""
         brokers = sorted(self.brokers)
         identity = uuid5(_NAMESPACE, f"{self.name} {name} {next(self._numbers)}")
         topic = Topic(name, identity, [], defaults=self.defaults)
@@ -105,7 +104,7 @@ class ClusterState:
         return topic
 
     def grow_topic(self, name: str, partitions: int, replication: int = 0) -> None:
-        """Add partitions, up to that number of them."""
+        """Increase the number of partitions to `partitions`."""
         topic, brokers = self.topics[name], sorted(self.brokers)
         size = replication or len(topic.partitions[0].replicas)
         for number in range(len(topic.partitions), partitions):
@@ -115,7 +114,7 @@ class ClusterState:
             topic.partitions.append(partition)
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic and what groups have committed of it."""
+        """Delete a topic and the committed offsets of groups for it."""
         del self.topics[name]
         for offsets in self.groups.values():
             for place in [place for place in offsets if place[0] == name]:
@@ -130,22 +129,22 @@ class ClusterState:
         return self.create_topic(name, len(old.partitions), size, **settings)
 
     def move_leader(self, topic: str, partition: int, leader: int) -> None:
-        """A clean election: the new leader has everything."""
+        """Elect a new leader cleanly: it has all records."""
         self.topics[topic].partitions[partition].elect(leader)
 
     def elect_uncleanly(self, topic: str, partition: int, leader: int, end: int) -> None:
-        """A replica that has nothing from `end` on becomes the leader."""
+        """Elect a replica that has no records from `end`."""
         found = self.topics[topic].partitions[partition]
         found.log.truncate(end)
         found.elect(leader)
         found.log.replicate()
 
     def move_coordinator(self, key: str, node: int) -> None:
-        """Another broker coordinates this group or transactional id from now on."""
+        """Move the coordinator of a group or transactional id to another broker."""
         self._coordinators[key] = node
 
     def stop_broker(self, node: int) -> None:
-        """A broker dies: its partitions are led by another replica in sync, or by nobody."""
+        """Stop a broker; its partitions are led by another in-sync replica, or are leaderless."""
         self.brokers[node].is_down = True
         self.brokers[node].sessions = SessionCache()
         for partition in self._partitions():
@@ -154,7 +153,7 @@ class ClusterState:
                 partition.elect(others[0] if others else NOBODY)
 
     def start_broker(self, node: int) -> None:
-        """It is back: it leads again what nobody led."""
+        """Start a broker; it leads the leaderless partitions for which it is in sync."""
         self.brokers[node].is_down = False
         for partition in self._partitions():
             if partition.leader == NOBODY and node in partition.in_sync:
@@ -166,11 +165,11 @@ class ClusterState:
     # Time
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do something after some seconds."""
+        """Run an action after a delay."""
         heapq.heappush(self._timers, (self.clock.monotonic() + seconds, next(self._numbers), action))
 
     def run_timers(self) -> bool:
-        """Do what is due; whether there was something."""
+        """Run the actions that are due; return whether there were any."""
         is_any = False
         while self._timers and self._timers[0][0] <= self.clock.monotonic():
             heapq.heappop(self._timers)[2]()
@@ -179,5 +178,5 @@ class ClusterState:
 
     @property
     def next_timer(self) -> float | None:
-        """The moment of the next one."""
+        """Time of the next timer."""
         return self._timers[0][0] if self._timers else None

@@ -45,12 +45,12 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "segment.ms": "604800000",
     "unclean.leader.election.enable": "false",
 }
-"""Every setting of a topic that Kafka 4.1 knows."""
+"""Topic settings of Kafka 4.1 with their defaults."""
 
 
 @dataclass
 class Partition:
-    """`leader` is `NOBODY` while no replica can lead. `in_sync`: the replicas that have everything."""
+    """Partition. `leader` is `NOBODY` while it is leaderless. `in_sync`: replicas that have all records."""
 
     leader: int
     replicas: list[int]
@@ -59,7 +59,7 @@ class Partition:
     log: PartitionLog = field(default_factory=PartitionLog)
 
     def elect(self, leader: int) -> None:
-        """Make that broker the leader, under the next epoch; `NOBODY` leaves the partition without one."""
+        """Elect that broker under the next epoch; `NOBODY` leaves the partition leaderless."""
         self.epoch += 1
         self.leader = leader
         if leader != NOBODY:
@@ -72,7 +72,7 @@ class Partition:
 
 @dataclass
 class Topic:
-    """`own`: the settings that were given, `defaults` of the cluster hold for the others."""
+    """Topic. `own`: explicit settings; `defaults` of the cluster apply to the others."""
 
     name: str
     identity: UUID
@@ -81,20 +81,20 @@ class Topic:
     defaults: Mapping[str, str] = field(default_factory=lambda: DEFAULTS)
 
     def setting(self, name: str) -> str:
-        """The value in force."""
+        """Return the effective value."""
         return self.own.get(name, self.defaults[name])
 
     @property
     def stamps_append_time(self) -> bool:
-        """Whether the broker's time replaces the producer's."""
+        """Return whether the broker's time replaces the producer's."""
         return self.setting("message.timestamp.type") == "LogAppendTime"
 
     @property
     def is_compacted(self) -> bool:
-        """Whether records need keys."""
+        """Return whether records need keys."""
         return "compact" in self.setting("cleanup.policy")
 
 
 def spread(brokers: Sequence[int], number: int, replication: int) -> list[int]:
-    """The replicas of a partition by its number; the first is the leader that was meant."""
+    """Return the replicas of a partition; the first is the preferred leader."""
     return [brokers[(number + step) % len(brokers)] for step in range(min(replication, len(brokers)))]

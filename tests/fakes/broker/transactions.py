@@ -1,7 +1,7 @@
 """Transactional ids: producer ids and epochs, open transactions, and the markers that end them.
 
-Source: Apache Kafka 4.1, `TransactionCoordinator`. How the two protocols (KIP-890) are answered is
-what real brokers answer in tests/contract/kafka.
+Source: Apache Kafka 4.1, `TransactionCoordinator`. The outcomes of both protocols (KIP-890) are those of real
+brokers in tests/contract/kafka.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST_TIMEOUT_MS: Final = 900_000
 
 
 class State(Enum):
-    """Of a transactional id."""
+    """State of a transactional id."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -40,7 +40,7 @@ class State(Enum):
 
 
 class Identity(NamedTuple):
-    """An answer with a producer id, -1 with an error."""
+    """Response with a producer id; the id is -1 on an error."""
 
     error: int
     producer: int
@@ -49,7 +49,7 @@ class Identity(NamedTuple):
 
 @dataclass
 class Transactional:
-    """One transactional id. `generation` counts transactions, so that a late timer ends no younger one."""
+    """One transactional id. `generation` counts transactions, so that a late timer ends no newer one."""
 
     producer: int
     epoch: int
@@ -58,17 +58,17 @@ class Transactional:
     places: dict[Place, None] = field(default_factory=dict)
     generation: int = 0
     has_markers: bool = False
-    """Whether those of the transaction that is ending are written."""
+    """Whether the markers of the ending transaction are written."""
     commits: bool = False
-    """How the transaction ends that is ending."""
+    """Whether the ending transaction commits."""
     last_epoch: int = -1
-    """The epoch before, of a client that was not replaced by another: it may come with that once more."""
+    """Previous epoch, which the same client may use once more."""
 
 
 class Coordinator:
-    """`partition` finds a partition, `later` does something after some seconds, `now_ms` is the wall clock.
+    """Transaction coordinator. `partition` finds a partition, `later` runs an action after some seconds.
 
-    Markers are written `marker_seconds` after a transaction is decided.
+    `now_ms` is the wall clock. Markers are written `marker_seconds` after a transaction is decided.
     """
 
     def __init__(
@@ -85,12 +85,12 @@ class Coordinator:
         self._next_producer = 1000
 
     def new_producer(self) -> int:
-        """A producer id that was never given."""
+        """Return a new producer id."""
         self._next_producer += 1
         return self._next_producer
 
     def init(self, name: str | None, timeout_ms: int, known: tuple[int, int]) -> Identity:
-        """Give a transactional id its producer id, under a new epoch. `known`: what the client has, or -1."""
+        """Return a producer id under a new epoch. `known`: id and epoch of the client, or -1."""
         if name is None:
             return Identity(0, self.new_producer(), 0)
         if not 0 < timeout_ms <= _MOST_TIMEOUT_MS:
@@ -102,7 +102,7 @@ class Coordinator:
             return Identity(FENCED, -1, -1)
         if entry.state is State.ENDING:
             return Identity(CONCURRENT, -1, -1)
-        if entry.state is State.ONGOING:  # whatever epoch the client has
+        if entry.state is State.ONGOING:  # regardless of the client's epoch
             entry.last_epoch, entry.epoch = entry.epoch, entry.epoch + 1
             self._finish(entry, commit=False, bump=False)
             return Identity(CONCURRENT, -1, -1)
@@ -115,7 +115,7 @@ class Coordinator:
         return Identity(0, entry.producer, entry.epoch)
 
     def add(self, name: str, producer: int, epoch: int, places: list[Place]) -> int:
-        """Begin or widen a transaction; an error code for all of the places."""
+        """Start or extend a transaction; return an error code for all places."""
         entry = self.known.get(name)
         if entry is None or entry.producer != producer:
             return INVALID_MAPPING
@@ -132,18 +132,18 @@ class Coordinator:
         return 0
 
     def has(self, name: str, producer: int, place: Place) -> bool:
-        """Whether the partition belongs to the open transaction."""
+        """Return whether the partition belongs to the open transaction."""
         entry = self.known.get(name)
         is_open = entry is not None and entry.producer == producer and entry.state is State.ONGOING
         return entry is not None and is_open and place in entry.places
 
     def is_outdated(self, name: str, producer: int, epoch: int) -> bool:
-        """Whether the transactional id has another epoch by now."""
+        """Return whether the transactional id has another epoch now."""
         entry = self.known.get(name)
         return entry is not None and entry.producer == producer and entry.epoch != epoch
 
     def end(self, name: str, producer: int, epoch: int, *, commit: bool, bumps: bool) -> Identity:
-        """Commit or abort. `bumps`: by the newer protocol, in which every transaction has its own epoch."""
+        """Commit or abort. `bumps`: use the newer protocol, in which every transaction has its own epoch."""
         entry = self.known.get(name)
         if entry is None or entry.producer != producer:
             return Identity(INVALID_MAPPING, -1, -1)
@@ -171,7 +171,7 @@ class Coordinator:
         return Identity(0 if entry.state is done else INVALID_STATE, -1, -1)
 
     def fence(self, name: str) -> None:
-        """Somebody else takes the transactional id: its present owner is refused from now on."""
+        """Initialize the transactional id from another client, which fences its owner."""
         while self.init(name, 60_000, (-1, -1)).error:
             entry = self.known[name]
             if entry.state is State.ENDING:
@@ -209,7 +209,7 @@ class Coordinator:
         self._complete(entry, list(entry.places), State.COMMITTED if commit else State.ABORTED)
 
     def _complete(self, entry: Transactional, places: list[Place], state: State) -> None:
-        """The transaction is over when every replica has its markers: brokers write them with acks=all."""
+        """Complete the transaction once the markers are replicated: brokers write them with acks=all."""
         partitions = [self._partition(place) for place in places]
         if all(one is None or one.log.is_replicated for one in partitions):
             entry.places.clear()

@@ -1,5 +1,6 @@
-"""Virtual time: a selector for the engine's loop that runs fake clusters of a network in memory in the same
-thread and, when nobody has anything to do, moves the clock to the next moment at which somebody has.
+"""Virtual time: a selector for the engine's loop that runs fake clusters in memory in the same thread.
+
+When there is no work it advances the clock to the time of the next event.
 """
 
 from __future__ import annotations
@@ -12,16 +13,18 @@ from tests.fakes.broker.memory import MemorySelector, Ready
 from tests.fakes.clock import ManualClock
 
 _MOST_ROUNDS: Final = 5_000
-"""At one moment; a loop that takes more of them is hot."""
+"""Maximum rounds without progress of time; a loop with more is spinning."""
 
 
 class Killed(BaseException):
-    """The engine's process has ended, wherever it was."""
+    """Raised to end the engine's process at any point."""
 
 
 class VirtualSelector(MemorySelector):
-    """`script` is asked before time moves: it may do something to the clusters that is due, and says when it
-    wants to be asked next (monotonic seconds, None for never again)."""
+    """Selector. `script` is called before time advances: it may change the clusters.
+
+    It returns the time of its next call (monotonic seconds, or None for never).
+    """
 
     def __init__(
         self,
@@ -39,7 +42,7 @@ class VirtualSelector(MemorySelector):
         """Rounds of the loop until the engine is killed."""
 
     def select(self, timeout: float | None = None) -> Ready:
-        """What is ready, after as much virtual time as that takes, at most `timeout` seconds."""
+        """Return the ready sockets, after advancing time as needed by at most `timeout` seconds."""
         self._count_rounds()
         if self.rounds_to_live is not None:
             self.rounds_to_live -= 1
@@ -74,9 +77,7 @@ class VirtualSelector(MemorySelector):
         if self._rounds > _MOST_ROUNDS:
             asked = [request for cluster in self._clusters for request in cluster.server.requests[-3:]]
             shown = "; ".join(f"broker {one.broker}: api {one.api} {one.message}" for one in asked)
-            raise AssertionError(
-                f"the loop is hot: {_MOST_ROUNDS} rounds in which no time has passed: {shown}"
-            )
+            raise AssertionError(f"loop is spinning: {_MOST_ROUNDS} rounds without progress of time: {shown}")
 
     def _run_clusters(self) -> bool:
         is_busy = False

@@ -1,4 +1,4 @@
-"""ApiVersions: what the broker speaks, and which features are finalised."""
+"""ApiVersions: supported versions and finalized features."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _PRODUCE = 0
 
 
 def handler(others: Mapping[int, Handler]) -> Handler:
-    """The handler that speaks of these; an older cluster's `newest_versions` lower what is offered."""
+    """Return the handler that advertises these versions, capped by the cluster's `newest_versions`."""
 
     def handle(state: ClusterState, asked: Asked) -> Any:
         offered = [
             ApiVersionsResponse.ApiVersion(
                 api_key=api,
-                # Kafka 4 offers versions of Produce that it refuses (KAFKA-18659).
+                # Kafka 4 advertises versions of Produce that it rejects (KAFKA-18659).
                 min_version=0 if api == _PRODUCE else one.versions[0],
                 max_version=state.newest_versions.get(api, one.versions[1]),
             )

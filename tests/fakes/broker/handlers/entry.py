@@ -1,4 +1,4 @@
-"""What a handler of one api key is."""
+"""Handler of one api key."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tests.fakes.broker.faults import Asked
 from tests.fakes.broker.state import ClusterState
 
 NO_ANSWER: Final = object()
-"""For producers that want none."""
+"""Returned for producers that want no response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`request` and `response` are kafka-python's classes, `versions` the lowest and highest that are served.
+    """Handler with classes of kafka-python. `versions`: lowest and highest supported.
 
-    `handle` returns the response, or None when the request has to wait: it is called again with the same
-    request when something has changed, and when `Asked.until` is over.
+    `handle` returns the response, or None if the request has to wait: it is then called again with the same
+    request after a change of the cluster, and when `Asked.until` has passed.
     """
 
     request: Any

@@ -1,4 +1,4 @@
-"""The handlers by api key."""
+"""Handlers by api key."""
 
 from __future__ import annotations
 

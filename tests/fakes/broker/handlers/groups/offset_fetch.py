@@ -1,4 +1,4 @@
-"""OffsetFetch, of one group at a time (versions up to 7)."""
+"""OffsetFetch for one group per request (versions up to 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DescribeProducers: who writes to a partition, and since where a transaction is open."""
+"""DescribeProducers: the producers of a partition and the first offsets of their open transactions."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _Partition = _Topic.PartitionData
 
 @dataclass
 class _Read:
-    """What is answered for one partition."""
+    """Response for one partition."""
 
     place: SessionPlace
     partition: Partition | None = None
@@ -44,7 +44,7 @@ class _Read:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the answer must not wait for more bytes."""
+        """Return whether the response must not wait for more bytes."""
         return bool(self.error) or self.diverging is not None or self.preferred != _NOBODY
 
 
@@ -134,7 +134,7 @@ def _read(
 
 
 def _look(one: _Read, partition: Partition, position: Wanted) -> None:
-    """Is the offset in the log, and the client's history the log's?"""
+    """Validate the fetch offset, and the client's last epoch against the log."""
     log = partition.log
     if position.last_epoch >= 0:
         epoch, end = log.end_of_epoch(position.last_epoch)
@@ -149,7 +149,7 @@ def _look(one: _Read, partition: Partition, position: Wanted) -> None:
 
 
 def _preferred(state: ClusterState, asked: Asked, partition: Partition) -> int:
-    """The replica that a client in this rack is sent to (KIP-392)."""
+    """Return the preferred replica for a client in this rack (KIP-392)."""
     rack = asked.message.rack_id
     if not state.serves_from_followers or not rack or partition.leader != asked.broker:
         return _NOBODY

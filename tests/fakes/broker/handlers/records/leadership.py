@@ -1,4 +1,4 @@
-"""Whether the broker that was asked may answer for a partition."""
+"""Check that a broker may serve a partition."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ UNKNOWN_EPOCH: Final = 75
 
 
 def judge_leader(partition: Partition | None, broker: int, epoch: int, *, followers: bool = False) -> int:
-    """An error code, 0 for none. `epoch`: the leader epoch that the client knows, -1 for none; `followers`:
-    a replica that does not lead may answer as well."""
+    """Return an error code, 0 for none. `epoch`: the client's leader epoch, -1 for none.
+
+    `followers`: whether other in-sync replicas may serve the request too.
+    """
     if partition is None:
         return UNKNOWN_TOPIC
     serves = partition.leader == broker or (followers and broker in partition.in_sync)

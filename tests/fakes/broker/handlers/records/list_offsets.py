@@ -1,4 +1,4 @@
-"""ListOffsets: earliest, earliest on the broker's own disks, latest, and by time."""
+"""ListOffsets: earliest, earliest local, latest, and by timestamp."""
 
 from __future__ import annotations
 

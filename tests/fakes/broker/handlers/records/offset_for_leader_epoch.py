@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch (KIP-320): where an epoch ends."""
+"""OffsetForLeaderEpoch (KIP-320): the end offset of an epoch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
             if not error and partition is not None:
                 epoch, end = partition.log.end_of_epoch(one.leader_epoch)
                 if epoch == partition.epoch:
-                    end = partition.log.high_watermark  # clients are told nothing beyond it
+                    end = partition.log.high_watermark  # never beyond the high watermark
             answers.append(
                 _Topic.EpochEndOffset(
                     error_code=error, partition=one.partition, leader_epoch=epoch, end_offset=end

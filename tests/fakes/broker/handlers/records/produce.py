@@ -37,7 +37,7 @@ _Partition = _Topic.PartitionProduceResponse
 
 @dataclass
 class _Written:
-    """What became of one partition's batch. It is acknowledged when the high watermark is at `needs`."""
+    """Result for the batch of one partition, acknowledged when the high watermark reaches `needs`."""
 
     key: Any
     number: int
@@ -74,7 +74,7 @@ def _handle(state: ClusterState, asked: Asked) -> Any:
 
 def _write_all(state: ClusterState, asked: Asked) -> list[_Written]:
     by_id = asked.version >= _BY_ID_FROM
-    # Of a partition that is named twice a broker keeps the last batch only.
+    # If a partition is named twice, a broker uses only the last batch.
     entries = {
         (topic.topic_id if by_id else topic.name, one.index): one.records
         for topic in asked.message.topic_data
@@ -144,11 +144,11 @@ def _is_implicit(state: ClusterState, asked: Asked) -> bool:
 def _join_transaction(
     state: ClusterState, asked: Asked, place: tuple[str, int], batch: Any, partition: Partition
 ) -> int:
-    """The partition must belong to the producer's open transaction, or is added to it."""
+    """Require the partition in the producer's open transaction, or add it; return an error code."""
     name, producer, epoch = asked.message.transactional_id, batch.producer_id, batch.producer_epoch
     known = partition.log.producers.entries.get(producer)
     if producer in partition.log.open and known is not None and known.epoch == epoch:
-        return 0  # a transaction of an older epoch may still wait for its marker
+        return 0  # a transaction of an older epoch may still be waiting for its marker
     if _is_implicit(state, asked):
         error = state.coordinator.add(name, producer, epoch, [place])
         return OLD_EPOCH if error == FENCED else error

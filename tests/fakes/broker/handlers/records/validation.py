@@ -1,4 +1,4 @@
-"""Whether a topic takes a batch: what Kafka's `LogValidator` and `UnifiedLog` look at, in their order."""
+"""Validation of a batch for a topic: checks of Kafka's `LogValidator` and `UnifiedLog`, in order."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NO_TIME: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """An error with the records that caused it (index, message), or the bytes that are to be stored.
+    """Error with the records that caused it (index, message), or the bytes to store.
 
-    `append_time`: the broker's time where the topic wants it, else -1.
+    `append_time`: the broker's time if the topic uses LogAppendTime, else -1.
     """
 
     error: int
@@ -35,7 +35,7 @@ class Judged:
 
 
 def judge_batch(topic: Topic, records: bytes | None, version: int, now_ms: int) -> Judged:
-    """What the topic makes of one partition's records in a Produce request of that version."""
+    """Validate the records of one partition in a Produce request of that version."""
     whole = batches.whole_batches(bytes(records or b""))
     if whole is None or len(whole) != 1 or whole[0][16] != 2:
         return Judged(INVALID, message="not exactly one record batch of version 2")
@@ -59,7 +59,7 @@ def _judge_records(topic: Topic, data: bytes, batch: Any, now_ms: int) -> Judged
     has_append_time = bool(batch.attributes & batches.APPEND_TIME)
     if topic.stamps_append_time and has_append_time:
         return Judged(BAD_TIMESTAMP, message="the producer must not set the append time")
-    if batch.compression_type != batches.SNAPPY:  # kafka-python has no snappy here
+    if batch.compression_type != batches.SNAPPY:  # kafka-python has no snappy codec installed
         problem = _read(topic, batch, now_ms)
         if problem is not None:
             return problem
@@ -91,7 +91,7 @@ def _read(topic: Topic, batch: Any, now_ms: int) -> Judged | None:
                 culprits.append((index, "Timestamp is out of range"))
     except CorruptRecordError as problem:
         return Judged(INVALID, message=str(problem))
-    except Exception as problem:  # noqa: BLE001 - whatever a decompressor says
+    except Exception as problem:  # noqa: BLE001 - decompressors raise exceptions of any kind
         return Judged(UNKNOWN_ERROR, message=str(problem))
     if batch.compression_type and offsets != list(range(len(offsets))):
         return Judged(UNKNOWN_ERROR, message="records of a compressed batch are not in sequence")

@@ -1,4 +1,4 @@
-"""DescribeConfigs, of topics."""
+"""DescribeConfigs of topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, as clients ask it (versions up to 3)."""
+"""AddPartitionsToTxn from clients (versions up to 3)."""
 
 from __future__ import annotations
 

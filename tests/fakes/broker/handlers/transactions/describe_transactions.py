@@ -1,4 +1,4 @@
-"""DescribeTransactions: where transactional ids stand."""
+"""DescribeTransactions: the state of transactional ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EndTxn; from version 5 on every transaction has an epoch of its own (KIP-890)."""
+"""EndTxn; since version 5 every transaction has a separate epoch (KIP-890)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FindCoordinator. Asking for that of a transactional id is what creates the log of transactions."""
+"""FindCoordinator. The first lookup of a transactional id creates the transaction log."""
 
 from __future__ import annotations
 
