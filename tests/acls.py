@@ -1,4 +1,4 @@
-"""Access rules of a broker with an authorizer."""
+"""ACLs of a broker with an authorizer."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PERMISSIVE: Final[Mapping[str, object]] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "true",
 }
-"""Settings of a broker where everything is allowed that nobody has forbidden."""
+"""Broker settings that allow everything that no ACL denies."""
 
 
 def add_rules(admin: AdminClient, rules: Sequence[AclBinding]) -> None:
-    """They count when this returns: the broker learns of them a little later than its controller."""
+    """Create ACLs and wait until they are in force: the broker learns of them after its controller."""
     for future in admin.create_acls(list(rules)).values():
         future.result(PATIENCE_SECONDS)
     for rule in rules:
@@ -35,14 +35,14 @@ def add_rules(admin: AdminClient, rules: Sequence[AclBinding]) -> None:
             *(rule.restype, rule.name, rule.resource_pattern_type, rule.principal, rule.host),
             *(rule.operation, rule.permission_type),
         )
-        wait_until(partial(_known, admin, exactly), f"{rule} counts")
+        wait_until(partial(_known, admin, exactly), f"{rule} is in force")
 
 
 def remove_rules(admin: AdminClient, wanted: AclBindingFilter) -> None:
-    """All that fit; they count no more when this returns."""
+    """Delete all matching ACLs and wait until they are no longer in force."""
     for future in admin.delete_acls([wanted]).values():
         future.result(PATIENCE_SECONDS)
-    wait_until(lambda: not _known(admin, wanted), "the rules count no more")
+    wait_until(lambda: not _known(admin, wanted), "the rules are no longer in force")
 
 
 def _known(admin: AdminClient, wanted: AclBindingFilter) -> bool:
@@ -50,7 +50,7 @@ def _known(admin: AdminClient, wanted: AclBindingFilter) -> bool:
 
 
 class Forbidden:
-    """Nobody may do something with a topic, as long as the block lasts."""
+    """Context that denies everyone an operation on a topic."""
 
     def __init__(self, address: str, topic: str, operation: AclOperation) -> None:
         self._admin = admin_client(address)

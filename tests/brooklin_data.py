@@ -1,4 +1,4 @@
-"""A Brooklin cluster's ZooKeeper tree as Brooklin itself lays it out, for tests."""
+"""ZooKeeper tree of a Brooklin cluster in Brooklin's own layout, for tests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def a_stream(
     metadata: Mapping[str, str | None] | None = None,
     **fields: Any,
 ) -> dict[str, Any]:
-    """A mirroring datastream with everything that the server stamps on it; metadata None leaves a key out."""
+    """Return a mirroring datastream with all metadata set by the server; None removes a metadata key."""
     stamped: dict[str, str | None] = {
         "owner": "sre",
         "datastreamUUID": "8d4b1c0e-5b0a-4c58-9d3e-0c7c5f3d1a11",
@@ -47,7 +47,7 @@ def a_stream(
 
 
 def write_tree(nodes: NodeStore, streams: Iterable[Mapping[str, Any]], live: Iterable[str] = ()) -> None:
-    """What lies below `/<cluster>` while Brooklin runs on the hosts `live`."""
+    """Write the tree below `/<cluster>` of a Brooklin running on the hosts `live`."""
     task = "orders_9a3f2c1e-0d5b-4f0e-8a57-3c1f3b7f9e21"
     for path, data in {
         "/dms": b"1795000000000",

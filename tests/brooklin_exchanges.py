@@ -1,6 +1,6 @@
-"""What Brooklin's client and server said to each other, asked again of a service of ours.
+"""Recorded exchanges between Brooklin's client and server, replayed against a Headrace service.
 
-`tests/data/brooklin/exchanges.json` has the exchanges, and by name what differs here and why.
+`tests/data/brooklin/exchanges.json` has the exchanges, and the differences here by name with their reasons.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from httpx import Client, Response
 _DATA: Final = Path(__file__).parent / "data" / "brooklin" / "exchanges.json"
 _EACH: Final = "<each>"
 _ADDED: Final = {"cache-control", "x-content-type-options"}
-"""Headers that Brooklin does not send, and no client of it looks at."""
+"""Headers that Brooklin does not send, and that its clients ignore."""
 _NOT_COMPARED: Final = {"date", "server", "content-length", "connection", "allow", "x-request-id"} | _ADDED
 VERSION: Final = "X-RestLi-Protocol-Version"
 STORIES: Final = ("client", "curl")
@@ -27,7 +27,7 @@ Exchange = Mapping[str, Any]
 
 
 def exchanges(story: str, protocol: str, names: Mapping[str, str]) -> Iterator[Exchange]:
-    """Of one story, as they are in this version. `names`: what stands in place of what was recorded."""
+    """Yield the exchanges of one story in this protocol version. `names`: replacements of recorded names."""
     text = _DATA.read_text(encoding="utf-8")
     for recorded, here in names.items():
         text = text.replace(recorded, here)
@@ -37,7 +37,7 @@ def exchanges(story: str, protocol: str, names: Mapping[str, str]) -> Iterator[E
 
 
 def _in_the_first_version(exchange: Exchange) -> Exchange:
-    """As plain curl asks: without a version, keys of a batch one by one; other names of two headers."""
+    """Convert to the request of plain curl: no version, one `ids` per key of a batch, two headers renamed."""
     request, answer = dict(exchange["request"]), dict(exchange["answer"])
     request["headers"] = {key: value for key, value in request["headers"].items() if key != VERSION}
     found = re.fullmatch(r"/datastream\?ids=List\((.*)\)", request["target"])
@@ -54,8 +54,10 @@ def _in_the_first_version(exchange: Exchange) -> Exchange:
 
 
 class Replay:
-    """Asks one service. `instance`: its name; `until`: waits until a condition holds, or gives up: answers to
-    GET may take a while to become what they are to be."""
+    """Replay against one service. `instance`: its name.
+
+    `until`: waits for a condition or gives up, as a GET may take a while to return the expected response.
+    """
 
     def __init__(
         self, client: Client, instance: str, until: Callable[[Callable[[], bool], str], object]
@@ -66,7 +68,7 @@ class Replay:
         self._complaint = ""
 
     def ask(self, exchange: Exchange) -> None:
-        """Raises AssertionError with what differs."""
+        """Send the request. Raises AssertionError with the differences of the response."""
         if exchange["request"]["method"] == "GET":
             self._until(lambda: self._fits(exchange), exchange["name"])
         else:
@@ -74,7 +76,7 @@ class Replay:
         assert not self._complaint, self._complaint
 
     def _fits(self, exchange: Exchange) -> bool:
-        """Whether the answer is the recorded one. One that passes may have passed already."""
+        """Return whether the response equals the recorded one. A transient exchange may already be gone."""
         answer = self._send(exchange["request"])
         difference = "; ".join(self._differences(exchange["answer"], answer))
         if exchange.get("passes") and answer.status_code == HTTPStatus.NOT_FOUND:
@@ -85,7 +87,7 @@ class Replay:
         return not difference
 
     def _note(self, body: Mapping[str, Any]) -> None:
-        """What later requests say again."""
+        """Store names from the response that later requests repeat."""
         for one in body.get("elements", [body]):
             if "name" in one and "metadata" in one:
                 self._names[f"{{created {one['name']}}}"] = one["metadata"]["system.creation.ms"]
@@ -113,7 +115,7 @@ class Replay:
         if isinstance(wanted, dict) and isinstance(found, dict):
             for key in sorted(wanted.keys() | found.keys()):
                 if key not in wanted or key not in found:
-                    yield f"{where}.{key} is {'missing' if key in wanted else 'there'}"
+                    yield f"{where}.{key} is {'missing' if key in wanted else 'unexpected'}"
                 else:
                     yield from self._in_body(wanted[key], found[key], f"{where}.{key}")
         elif isinstance(wanted, list) and isinstance(found, list):
@@ -140,7 +142,7 @@ class Replay:
 def _request(
     client: Client, method: str, target: str, headers: Mapping[str, str], content: str | None
 ) -> Any:
-    """A request with these headers and no others that would change the answer."""
+    """Build a request with these headers only, without defaults that would change the response."""
     request = client.build_request(method, target, headers=headers, content=content)
     for name in ("Accept", "Content-Type"):
         if name not in headers:

@@ -1,4 +1,4 @@
-"""Small factories of the model's values, with defaults that a test need not care about."""
+"""Factories of model values, with defaults for the fields a test does not need."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from mirror.protocol.batches.holes import Hole, Span
 SOURCE = ClusterRef("source")
 DESTINATION = ClusterRef("destination")
 SOURCE_LOADS = LoadSource(SOURCE)
-"""Of the service's provider."""
+"""Source of the loads of the service's provider."""
 OPEN_CLUSTERS = Admission(dict.fromkeys((SOURCE, DESTINATION), ClusterRights()))
-"""Both, for everybody; no others."""
+"""Admission of everyone to both clusters, and to no others."""
 
 
 def a_datastream(
@@ -33,7 +33,7 @@ def a_datastream(
     metadata: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Datastream:
-    """From `source` to `destination`, owned, READY."""
+    """Return a READY datastream with an owner, from `source` to `destination`."""
     values: dict[str, Any] = {
         "source": SOURCE,
         "destination": DESTINATION,
@@ -44,14 +44,14 @@ def a_datastream(
 
 
 def partitions(*names: str) -> frozenset[TopicPartition]:
-    """`partitions("t-0", "t-1")`."""
+    """Return the parsed partitions: `partitions("t-0", "t-1")`."""
     return frozenset(TopicPartition.parse(name) for name in names)
 
 
 def a_task(
     task: str, held: Iterable[str] = (), instance: str | None = "one", group: str | None = None
 ) -> TaskPlacement:
-    """`a_task("orders-0", ["t-0"])`; the group is what stands before the last dash."""
+    """Return a task: `a_task("orders-0", ["t-0"])`; the group is the name before the last dash."""
     return TaskPlacement(
         TaskName(task),
         GroupName(group if group is not None else task.rpartition("-")[0]),
@@ -61,22 +61,22 @@ def a_task(
 
 
 def a_plan(*tasks: TaskPlacement, epoch: int = 1, reason: str = "because") -> Plan:
-    """Of these tasks."""
+    """Return a plan of these tasks."""
     return Plan(Epoch(epoch), tasks, 1_700_000_000_000, reason)
 
 
 def an_instance(name: str = "one", sequence: int = 0, weight: float = 1.0) -> LiveInstance:
-    """A live one."""
+    """Return a live instance."""
     return LiveInstance(InstanceName(name), sequence, "host", 1, "127.0.0.1:1", weight=weight)
 
 
 def a_key(partition: str = "t-0", group: str = "orders") -> LaneKey:
-    """A lane's name."""
+    """Return a lane key."""
     return LaneKey(GroupName(group), TopicPartition.parse(partition))
 
 
 def a_spec(partition: str = "t-0", group: str = "orders", task: str | None = None, **more: Any) -> LaneSpec:
-    """What an engine must know of a lane."""
+    """Return a lane spec."""
     key = a_key(partition, group)
     values: dict[str, Any] = {
         "source": SOURCE,
@@ -89,7 +89,7 @@ def a_spec(partition: str = "t-0", group: str = "orders", task: str | None = Non
 
 
 def enter(ledger: Ledger, offset_class: OffsetClass, count: int) -> None:
-    """Account for the next offsets; where these are compacted away, a batch behind them shows it."""
+    """Account for the next offsets; if compacted away, with a later batch as evidence."""
     first, following = ledger.next, ledger.next + count
     if offset_class is OffsetClass.COMPACTED:
         ledger.pass_over(compacted(Hole(first, following, Span(following, following + 1))))
@@ -98,7 +98,7 @@ def enter(ledger: Ledger, offset_class: OffsetClass, count: int) -> None:
 
 
 def a_progress(*classes: tuple[OffsetClass, int], start: int = 0, **more: Any) -> LaneProgress:
-    """What a lane has stored after these offsets; what is mirrored lies at the destination from 100 on."""
+    """Return the stored progress after these offsets; mirrored records start at destination offset 100."""
     ledger, offset_map, target = Ledger(start), OffsetMap(), 100
     for offset_class, count in classes:
         if offset_class is OffsetClass.MIRRORED:

@@ -1,4 +1,4 @@
-"""Collecting the tests without Python's garbage collector, which would look again and again at what stays."""
+"""Test collection without the garbage collector, which would repeatedly traverse permanent objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """No garbage is looked for meanwhile, and later none among the modules and tests that are there then."""
+    """Disable garbage collection during collection, and freeze the objects that exist at its end."""
     gc.disable()
     try:
         return (yield)

@@ -1,4 +1,4 @@
-"""Fixtures that every test may use; the real servers come from tests/servers.py."""
+"""Fixtures for all tests; those of real servers come from tests/servers.py."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ pytest_plugins = [
 
 
 def pytest_report_header() -> str:
-    """By what rules of Prometheus are checked."""
+    """Return the promtool that checks the Prometheus rules."""
     return f"promtool: {known_promtool()}"
 
 
-# A shell makes what it starts in the background deaf to ctrl-C, and our tests' children would inherit that.
+# A shell makes background processes ignore SIGINT, which the tests' children would inherit.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,7 +35,7 @@ register_profiles()
 
 
 def _show_plain_tracebacks() -> None:
-    """The defaults of structlog, whose own tracebacks take half a second each."""
+    """Restore the defaults of structlog with plain tracebacks; rich ones take half a second each."""
     structlog.reset_defaults()
     renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
@@ -46,7 +46,7 @@ _show_plain_tracebacks()
 
 @pytest.fixture(autouse=True)
 def _logs_set_up_by_no_other_test() -> Iterator[None]:
-    """Undo what a command called in this process has set for the logs of the whole process."""
+    """Undo the logging set-up of a command that was called in this process."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield

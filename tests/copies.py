@@ -1,4 +1,4 @@
-"""`headrace copy` and its companions as a person runs them, between the session's clusters."""
+"""`headrace copy` and related commands as an operator runs them, between the shared clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOW: Final = int(time.time() * 1000)
 
 
 class Clusters:
-    """Runs commands between the session's clusters on topics of one prefix."""
+    """Runner of commands between the shared clusters, on topics of one prefix."""
 
     def __init__(self, pair: KafkaPair, folder: Path) -> None:
         self.source, self.destination = pair.source.address, pair.destination.address
@@ -28,13 +28,13 @@ class Clusters:
         self._report = folder / "report.json"
 
     def command(self, name: str, *options: str) -> list[str]:
-        """A command as it is started, between the clusters on the topics of the prefix."""
+        """Return the command line for the topics of the prefix."""
         sides = ["--source", self.source, "--destination", self.destination]
         chosen = ["--topics", f"{self.prefix}-.*", "--rename", "copy.*", "--json"]
         return [sys.executable, "-m", "headrace", name, *sides, *chosen, *options]
 
     def run(self, command: str, *options: str) -> tuple[int, dict[str, Any], str]:
-        """Exit status, the JSON document, and what was told besides."""
+        """Run a command; return its exit status, the JSON document, and stderr."""
         done = subprocess.run(
             self.command(command, *options),
             capture_output=True,
@@ -45,7 +45,7 @@ class Clusters:
         return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
 
     def copy(self, *options: str) -> dict[str, Any]:
-        """A copy that comes to its end; its report."""
+        """Run a copy to its end and return its report."""
         code, document, told = self.run("copy", "--until-end", "--report", str(self._report), *options)
         assert code == 0, told
         assert json.loads(self._report.read_text()) == document
@@ -53,7 +53,7 @@ class Clusters:
 
 
 def records(count: int, partitions: int) -> list[Record]:
-    """Records with keys, dealt out to the partitions in turn."""
+    """Return records with keys, spread over the partitions in turn."""
     return [Record(n % partitions, b"k%d" % n, b"value %d" % n, (), NOW + n) for n in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""Servers that are slow: a port that leads to another address, where everything arrives late."""
+"""Slow servers: a proxy port that delays all data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_SECONDS
 
 
 class SlowPort:
-    """`seconds`: how late what is sent arrives, in both directions; it may change at any time."""
+    """Proxy port to an address. `seconds`: delay in both directions, changeable at any time."""
 
     def __init__(self, number: int, address: str) -> None:
         self.seconds = 0.0
@@ -27,12 +27,12 @@ class SlowPort:
 
     @property
     def here(self) -> str:
-        """Where it is, for those who go through it."""
+        """Address of the proxy."""
         return f"{LOOPBACK}:{self._number}"
 
     @contextmanager
     def delayed(self, seconds: float) -> Iterator[None]:
-        """Slow in the block."""
+        """Delay data within the context."""
         self.seconds = seconds
         try:
             yield
@@ -71,7 +71,7 @@ class SlowPort:
             back.close()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """In order, also while the delay changes; an end comes as late as everything else."""
+        """Forward data in order even if the delay changes; the end of the stream is delayed too."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
         delivery = asyncio.ensure_future(self._deliver(under_way, writer))
         with suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Commands that the documentation shows in its blocks, and how each of them is tried."""
+"""Commands in code blocks of the documentation, and how each is tested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PAGES: Final = [
     *(HOUSE / name for name in ("README.md", "CONTRIBUTING.md", "tests/README.md")),
     *sorted(page for page in (HOUSE / "docs").rglob("*.md") if page.name != "cli.md"),
 ]
-"""Without the generated reference, whose lines are usages."""
+"""All pages except the generated reference, whose lines are usages."""
 
 _LINE: Final = re.compile(r"(?:\$ )?((?:[A-Z_]+=\S* )*(?:\.venv/bin/)?(?:headrace|make) +-{0,2}[a-z][^─│▶]*)")
 _FENCE: Final = re.compile(r"^ *```")
@@ -21,51 +21,51 @@ WITHOUT_SERVERS: Final = (
     *("plan --input", "plan --history", "config check", "config show", "config example", "token"),
     *("--version", "config reference"),
 )
-"""Beginnings of commands that need nothing but files."""
+"""Prefixes of commands that only need files."""
 
 ONLY_PARSED: Final = {
-    "make": "what stands behind them is the whole test-suite, or takes minutes",
-    "serve": "the service that the others ask is one",
-    "copy": "ends only when it is stopped; tests/integration/headrace copies to files and clusters",
-    "stack": "starts servers on ports that may be taken; tests/integration/stack has them",
-    "plan --since": "takes weeks of samples in Pinot",
-    "loads": "takes weeks of samples in Pinot",
-    "import-brooklin": "takes a Brooklin's ZooKeeper; tests/e2e/test_take_over_brooklin.py has one",
+    "make": "runs the whole test suite or takes minutes",
+    "serve": "the other commands already run against a service",
+    "copy": "runs until stopped; tests/integration/headrace copies to files and clusters",
+    "stack": "uses ports that may be in use; see tests/integration/stack",
+    "plan --since": "needs weeks of samples in Pinot",
+    "loads": "needs weeks of samples in Pinot",
+    "import-brooklin": "needs Brooklin's ZooKeeper; see tests/e2e/test_take_over_brooklin.py",
     "events --follow": "does not end",
     "events --watch": "does not end",
 }
-"""Beginnings of commands that are not run here, and why."""
+"""Prefixes of commands that are only parsed, with the reason."""
 
 
 LOADS_CSV: Final = "topic,partition,bytes_per_second\norders,0,900000\n"
-"""What `loads.csv` has, of which pages speak."""
+"""Contents of `loads.csv` on the pages."""
 
 
 class Documented(NamedTuple):
-    """A command line of a page, as a shell takes it."""
+    """Command line of a page as passed to a shell."""
 
     page: str
     line: str
 
     @property
     def words(self) -> str:
-        """What follows `headrace`; of make, all of it."""
+        """Arguments of `headrace`; for make the whole command."""
         return re.sub(r"^.*?\bheadrace +", "", self.line.partition(" #")[0]).strip()
 
     @property
     def only_parsed_because(self) -> str:
-        """Why it is not run; empty where it is."""
+        """Reason why the command is not run; empty if it is."""
         return next((why for start, why in ONLY_PARSED.items() if self.words.startswith(start)), "")
 
     @property
     def needs_service(self) -> bool:
-        """Whether there has to be a service with clusters."""
+        """Return whether the command needs a service with clusters."""
         asks_a_service = not self.words.startswith(WITHOUT_SERVERS) or "--capacity-of" in self.words
         return asks_a_service and not self.only_parsed_because
 
 
 def blocks_of(text: str) -> Iterator[str]:
-    """Lines of a page in fenced or indented blocks, without indentation; continued ones are joined."""
+    """Yield the lines in fenced or indented blocks, without indentation, with continuation lines joined."""
     is_fenced, begun = False, ""
     for line in text.splitlines():
         if _FENCE.match(line):
@@ -80,7 +80,7 @@ def blocks_of(text: str) -> Iterator[str]:
 
 
 def documented_commands() -> list[Documented]:
-    """Every command line of every page, in its order."""
+    """Return every command line of every page, in order."""
     return [
         Documented(str(page.relative_to(HOUSE)), match[1].strip())
         for page in PAGES

@@ -1,4 +1,4 @@
-"""A batch engine between two real clusters, driven by a test; and an independent look at what it did."""
+"""Batch engine between two real clusters, driven by a test, with an independent check of its copies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ STEP_SECONDS: Final = 0.05
 
 @dataclass
 class EngineUnderTest:
-    """One engine and what it has told. `access` overrides how the clusters are reached."""
+    """One engine and its events. `access` overrides the access to clusters."""
 
     source: str
     destination: str
@@ -66,11 +66,11 @@ class EngineUnderTest:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LiveLane]:
-        """The lanes by key."""
+        """Lanes by key."""
         return self.engine.runner.lanes
 
     def lane(self, topic: str, partition: int = 0, destination: str = "") -> LiveLane:
-        """One lane, whatever its group; with the destination's name where a topic has several copies."""
+        """Return one lane of any group; give the destination topic if there are several copies."""
         (lane,) = [
             one
             for key, one in self.lanes.items()
@@ -86,24 +86,24 @@ class EngineUnderTest:
         self.engine.start_lanes(specs(topic, partitions, destination, group, **fields))
 
     def step(self, seconds: float = STEP_SECONDS) -> None:
-        """One round."""
+        """Run one round."""
         self.events.extend(self.engine.step(seconds))
 
     def run_until(self, condition: Callable[[], object], what: str) -> None:
-        """Rounds until the condition holds."""
+        """Run rounds until the condition holds."""
         until = time.monotonic() + PATIENCE_SECONDS
         while not condition():
-            assert time.monotonic() < until, f"{what}: not in time; {self.describe()}"
+            assert time.monotonic() < until, f"{what}: timed out; {self.describe()}"
             self.step()
 
     def run_for(self, seconds: float) -> None:
-        """Rounds for so long."""
+        """Run rounds for this time."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.step(0.02)
 
     def run_to(self, topic: str, offsets: Sequence[int], destination: str = "") -> None:
-        """Until the checkpoint of each partition of the topic is at least there."""
+        """Run until the checkpoint of each partition of the topic has reached its offset."""
 
         def there() -> bool:
             lanes = [self.lane(topic, number, destination) for number in range(len(offsets))]
@@ -115,27 +115,27 @@ class EngineUnderTest:
         self.run_until(there, f"checkpoints of {topic} at {offsets}")
 
     def stop(self) -> None:
-        """A clean end."""
+        """Stop cleanly."""
         self.events.extend(self.engine.close(60))
 
     def crash(self) -> None:
-        """An end as by SIGKILL: connections drop, nothing is stored."""
+        """End as after SIGKILL: connections drop, nothing is stored."""
         self.context.close()
 
     def paused(self) -> list[LanePaused]:
-        """Pauses told so far."""
+        """Return the pauses reported so far."""
         return [event for event in self.events if isinstance(event, LanePaused)]
 
     def resumed(self) -> list[LaneResumed]:
-        """Resumptions told so far."""
+        """Return the resumptions reported so far."""
         return [event for event in self.events if isinstance(event, LaneResumed)]
 
     def stopped(self) -> list[LaneStopped]:
-        """Stops told so far."""
+        """Return the stops reported so far."""
         return [event for event in self.events if isinstance(event, LaneStopped)]
 
     def describe(self) -> str:
-        """For messages of failed assertions."""
+        """Return the state of the lanes for messages of failed assertions."""
         return "; ".join(
             f"{key.partition} {lane.state} at {lane.checkpoint} of {lane.high_watermark}"
             f" (in flight {lane.in_flight}, {lane.pause.reason if lane.pause else 'no pause'})"
@@ -146,7 +146,7 @@ class EngineUnderTest:
 def specs(
     topic: str, partitions: int = 1, destination: str = "", group: str = "", **fields: Any
 ) -> list[LaneSpec]:
-    """Lanes of one topic; the group is named after the destination topic unless given."""
+    """Return the lane specs of one topic; the group is named after the destination topic by default."""
     name = group or f"g-{destination or topic}"
     return [
         LaneSpec(
@@ -163,7 +163,7 @@ def specs(
 
 @cache
 def _consumer(address: str, committed: bool) -> Consumer:
-    """One for each cluster and isolation level: making and closing one takes half a second."""
+    """Return the shared consumer of a cluster and isolation level; creating one takes half a second."""
     return Consumer(
         {
             "bootstrap.servers": address,
@@ -179,21 +179,21 @@ def _consumer(address: str, committed: bool) -> Consumer:
 
 
 def look(address: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[Seen]:
-    """Every record of a partition, by another client."""
+    """Return every record of a partition, read by another client."""
     return look_all(address, topic, [partition], committed=committed)[partition]
 
 
 def look_all(
     address: str, topic: str, partitions: Sequence[int], *, committed: bool = True
 ) -> dict[int, list[Seen]]:
-    """Every record of these partitions, by another client."""
+    """Return every record of these partitions, read by another client."""
     consumer = _consumer(address, committed)
     found: dict[int, list[Seen]] = {number: [] for number in partitions}
     remaining = set(partitions)
     consumer.assign([Place(topic, number, OFFSET_BEGINNING) for number in partitions])
     until = time.monotonic() + PATIENCE_SECONDS
     while remaining:
-        assert time.monotonic() < until, f"{topic}: {remaining} could not be read to their ends"
+        assert time.monotonic() < until, f"{topic}: partitions {remaining} were not read to their ends"
         for message in consumer.consume(5_000, timeout=0.05):
             error, number = message.error(), message.partition()
             assert number is not None
@@ -209,7 +209,7 @@ def look_all(
 
 @cache
 def _producer(address: str, settings: tuple[tuple[str, object], ...]) -> Producer:
-    # One request at a time: the leader of a new topic may refuse the first, and the second would overtake it.
+    # One request at a time: the leader of a new topic may reject the first, and the second would overtake it.
     plain = {"bootstrap.servers": address, "acks": "all", "log_level": 0, "max.in.flight": 1}
     return Producer({**plain, **dict(settings)})
 
@@ -217,8 +217,10 @@ def _producer(address: str, settings: tuple[tuple[str, object], ...]) -> Produce
 def write(
     address: str, topic: str, records: Iterable[Record], per_batch: int = 0, **settings: object
 ) -> None:
-    """Write records in order; with `per_batch` in batches of exactly so many. Dots in setting names are
-    underscores here."""
+    """Write records in order, with `per_batch` in batches of exactly that size.
+
+    Underscores in setting names stand for dots.
+    """
     dotted = {name.replace("_", "."): value for name, value in settings.items()}
     if per_batch:
         dotted["linger.ms"] = 10_000
@@ -255,9 +257,9 @@ def check_copy(
     *,
     expected: Mapping[int, Sequence[Seen]] | None = None,
 ) -> int:
-    """Record by record: content, order, no duplicate; and the offset map says where every record lies.
+    """Compare record by record: content, order, no duplicates, and positions in the offset map.
 
-    Returns the number of records. `expected` replaces what the source shows now.
+    Returns the number of records. `expected` replaces the current records of the source.
     """
     total = 0
     sources = expected or look_all(engine.source, topic, range(partitions))
@@ -271,7 +273,7 @@ def check_copy(
 
 
 def check_map(lane: LiveLane, here: Sequence[Seen], there: Sequence[Seen]) -> None:
-    """Every record's offset translates to its copy's, and back; the ledger adds up."""
+    """Check that offsets translate in both directions, and that the ledger is balanced."""
     for one, two in zip(here, there, strict=True):
         assert lane.offset_map.forward(one.offset) == (two.offset, "exact")
         assert lane.offset_map.backward(two.offset) == (one.offset, "exact")

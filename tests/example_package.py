@@ -1,4 +1,4 @@
-"""The example of a package with plug-ins, built and installed as any other is."""
+"""Example package with plug-ins, built and installed like any other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ _EXAMPLE: Final = Path(__file__).parent / "data" / "plug-in"
 
 
 def install(folder: Path, wheels: Path) -> Path:
-    """Have pip install its wheel into a folder, for the path that packages are imported from; returns that
-    folder. `wheels`: where the wheel may lie."""
+    """Build the wheel and install it with pip into the folder, which is returned.
+
+    `wheels`: folder for the wheel.
+    """
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)]
     given = ["--no-index", "--no-deps", "--quiet", "--target", str(folder), "--find-links", str(wheels)]
     put = [sys.executable, "-m", "pip", "install", *given, "headrace-example"]
@@ -25,6 +27,6 @@ def install(folder: Path, wheels: Path) -> Path:
 
 
 def python_path(folder: Path) -> str:
-    """The PYTHONPATH of processes that find it, installed below this folder, and what this one finds."""
+    """Return a PYTHONPATH with the package installed below this folder, and the current PYTHONPATH."""
     installed = install(folder / "packages", folder / "wheels")
     return os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH", ""))))

@@ -1,4 +1,4 @@
-"""Profiles of Hypothesis: `make test` draws a tenth of the examples of `make test-all`."""
+"""Hypothesis profiles: `make test` draws a tenth of the examples of `make test-all`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _FEWEST: Final = 5
 
 
 def register_profiles() -> None:
-    """Register both profiles and load the deep one; `--hypothesis-profile=quick` chooses the other.
+    """Register both profiles and load the deep one; `--hypothesis-profile=quick` selects the other.
 
-    Neither has a deadline: how long an example takes depends on how busy the machine is.
+    Neither has a deadline, since the duration of an example depends on the load of the machine.
     """
     for name in (DEEP, QUICK):
         settings.register_profile(
@@ -29,7 +29,7 @@ def register_profiles() -> None:
 
 
 def examples(count: int) -> int:
-    """Return the number of examples to draw in the present profile, where the deep profile draws `count`."""
+    """Return the number of examples to draw in the current profile, of `count` in the deep profile."""
     return _scaled(count, settings.get_current_profile_name())
 
 

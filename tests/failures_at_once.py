@@ -1,4 +1,4 @@
-"""Prints a failure when it happens: a run that is ended before its summary has then said what failed."""
+"""Immediate output of failures, so that a run that is aborted before its summary has shown them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 
 
 class FailuresAtOnce:
-    """Where reports of all processes arrive."""
+    """Plug-in that receives the reports of all processes."""
 
     def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The test's name and its traceback."""
+        """Print the name of a failed test and its traceback."""
         if report.failed:
             self._terminal.write_sep("_", f"{report.nodeid} failed in its {report.when}", red=True)
             self._terminal.write_line(report.longreprtext)
@@ -20,7 +20,7 @@ class FailuresAtOnce:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """In the process that people see, not in those that it gives the tests to."""
+    """Register the plug-in in the main process, not in the xdist workers."""
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is not None and not hasattr(config, "workerinput"):
         config.pluginmanager.register(FailuresAtOnce(terminal), "failures-at-once")

@@ -1,4 +1,4 @@
-"""Processes that stand still for the length of a block."""
+"""Processes that are frozen within a context."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stack.process.suspension import freeze, thaw
 
 @contextmanager
 def frozen(pid: int) -> Iterator[None]:
-    """Freeze the process and its descendants within the block."""
+    """Freeze the process and its descendants within the context."""
     pids = freeze(pid)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Values that nobody should send or store, for every field that can be sent or stored."""
+"""Hostile values for every field that can be sent or stored."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ VALUES: Final[Mapping[str, str]] = {
     "unclosed": '"(("',
     "ranges": '"0-999999999999"',
 }
-"""As JSON texts."""
+"""Values as JSON texts."""
 
 REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("name",),
@@ -106,7 +106,7 @@ REST_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("metadata", "sasl.jaas.config"),
     ("metadata", "anything"),
 )
-"""Of the body that creates a datastream on /v1."""
+"""Fields of the body that creates a datastream on /v1."""
 
 BROOKLIN_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("name",),
@@ -126,7 +126,7 @@ BROOKLIN_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("metadata", "system.auto.offset.reset"),
     ("metadata", "system.destination.destinationTopicPrefix"),
 )
-"""Of the body that creates a datastream on /datastream."""
+"""Fields of the body that creates a datastream on /datastream."""
 
 STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("name",),
@@ -193,7 +193,7 @@ STORED_FIELDS: Final[Sequence[tuple[str, ...]]] = (
     ("resumptions", "t", "began_ms"),
     ("unheard-of",),
 )
-"""Of a definition in ZooKeeper."""
+"""Fields of a definition in ZooKeeper."""
 
 NODES: Final[Mapping[str, bytes]] = {
     "nothing": b"",
@@ -208,11 +208,11 @@ NODES: Final[Mapping[str, bytes]] = {
     "other types": b'{"name":5,"group":[],"epoch":"x","events":5,"documents":7,"rates":[]}',
     "half of a pair": b'{"name":"\\udfff","group":"\\udfff","reason":"\\udfff"}',
 }
-"""Bytes that are no document of ours."""
+"""Contents of malformed documents."""
 
 
 def with_value(document: Mapping[str, Any], field: Sequence[str], value: str) -> bytes:
-    """The document as JSON with this text in place of a field's value."""
+    """Return the document as JSON with this text as the value of a field."""
     copy: dict[str, Any] = json.loads(json.dumps(document))
     below = copy
     for name in field[:-1]:
@@ -224,14 +224,14 @@ def with_value(document: Mapping[str, Any], field: Sequence[str], value: str) ->
 
 
 def every_value(document: Mapping[str, Any], fields: Sequence[Sequence[str]]) -> Iterator[tuple[str, bytes]]:
-    """Each field with each value: a name for the case, and the document as JSON."""
+    """Yield each field with each value: a case name, and the document as JSON."""
     for field in fields:
         for name, value in VALUES.items():
             yield f"{'.'.join(field)}: {name}", with_value(document, field, value)
 
 
 def every_key(document: Mapping[str, Any], field: str) -> Iterator[tuple[str, bytes]]:
-    """A field that holds a mapping, with each text among the values as a key."""
+    """Yield a mapping field with each text value as a key."""
     for name, value in VALUES.items():
         if value.startswith('"'):
             yield (

@@ -1,4 +1,4 @@
-"""Records in and out of real topics, for tests."""
+"""Access to records of real topics, for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 _COORDINATOR_IS_MADE = {14, 15, 16}
-"""What brokers answer for a group while the topic of groups is new."""
+"""Error codes of brokers for a group while the topic of groups is being created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,10 @@ class Record:
 
 
 def admin_client(address: str, *, log_level: int = 6) -> AdminClient:
-    """Waits for answers as long as librdkafka lets it: on a busy machine a broker may be silent for a minute,
-    which is what it waits by itself."""
+    """Return an admin client with the longest request timeout of librdkafka.
+
+    A broker on a busy machine may not respond for a minute, which is the default timeout.
+    """
     settings: dict[str, str | int | float | bool] = {
         "bootstrap.servers": address,
         "socket.timeout.ms": 300_000,
@@ -52,13 +54,13 @@ def make_topic(address: str, name: str, partitions: int = 1, **settings: str) ->
 
 
 def grow_topic(address: str, name: str, partitions: int) -> None:
-    """Give it more partitions."""
+    """Add partitions to a topic."""
     admin = admin_client(address)
     admin.create_partitions([NewPartitions(name, partitions)])[name].result(PATIENCE_SECONDS)
 
 
 def delete_topic(address: str, name: str) -> None:
-    """Delete a topic, and wait until the cluster does not show it."""
+    """Delete a topic, and wait until the cluster no longer lists it."""
     admin = admin_client(address)
     admin.delete_topics([name])[name].result(timeout=PATIENCE_SECONDS)
     wait_until(lambda: name not in admin.list_topics(timeout=PATIENCE_SECONDS).topics, f"{name} is gone")
@@ -88,7 +90,7 @@ def produce(address: str, topic: str, records: Iterable[Record], **settings: obj
 
 
 def read_all(address: str, topic: str) -> list[Record]:
-    """Every committed record up to the ends as they are now, by partition and offset."""
+    """Return every committed record up to the current ends, by partition and offset."""
     consumer = Consumer(
         {
             "bootstrap.servers": address,
@@ -107,7 +109,7 @@ def read_all(address: str, topic: str) -> list[Record]:
         while remaining:
             messages = consumer.consume(5_000, timeout=0.1)
             patience = PATIENCE_SECONDS if messages else patience - 0.1
-            assert patience > 0, f"{topic}: nothing more came, {remaining} are unfinished"
+            assert patience > 0, f"{topic}: no more data, partitions {remaining} are incomplete"
             for message in messages:
                 error, number = message.error(), message.partition()
                 assert number is not None
@@ -122,7 +124,7 @@ def read_all(address: str, topic: str) -> list[Record]:
 
 
 def counts(address: str, topics: Sequence[str]) -> Mapping[str, int]:
-    """End offsets minus begin offsets, summed over partitions."""
+    """Return the end offsets minus the start offsets, summed over partitions."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": "tests"})
     try:
         totals = {}
@@ -147,7 +149,7 @@ def _record(message: Message) -> Record:
 
 
 def delete_records(address: str, topic: str, partition: int, before: int) -> None:
-    """Move the log start: what lies below the offset is gone."""
+    """Delete the records before the offset."""
     admin = admin_client(address)
     place = TopicPartition(topic, partition, before)
     admin.delete_records([place], request_timeout=PATIENCE_SECONDS)[place].result(timeout=PATIENCE_SECONDS)
@@ -175,7 +177,7 @@ def commit_positions(address: str, group: str, offsets: Mapping[tuple[str, int],
 
 
 def group_positions(address: str, group: str, topic: str, partitions: int) -> list[int]:
-    """What a group has committed of each partition; -1001 where nothing."""
+    """Return the committed offset of each partition; -1001 if none."""
     consumer = Consumer({"bootstrap.servers": address, "group.id": group, "enable.auto.commit": False})
     places = [TopicPartition(topic, number) for number in range(partitions)]
 

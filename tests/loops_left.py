@@ -1,4 +1,4 @@
-"""Blames a test that leaves an event loop running, in place of all that come after it in its process."""
+"""Detection of tests that leave an event loop running, which would fail later tests in the process."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import pytest
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Fails it where the main thread would refuse `asyncio.run` after it. The loop is set aside, so that
-    others are judged by what they do."""
+    """Fail the test if `asyncio.run` could not run after it in the main thread.
+
+    The loop is unset, so that later tests are not affected.
+    """
     yield
     if threading.current_thread() is threading.main_thread() and asyncio._get_running_loop() is not None:
         asyncio._set_running_loop(None)

@@ -1,4 +1,4 @@
-"""The rules of `promtool check metrics` for names and types, as Prometheus publishes them."""
+"""Rules of `promtool check metrics` for names and types, as published by Prometheus."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _TYPES: Final = frozenset({"gauge", "counter", "summary", "histogram"})
 
 
 def complaints(name: str, kind: str, text: str) -> Iterator[str]:
-    """What is against the conventions. `name` as samples have it, a counter with its `_total`."""
+    """Yield violations of the conventions. `name` as in samples: a counter includes `_total`."""
     words = name.split("_")
     if not text:
         yield "no help text"
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         yield "not in snake case"
     if (kind == "counter") != (words[-1] == "total"):
-        yield "a counter ends with _total, and nothing else does"
+        yield "counters, and only counters, end with _total"
     if words[-1] in ("bucket", "count", "sum") or (words[-1] == "info" and kind != "gauge"):
-        yield f"_{words[-1]} is kept for other types"
+        yield f"_{words[-1]} is reserved for other types"
     for word in words:
         if word in _TYPES:
-            yield f"the type {word} is no part of a name"
+            yield f"the name contains the type {word}"
         if word in _SHORT:
             yield f"{word} abbreviates a unit"
         if word in _BASE:

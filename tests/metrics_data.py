@@ -1,4 +1,4 @@
-"""Samples in and metric rows out of real topics and tables, for tests."""
+"""Samples and metric rows in real topics and tables, for tests."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _numbers = itertools.count(1)
 
 
 def fresh_name(prefix: str) -> str:
-    """A name that no other test of the session has."""
+    """Return a name that is unique in the session."""
     return f"{prefix}-{next(_numbers)}"
 
 
 def a_sample(
     topic: str = "orders", partition: int = 0, time_ms: int = 1_795_000_000_000, **other: Any
 ) -> Sample:
-    """A plausible sample; give what matters."""
+    """Return a plausible sample; pass the relevant fields."""
     plain = Sample(
         topic=topic,
         partition=partition,
@@ -60,7 +60,7 @@ def a_sample(
 
 
 def write_values(address: str, topic: str, values: Iterable[bytes | None], partition: int = 0) -> None:
-    """Raw values into a sample topic, without key, as Cruise Control does."""
+    """Write raw values without keys to a sample topic, like Cruise Control."""
     records = (Record(partition, None, value, (), 1_795_000_000_000) for value in values)
     produce(address, topic, records, **{"compression.type": "gzip"})
 
@@ -68,12 +68,12 @@ def write_values(address: str, topic: str, values: Iterable[bytes | None], parti
 def write_samples(
     address: str, topic: str, samples: Iterable[Sample], partition: int = 0, version: int = 1
 ) -> None:
-    """Samples into a sample topic."""
+    """Write samples to a sample topic."""
     write_values(address, topic, (encode(one, version=version) for one in samples), partition)
 
 
 def rows_in(address: str, topic: str, table: Table) -> list[dict[str, Any]]:
-    """Every row of a metrics topic, decoded; its key must name its partition."""
+    """Return every decoded row of a metrics topic; asserts that keys match their rows."""
     schema = fastavro.parse_schema(avro_schema(table))
     rows = []
     for record in read_all(address, topic):
@@ -88,7 +88,7 @@ def rows_in(address: str, topic: str, table: Table) -> list[dict[str, Any]]:
 def write_rows(
     address: str, topic: str, table: Table, keyed: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> None:
-    """Rows with their keys into a table's topic, as the job would write them; partition by key."""
+    """Write rows with their keys to the topic of a table like the job, partitioned by key."""
     schema = fastavro.parse_schema(avro_schema(table))
     records = []
     for key, row in keyed:
@@ -100,27 +100,27 @@ def write_rows(
 
 @cache
 def recorded_samples() -> list[dict[str, Any]]:
-    """The recording of a real Cruise Control, a record a line."""
+    """Return the recording of a real Cruise Control, one record per line."""
     with gzip.open(RECORDING / "samples.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
 @cache
 def recorded_truth() -> list[dict[str, Any]]:
-    """What was really written while it was recorded, a second a line."""
+    """Return the log sizes during the recording, one second per line."""
     with gzip.open(RECORDING / "truth.jsonl.gz", "rt") as lines:
         return [json.loads(line) for line in lines]
 
 
 def pinot_settings(server: PinotServer) -> PinotSettings:
-    """How to reach a Pinot of the tests."""
+    """Return the settings to reach a test Pinot."""
     return PinotSettings(
         controller=server.controller_address, broker=server.broker_address, timeout_seconds=20.0, attempts=5
     )
 
 
 def apply_tables(server: PinotServer, address: str, partitions: int = 4) -> None:
-    """All tables over topics of their default names on the cluster at `address`."""
+    """Create all tables over topics of their default names on the cluster at `address`."""
     from mirror.adapters.kafka_admin import KafkaAdmin
 
     present = KafkaAdmin(KafkaCluster(bootstrap_servers=address)).list_topics()
@@ -134,14 +134,14 @@ def apply_tables(server: PinotServer, address: str, partitions: int = 4) -> None
 
 
 class MetricsWorld:
-    """A client of the session's Pinot, and a way to put rows into its tables."""
+    """Client of the shared Pinot that can write rows to its tables."""
 
     def __init__(self, client: PinotClient, address: str) -> None:
         self.client = client
         self.address = address
 
     def put(self, table: Table, records: Sequence[Any], distinct: int | None = None) -> None:
-        """Write records of a table's class and wait until Pinot shows them (`distinct` of them)."""
+        """Write records of a table's class and wait until Pinot returns them (`distinct` of them)."""
         before = self.count(table)
         keyed = [(_key(record), row_of(record)) for record in records]
         write_rows(self.address, table.topic, table, keyed)
@@ -149,7 +149,7 @@ class MetricsWorld:
         wait_until(lambda: self.count(table) >= wanted, f"{wanted} rows of {table.name}")
 
     def count(self, table: Table) -> int:
-        """Rows that Pinot shows; 0 while the table is just being made."""
+        """Return the number of rows in Pinot, or 0 while the table is being created."""
         try:
             return int(self.client.ask(f"select count(*) from {table.name} limit 1").rows[0][0])
         except AnalyticsError:
@@ -164,7 +164,7 @@ def _key(record: Any) -> str:
 
 
 def a_metric(cluster: str, topic: str, partition: int, time_ms: int, **other: Any) -> PartitionMetric:
-    """A row of `partitionMetrics`; give what matters."""
+    """Return a row of `partitionMetrics`; pass the relevant fields."""
     plain = PartitionMetric(
         time_ms=time_ms,
         datacenter="dc",
@@ -186,7 +186,7 @@ def a_metric(cluster: str, topic: str, partition: int, time_ms: int, **other: An
 
 
 def a_rollup(cluster: str, partition: int, hour_ms: int, rate: float) -> PartitionMetricHourly:
-    """A row of `partitionMetricsHourly` with the same load at every statistic."""
+    """Return a row of `partitionMetricsHourly` with the same load for every statistic."""
 
     return PartitionMetricHourly(
         hour_ms=hour_ms,
@@ -214,7 +214,7 @@ def a_rollup(cluster: str, partition: int, hour_ms: int, rate: float) -> Partiti
 def a_measurement(
     datastream: str, cluster: str, partition: int, time_ms: int, latency_ms: int, lag: int
 ) -> MirrorMetric:
-    """A row of `mirrorMetrics`: 10 records of 1000 bytes together, in 5 s."""
+    """Return a row of `mirrorMetrics`: 10 records, 1000 bytes in total, in 5 s."""
     counts = [0] * LATENCY_BUCKETS
     counts[latency_bucket(latency_ms)] = 10
     return MirrorMetric(

@@ -1,4 +1,4 @@
-"""What tests of the whole service copy: records of every shape, a datastream, and the wait for both."""
+"""Records of every shape, a datastream, and waits for its copies, for tests of the whole service."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _NOT_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
-"""What a topic answers that is being made."""
+"""Error codes for a topic that is being created."""
 
 
 def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
-    """Records of every shape: null and empty keys and values, headers, timestamps out of order."""
+    """Return records of every shape: null and empty keys and values, headers, timestamps out of order."""
     shapes: list[tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]] = [
         (b"key", b"value", ()),
         (None, b"no key", (("one", b"1"), ("one", b"2"), ("null", None))),
@@ -42,7 +42,7 @@ def some_records(partitions: int, count: int, salt: str = "") -> list[Record]:
 
 
 def late_records(count: int) -> list[Record]:
-    """Of one partition, and later than any objective allows."""
+    """Return records of one partition that are later than any objective."""
     return [Record(0, None, b"late", (), 1_700_000_000_000)] * count
 
 
@@ -79,8 +79,10 @@ def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
 
 
 def wait_until_caught_up(instance: RunningInstance, name: str) -> None:
-    """Wait until lanes of the datastream copy and nothing waits: what they find before counts as late for no
-    objective."""
+    """Wait until the lanes of the datastream copy without lag.
+
+    Records that they find before that do not count as late for any objective.
+    """
 
     def is_caught_up() -> bool:
         lanes = instance.rest.get("/v1/lanes", datastream=name)["lanes"]

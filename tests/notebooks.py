@@ -1,4 +1,4 @@
-"""The notebooks of the repository, run in kernels of their own."""
+"""Notebooks of the repository, run in separate kernels."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ def _read(notebook: Path) -> Any:
 
 
 def cells_of(notebook: Path) -> list[Any]:
-    """The cells as they are kept."""
+    """Return the stored cells."""
     return list(_read(notebook).cells)
 
 
 def executed(notebook: Path, environment: Mapping[str, str]) -> list[Any]:
-    """The cells after a run in the folder of the notebooks, with these variables and no settings of the
-    machine. Raises CellExecutionError with the trace."""
+    """Run a notebook in its folder and return the cells.
+
+    The kernel gets these variables and none of the machine's settings. Raises CellExecutionError with the
+    trace.
+    """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the client's own libraries; the kernel is another process
+        warnings.simplefilter("ignore")  # warnings of the client's libraries; the kernel is another process
         from nbclient import NotebookClient
 
         found = _read(notebook)
@@ -44,7 +47,7 @@ def executed(notebook: Path, environment: Mapping[str, str]) -> list[Any]:
 
 
 def outputs_of(cells: Sequence[Any], kind: str) -> list[str]:
-    """Every output of a MIME type, and what was printed for `text/plain`."""
+    """Return every output of a MIME type, including printed text for `text/plain`."""
     found = []
     for cell in cells:
         for output in cell.get("outputs", ()):

@@ -1,4 +1,4 @@
-"""A monitor whose alerts a webhook receives, and what both have of a datastream."""
+"""Monitor with a webhook receiver for its alerts, and their alerts and incidents of a datastream."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _QUICK: Final = {
 
 
 def telling(hook: HttpReceiver, measurements: str = "topic") -> dict[str, str]:
-    """Settings of a monitor that tells this one everything at once, and again twice a second."""
+    """Return settings of a monitor that sends alerts to this webhook at once, and again twice a second."""
     webhook = "monitor__alerts__webhooks__chat__"
     told = {f"{webhook}url": hook.url, f"{webhook}repeat_seconds": "0.5"}
     return {**_QUICK, **told, "monitor__measurements": measurements}
 
 
 def told_of(hook: HttpReceiver, name: str) -> list[dict[str, Any]]:
-    """What it was told of alerts of the datastream, in order."""
+    """Return the alerts of the datastream received so far, in order."""
     alerts = [one for request in hook.requests for one in request.document["alerts"]]
     return [one for one in alerts if one["labels"].get("datastream") == name]
 
 
 def heard(hook: HttpReceiver, name: str) -> list[tuple[str, str]]:
-    """Each of those as its name and state."""
+    """Return the name and status of each alert received."""
     return [(one["labels"]["alertname"], one["status"]) for one in told_of(hook, name)]
 
 
 def incidents(instance: RunningInstance, name: str) -> dict[str, dict[str, Any]]:
-    """Those of the datastream that are kept, by their ids; the newest first."""
+    """Return the stored incidents of the datastream by id, newest first."""
     found: list[dict[str, Any]] = instance.rest.get("/v1/incidents", datastream=name)
     return {one["id"]: one for one in found}

@@ -1,7 +1,7 @@
-"""How long tests wait for what must come.
+"""Timeout of waits in tests.
 
-One length for all of them, far beyond what a slow and busy machine needs: how long something takes is for
-bench/ to say, a test's wait only tells a hang from an answer.
+All waits share one timeout, far longer than a slow and busy machine needs: benchmarks measure durations, a
+test's wait only distinguishes a hang from a response.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], what: str = "", *, interval_seconds: float | None = None) -> T:
-    """The first truthy answer of `condition`.
+    """Return the first truthy result of `condition`.
 
-    Without an interval it is asked again after 50 ms, and less often when it takes long to answer or has been
-    asked for long: asking takes processor time from what is waited for. What may soon be over needs one.
+    Without an interval it is polled every 50 ms, and less often if it is slow or the wait is long, since
+    polling takes CPU time from the awaited work. Waits for short-lived states need an interval.
     """
     pace = pause_seconds if interval_seconds is None else interval_seconds
     return waiting.wait_until(condition, PATIENCE_SECONDS, what, interval_seconds=pace)
 
 
 def pause_seconds(answer_seconds: float, waited_seconds: float) -> float:
-    """Before it is asked again: a fifth of the time goes into asking, unless an answer takes very long, and a
-    wait becomes longer by a twentieth."""
+    """Return the pause before the next poll.
+
+    Polling takes a fifth of the time unless it is very slow, and lengthens a wait by at most a twentieth.
+    """
     return min(_LONGEST_SECONDS, max(_SHORTEST_SECONDS, 4 * answer_seconds, waited_seconds / 20))
 
 
 def eventually(ask: Callable[[], Any], what: str) -> Any:
-    """The same where an error that may pass counts as not yet."""
+    """Wait like `wait_until`, treating transient errors as not ready."""
     return wait_until(unless_it_may_pass(ask), what)

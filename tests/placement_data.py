@@ -1,4 +1,4 @@
-"""Small worlds for the assigner's tests: loads from plain numbers, and answers by exhaustion."""
+"""Small problems for the assigner's tests: loads from plain numbers, and solutions by exhaustive search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 def loads_of(
     rates: Sequence[float], messages: Sequence[float] | None = None, levels: Sequence[int] | None = None
 ) -> PartitionLoads:
-    """Partitions t-0, t-1, … with these bytes (and messages) a second."""
+    """Return partitions t-0, t-1, … with these bytes (and messages) per second."""
     count = len(rates)
     columns = np.zeros((count, 2))
     columns[:, 0] = rates
@@ -26,12 +26,12 @@ def loads_of(
 
 
 def tasks_of(numbers: Sequence[int]) -> TaskOf:
-    """A placement as the planner takes it."""
+    """Return a placement in the format of the planner."""
     return np.array(numbers, np.int32)
 
 
 def sizes_of(values: Sequence[int]) -> Ints:
-    """int64[n, 1], as the stages take them."""
+    """Return sizes as int64[n, 1], the format of the stages."""
     return np.array(values, np.int64).reshape(-1, 1)
 
 
@@ -42,7 +42,7 @@ def a_problem(
     limits: TaskLimits | None = None,
     messages: tuple[Sequence[float], int] | None = None,
 ) -> Problem:
-    """A problem with the whole capacity usable."""
+    """Return a problem with the whole capacity usable."""
     capacity = TaskCapacity(usable, messages[1] if messages else None, 100)
     current = None if home is None else tasks_of(home)
     return build_problem(
@@ -51,7 +51,7 @@ def a_problem(
 
 
 def fewest_tasks_by_exhaustion(sizes: Sequence[float], room: float, cap: int | None = None) -> int:
-    """Every partition into every task that has room, the number of tasks kept as low as can be."""
+    """Return the lowest number of tasks over all placements in which every task fits."""
     heaviest_first = sorted(sizes, reverse=True)
     best = len(sizes)
 
@@ -77,7 +77,7 @@ def fewest_tasks_by_exhaustion(sizes: Sequence[float], room: float, cap: int | N
 
 
 def lowest_maximum_by_exhaustion(sizes: Sequence[float], tasks: int, cap: int | None = None) -> float:
-    """The lightest fullest task over all placements."""
+    """Return the lowest maximum load of a task over all placements."""
     heaviest_first = sorted(sizes, reverse=True)
     best = float("inf")
 
@@ -105,7 +105,7 @@ def lowest_maximum_by_exhaustion(sizes: Sequence[float], tasks: int, cap: int | 
 def fewest_moved_by_exhaustion(
     sizes: Sequence[float], home: Sequence[int], tasks: int, room: float, cap: int | None = None
 ) -> float:
-    """The fewest bytes that leave their task over all placements within the room; inf: there is none."""
+    """Return the fewest bytes moved over all placements that fit; inf if there is none."""
     best = float("inf")
 
     def place(index: int, loads: list[float], counts: list[int], moved: float) -> None:

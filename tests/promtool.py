@@ -1,6 +1,8 @@
-"""Prometheus' own checks, where they can be had: on the PATH, or of Debian's package, which is unpacked into
-the caches without root. Where neither is, the tests hold the same files to the same rules by
-`tests.metric_names` and by a parser of Prometheus' language; the header of a run says which it was."""
+"""Prometheus' own checks, from the PATH or from Debian's package, unpacked into the cache without root.
+
+Without either, the tests apply the same rules with `tests.metric_names` and a parser of PromQL. The header of
+a test run names the one used.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _SECONDS: Final = 120
 
 @cache
 def promtool() -> str | None:
-    """Its path; None where it cannot be had. Two that ask at once wait for each other."""
+    """Return the path of promtool, or None if unavailable. Concurrent calls wait for each other."""
     here = shutil.which("promtool")
     if here:
         return here
@@ -30,17 +32,19 @@ def promtool() -> str | None:
 
 
 def known_promtool() -> str:
-    """What a run will use, as far as that is known without fetching it."""
+    """Return the promtool that a run will use, as far as this can be decided without fetching it."""
     found = shutil.which("promtool") or _CACHE / "usr/bin/promtool"
     if Path(found).exists():
         return str(found)
-    why = "cannot be had here" if (_CACHE / "cannot").exists() else "fetched when it is needed"
-    return f"{why}; without it a parser and rules of our own check what it checks, and no rule is evaluated"
+    why = "not available here" if (_CACHE / "cannot").exists() else "fetched on demand"
+    return f"{why}; without it our own parser and rules check the same files, and no rule is evaluated"
 
 
 def _fetch() -> None:
-    """With lists of packages of its own, so that neither root nor the machine's lists are needed. A machine
-    that cannot is not asked again until the caches are emptied."""
+    """Fetch the package with separate package lists, so that neither root nor the machine's lists are needed.
+
+    A failure is remembered until the caches are emptied.
+    """
     folder = {name: str(_CACHE / name) for name in ("lists", "archives")}
     own = [
         f"Dir::State::lists={folder['lists']}",
@@ -67,7 +71,7 @@ def _fetch() -> None:
 
 
 def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
-    """What it says of this. It must be there."""
+    """Run promtool, which must be available, and return the completed process."""
     program = promtool()
     assert program is not None
     return subprocess.run(

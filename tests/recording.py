@@ -1,11 +1,10 @@
-"""The recording of a real Cruise Control: what it sampled, what was really written, and what both would
-have been had a broker died and returned.
+"""Recording of a real Cruise Control: its samples, the log sizes, and replays with a broker failure.
 
-A replay with a death keeps the recorded sizes but for what the death changes: partitions that only the
-dead broker had stand still and have no samples; what their producers had in hand comes in a burst after
-the return, or never. Topics with two replicas are led by the other broker from the next round on, after
-a stall of a few seconds, and come back to the first one later. Partitions of the living broker may get a
-third one as leader while the first is away; its logs hold other amounts of what came in before.
+A replay keeps the recorded sizes except for the effects of the failure: partitions only on the failed broker
+stop growing and have no samples; the data buffered by their producers arrives in a burst after the return, or
+never. Topics with two replicas are led by the other broker from the next round, after a stall of a few
+seconds, and return to the first one later. Partitions of the living broker may get a third one as leader
+during the failure; its logs have other sizes for the data written before.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from tests.metrics_data import recorded_samples, recorded_truth
 
 Points: TypeAlias = npt.NDArray[np.float64]
 LEAST_BYTES_PER_SECOND: Final = 500
-"""Of slower partitions a single record more or less is too large a share."""
+"""Lowest rate to compare; below it a single record is too large a share."""
 
 _REPLICATED: Final = "cc_rf2"
 _STALL_MS: Final = 4_000
@@ -49,9 +48,11 @@ _MORE: Final = 0.15
 
 @dataclass(frozen=True)
 class Death:
-    """A broker's death and return, in ms since the truth begins. `factor`: how much more is written than
-    was recorded; `buffered`: whether producers keep what they could not write; `moved`: the topic whose
-    partitions on the living broker get another leader halfway through."""
+    """Failure and return of a broker, in ms since the start of the truth.
+
+    `factor`: multiple of the recorded rates. `buffered`: whether producers buffer data during the failure.
+    `moved`: topic whose partitions on the living broker get another leader halfway through.
+    """
 
     broker: int
     dies_ms: int
@@ -72,7 +73,7 @@ DEATHS: Final[Mapping[str, Death]] = {
 
 
 class Truth:
-    """Bytes that the log of each partition had, at any moment (epoch ms)."""
+    """Log sizes of each partition at any time (epoch ms)."""
 
     def __init__(self) -> None:
         points: dict[TopicPartition, list[tuple[int, int]]] = defaultdict(list)
@@ -87,12 +88,12 @@ class Truth:
         self.begin_ms, self.end_ms = int(times.min()), int(times.max())
 
     def size(self, partition: TopicPartition, at_ms: float) -> float:
-        """Bytes of its log."""
+        """Return the bytes in the log."""
         times, sizes = self.points[partition].T
         return float(np.interp(at_ms, times, sizes))
 
     def rate(self, partition: TopicPartition, since_ms: int, until_ms: int) -> float | None:
-        """Bytes per second; None for a partition younger than that."""
+        """Return bytes per second, or None for a partition created later."""
         points = self.points.get(partition)
         if points is None or points[0, 0] > since_ms:
             return None
@@ -100,13 +101,13 @@ class Truth:
         return grown * 1000 / (until_ms - since_ms)
 
     def p95(self, partition: TopicPartition, since_ms: int, until_ms: int) -> float | None:
-        """P95 of the rates of every round's time; None for a partition younger than that."""
+        """Return the p95 of the rates of all rounds, or None for a partition created later."""
         moments = range(until_ms, since_ms, -_ROUND_MS)
         rates = [self.rate(partition, moment - _ROUND_MS, moment) for moment in moments]
         return None if None in rates else p95([rate for rate in rates if rate is not None])
 
     def change(self, partition: TopicPartition, becomes: Callable[[float], float]) -> None:
-        """Replace the size at every moment."""
+        """Replace the size at every time."""
         before = self.points[partition]
         times = np.arange(before[0, 0], before[-1, 0], 500.0)
         self.points[partition] = np.array([[time, becomes(time)] for time in times])
@@ -114,25 +115,25 @@ class Truth:
 
 @dataclass(frozen=True)
 class Recording:
-    """Samples in order of their times, and the truth."""
+    """Samples in order of time, and the truth."""
 
     samples: tuple[Sample, ...]
     truth: Truth
 
     @property
     def rounds(self) -> list[int]:
-        """Times of the rounds with a whole minute and a half of truth before them."""
+        """Times of the rounds with a minute and a half of truth before them."""
         times = sorted({sample.time_ms for sample in self.samples})
         return [time for time in times if self.truth.begin_ms + 90_000 <= time <= self.truth.end_ms]
 
 
 def recording() -> Recording:
-    """As it was recorded."""
+    """Return the original recording."""
     return Recording(tuple(_recorded()), Truth())
 
 
 def replay(death: Death) -> Recording:
-    """As it would have been with the death."""
+    """Return the recording as it would have been with the failure."""
     was, truth = Truth(), Truth()
     dies, back = (was.begin_ms + moment for moment in (death.dies_ms, death.returns_ms))
     halfway = (dies + back) // 2
@@ -164,7 +165,7 @@ def replay(death: Death) -> Recording:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Size of a log at any moment, with a pause in which nothing is written."""
+    """Log size at any time, with a pause without writes."""
 
     was: Truth
     partition: TopicPartition
@@ -192,12 +193,12 @@ class _Sizes:
 
 
 def values_of(recorded: Recording) -> list[bytes]:
-    """The samples as Cruise Control writes them."""
+    """Return the samples as Cruise Control writes them."""
     return [encode(sample) for sample in recorded.samples]
 
 
 def _recorded() -> Iterator[Sample]:
-    """Every recorded sample, in order of time."""
+    """Yield every recorded sample, in order of time."""
     lines = sorted(recorded_samples(), key=lambda line: int(line["timestamp"]))
     decoded = decode(pa.array([bytes.fromhex(line["value"]) for line in lines], pa.binary()))
     numbers = decoded.metrics
@@ -215,7 +216,7 @@ def _recorded() -> Iterator[Sample]:
 
 
 def sampled(recorded: Recording) -> list[PartitionRates]:
-    """Every sample with its growth, as the job writes it, in order of time."""
+    """Return every sample with its growth as the job writes it, in order of time."""
     kept = [one for one in recorded.samples if not one.topic.startswith("__")]
     names = [f"{one.partition}/{one.topic}".encode() for one in kept]
     columns = (
@@ -247,7 +248,7 @@ def sampled(recorded: Recording) -> list[PartitionRates]:
 
 
 def rates_over(samples: Sequence[PartitionRates], when: TimeRange) -> list[PartitionRates]:
-    """What Pinot answers about the range."""
+    """Return the rates that Pinot returns for the range."""
     of: dict[TopicPartition, list[PartitionRates]] = defaultdict(list)
     for one in samples:
         if when.since_ms <= one.newest_ms < when.until_ms:
@@ -278,7 +279,7 @@ def _clipped(one: PartitionRates, since_ms: int) -> PartitionRates:
 def provided(
     samples: Sequence[PartitionRates], when: TimeRange, statistic: Statistic = Statistic.MEAN
 ) -> dict[TopicPartition, PartitionLoad]:
-    """What the provider answers about the range: the mean or the p95."""
+    """Return the loads that the provider returns for the range: mean or p95."""
     rates = rates_over(samples, when)
     loads = partition_loads(rates, Reading(statistic, settled=False))
     return marked(loads, rates, rhythm_of(rates, when, Grain.SAMPLES), statistic)
@@ -286,7 +287,7 @@ def provided(
 
 @dataclass(frozen=True)
 class Finding:
-    """One load beside the truth, in bytes per second; `error` is a share of the truth."""
+    """One load beside the truth, in bytes per second; `error` is relative to the truth."""
 
     at_ms: int
     partition: TopicPartition
@@ -306,7 +307,7 @@ def findings(
     window_ms: int,
     statistic: Statistic = Statistic.MEAN,
 ) -> Iterator[Finding]:
-    """Every load worth comparing of every round, beside the truth of its window."""
+    """Yield every comparable load of every round beside the truth of its window."""
     truth_of = recorded.truth.rate if statistic is Statistic.MEAN else recorded.truth.p95
     least = LEAST_BYTES_PER_SECOND * (1 if statistic is Statistic.MEAN else _STEPS_IN_A_MINUTE)
     for at_ms in recorded.rounds:
@@ -317,5 +318,5 @@ def findings(
 
 
 def p95(values: Sequence[float]) -> float:
-    """As Pinot takes it: the value at that place, never one between two."""
+    """Return the p95 as Pinot computes it: an existing value, without interpolation."""
     return sorted(values)[min(len(values) - 1, int(len(values) * 0.95))]

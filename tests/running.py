@@ -1,4 +1,4 @@
-"""Real instances of the service, for tests: they end with the test process in any case."""
+"""Real instances of the service for tests, which end with the test process in any case."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from stack.process.managed_process import ManagedProcess
 from tests.patience import PATIENCE_SECONDS, wait_until
 
 QUICK_JAVA: Final = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
-"""For commands whose servers live for a minute: starting takes them half the processor time, see `Jvm`."""
+"""Environment for commands with short-lived servers: halves the CPU time of their start, see `Jvm`."""
 
 
 class RunningInstance:
-    """One `headrace serve` and a client of its REST interface."""
+    """One `headrace serve` process and a client of its REST interface."""
 
     def __init__(
         self, name: str, folder: Path, environment: Mapping[str, str], python: str = sys.executable
@@ -51,69 +51,69 @@ class RunningInstance:
         )
 
     def start(self) -> RunningInstance:
-        """Start, also again, and wait until REST answers; its address is another one each time."""
+        """Start or restart, and wait until REST responds; the address changes each time."""
         self.launch()
         wait_until(self._is_serving, f"{self.name} listens; log: {self.log_file}")
         return self
 
     def launch(self) -> None:
-        """Start, also again, and return at once."""
+        """Start or restart without waiting."""
         self._forget_client()
         self._address_file.unlink(missing_ok=True)
         self._process.start()
 
     @property
     def address(self) -> str:
-        """Of REST, `host:port`; empty until it listens."""
+        """REST address `host:port`; empty until it listens."""
         return self._address_file.read_text() if self._address_file.exists() else ""
 
     @property
     def rest(self) -> RestClient:
-        """A client of this instance, closed by `stop`."""
+        """Client of this instance, closed by `stop`."""
         if self._rest is None:
             self._rest = RestClient(self.address)
         return self._rest
 
     def lanes(self) -> list[dict[str, Any]]:
-        """What this instance says of its lanes."""
+        """Return the lanes of this instance."""
         found: list[dict[str, Any]] = self.rest.get("/v1/lanes", instance=self.name)["lanes"]
         return found
 
     def health(self) -> dict[str, Any]:
-        """What it says of itself, also where it is not well, which a client takes for an error."""
+        """Return the health document, even of an unhealthy instance, for which the client raises an error."""
         url = f"http://{self.address}/v1/health"
         answer: dict[str, Any] = httpx.get(url, timeout=PATIENCE_SECONDS, verify=tls_context()).json()
         return answer
 
     @property
     def pid(self) -> int:
-        """Of the control process."""
+        """Process id of the control process."""
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether the control process or a worker still runs."""
+        """Return whether the control process or a worker is still running."""
         return self._process.is_alive()
 
     def terminate(self, timeout_seconds: float = PATIENCE_SECONDS) -> int | None:
-        """SIGTERM to the control process; its exit status."""
+        """Send SIGTERM to the control process; return its exit status."""
         os.kill(self.pid, signal.SIGTERM)
         return self._process.wait(timeout_seconds)
 
     def terminate_group(self, timeout_seconds: float = PATIENCE_SECONDS) -> int | None:
-        """SIGTERM to the control process and its workers alike, as systemd sends it; the exit status."""
+        """Send SIGTERM to the control process and its workers, like systemd; return the exit status."""
         self._process.signal(signal.SIGTERM)
         return self._process.wait(timeout_seconds)
 
     def kill(self) -> None:
-        """SIGKILL to the control process and its workers."""
+        """Send SIGKILL to the control process and its workers."""
         self._process.kill()
 
     def kill_control_process(self) -> None:
-        """SIGKILL to the control process alone."""
+        """Send SIGKILL to the control process only."""
         os.kill(self.pid, signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it, whatever its state."""
+        """Stop the instance in any state."""
         self._forget_client()
         self._process.stop()
 
@@ -128,7 +128,7 @@ class RunningInstance:
 
 
 def free_offset(offsets: range, others: Sequence[int] = ()) -> int:
-    """An offset at which all ports of a stack and the other ones are free; they stay reserved for us."""
+    """Return an offset at which all ports of a stack and the others are free; they stay reserved."""
     for offset in random.sample(offsets, len(offsets)):
         ports = [*asdict(StackPorts().shifted(offset)).values(), *(port + offset for port in others)]
         if all(map(reserve, ports)):

@@ -1,4 +1,4 @@
-"""Situations on real servers: a datastream for each, what all places say of it, and its end."""
+"""Situations on real servers: a datastream for each, all reports on it, and its removal."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from tests.situations import Snapshot, write
 PARTITIONS: Final = 2
 _INTERVAL_SECONDS: Final = 0.2
 _ANSWER_SECONDS: Final = 5.0
-"""After so long there is no answer."""
+"""Timeout of a request."""
 OBJECTIVE_MS: Final = 5_000
 _SMALL_BATCHES: Final = {"batch.size": 20_000}
-"""A quota takes whole batches."""
+"""Small batches, since a quota applies to whole batches."""
 
 Shown = Callable[[Snapshot], bool]
 
 
 class Scene:
-    """Instances of one service, of which the first is asked; for each situation a datastream of its own."""
+    """Instances of one service, of which the first is queried, with a new datastream for each situation."""
 
     def __init__(self, kafka: KafkaPair, *instances: RunningInstance) -> None:
         self.kafka = kafka
@@ -52,13 +52,13 @@ class Scene:
 
     @property
     def instance(self) -> RunningInstance:
-        """The one that is asked."""
+        """Queried instance."""
         return self.instances[0]
 
     def begin(self, **more: Any) -> None:
-        """A new topic with a record in each partition; a datastream copies it."""
+        """Create a topic with a record in each partition, and a datastream that copies it."""
         wait_until(
-            lambda: len(self.instance.rest.get("/v1/instances")) == len(self.instances), "all are here"
+            lambda: len(self.instance.rest.get("/v1/instances")) == len(self.instances), "all have joined"
         )
         self.name = f"s-{uuid4().hex[:8]}"
         self._events = []
@@ -71,22 +71,22 @@ class Scene:
         )
 
     def begin_copied(self, **more: Any) -> None:
-        """The same, and all of it has arrived; what happens then belongs to the situation."""
+        """Begin, wait until all records are copied, and mark the start of the situation."""
         self.begin(**more)
         self.wait_for_copy()
         self.mark()
 
     def mark(self) -> None:
-        """What happens from now on belongs to the situation."""
+        """Mark the start of the situation: only later events belong to it."""
         self._events = [one["event_key"] for one in self.instance.rest.get("/v1/events", limit=1000)]
         self._since = time.monotonic()
 
     def wait_for_copy(self) -> None:
-        """All of it has arrived."""
-        wait_until(self._is_copied, f"{self.name}: all is copied", interval_seconds=_INTERVAL_SECONDS)
+        """Wait until all records are copied."""
+        wait_until(self._is_copied, f"{self.name}: all copied", interval_seconds=_INTERVAL_SECONDS)
 
     def write(self, count: int = 1, size: int = 100) -> None:
-        """`count` records of `size` bytes more in each partition."""
+        """Write `count` records of `size` bytes to each partition."""
         records = [
             Record(number, b"k", os.urandom(size), (), 1_700_000_000_000)
             for number in range(PARTITIONS)
@@ -95,7 +95,7 @@ class Scene:
         produce(self.kafka.source.address, self.name, records, **_SMALL_BATCHES)
 
     def look(self) -> Snapshot:
-        """What all places say now."""
+        """Return the current reports of all sources."""
         address = f"http://{self.instance.address}"
         with httpx.Client(base_url=address, timeout=60, verify=tls_context()) as client:
             health = client.get("/v1/health")
@@ -112,7 +112,7 @@ class Scene:
                 or series.startswith("headrace_loads{")
             }
         seconds = time.monotonic() - self._since
-        with ThreadPoolExecutor() as pool:  # where nobody answers it takes no longer than one of them
+        with ThreadPoolExecutor() as pool:  # in parallel, so that timeouts do not add up
             events, definition = pool.submit(self._new_events), pool.submit(self._definition)
             standing = self._standing(lanes)
         said = events.result(), definition.result(), standing
@@ -124,7 +124,7 @@ class Scene:
         bring_about: Callable[[Scene, str, ExitStack], None],
         shown: Mapping[str, Shown],
     ) -> None:
-        """Every situation in turn until it is shown. `bring_about` leaves on the stack what ends it."""
+        """Produce each situation and wait until it is shown. `bring_about` pushes its undo on the stack."""
         assert set(shown) == set(situations)
         for situation in situations:
             with ExitStack() as ending:
@@ -134,12 +134,12 @@ class Scene:
         self.write_down()
 
     def write_down(self) -> None:
-        """With WRITE_SITUATIONS=1 the page gets the rows of what was waited for."""
+        """Write the observed rows to the page if WRITE_SITUATIONS=1."""
         if os.environ.get("WRITE_SITUATIONS"):
             write(self._rows)
 
     def wait_for(self, situation: str, is_shown: Shown) -> None:
-        """Until the situation is shown as it is."""
+        """Wait until the situation is shown, and add its row."""
         found: list[Snapshot] = []
 
         def look() -> bool:
@@ -149,7 +149,7 @@ class Scene:
         try:
             wait_until(look, f"{situation} is shown", interval_seconds=_INTERVAL_SECONDS)
         except BaseException:
-            print(f"{situation}: the last that was seen is {found}")
+            print(f"{situation}: last snapshot: {found}")
             raise
         self._rows.append(found[0].row(situation))
 
@@ -164,10 +164,10 @@ class Scene:
             return self.name not in names
 
         wait_until(is_gone, f"{situation}: the datastream is gone", interval_seconds=0.5)
-        wait_until(lambda: self.look().status == 200, f"{situation}: all is well again", interval_seconds=0.5)
+        wait_until(lambda: self.look().status == 200, f"{situation}: healthy again", interval_seconds=0.5)
 
     def _is_copied(self) -> bool:
-        """As far as the lanes of all instances say."""
+        """Return whether the lanes of all instances report that everything is copied."""
         lanes = [
             lane
             for instance in self.instances
@@ -195,7 +195,7 @@ class Scene:
         )
 
     def _standing(self, lanes: Sequence[Mapping[str, Any]]) -> str:
-        """How the monitor judges, by these lanes in place of what Pinot has of them."""
+        """Return the judgement of the monitor from these lanes, instead of Pinot's measurements."""
         with closing(RestClient(self.instance.address, _ANSWER_SECONDS)) as client:
             try:
                 subject = RestService(client).subjects().get(DatastreamName(self.name))
@@ -214,7 +214,7 @@ class Scene:
             return client.get(path, **parameters)
 
     def _definition(self) -> dict[str, Any]:
-        """With `as_of_ms` where it is not as of now."""
+        """Return the definition, with `as_of_ms` if it is stale."""
         address = f"http://{self.instance.address}/v1/datastreams/{self.name}"
         try:
             answer = httpx.get(address, timeout=_ANSWER_SECONDS, verify=tls_context())
@@ -227,19 +227,19 @@ class Scene:
 
 
 def diagnosed(seen: Snapshot) -> Diagnosis:
-    """Why the monitor says that records are late, by these lanes."""
+    """Return the monitor's diagnosis of late records, from these lanes."""
     source = Source(str(seen.datastream["name"]), "source")
     lanes = {"lanes": seen.lanes, "instances": []}
     return diagnose(evidence_of(lanes, source, TopicSelection(".*")), OBJECTIVE_MS)
 
 
 def lanes_are(seen: Snapshot, phase: str) -> bool:
-    """Whether every partition has a lane, all of this phase."""
+    """Return whether every partition has a lane in this phase."""
     return len(seen.lanes) == PARTITIONS and all(lane["phase"] == phase for lane in seen.lanes)
 
 
 def is_0_somewhere(seen: Snapshot) -> bool:
-    """Whether it is said of a lane, or in sum, that nothing waits."""
+    """Return whether any lane or metric reports zero lag."""
     lanes = any(lane["lag_records"] == 0 or lane["lag_ms"] == 0 for lane in seen.lanes)
     return lanes or any(
         value == 0 for series, value in seen.metrics.items() if series.startswith("headrace_lag_")
@@ -247,8 +247,10 @@ def is_0_somewhere(seen: Snapshot) -> bool:
 
 
 def is_held_back(seen: Snapshot, by: str) -> bool:
-    """Lanes copy too slowly for the objective, and say which quota it is; nothing is ill. While the brokers'
-    quota for reading keeps a lane from asking, it does not know what waits."""
+    """Return whether lanes are healthy but throttled, and report which quota limits them.
+
+    While the brokers' read quota delays a lane's requests, its lag is unknown.
+    """
     return (
         seen.status == 200
         and lanes_are(seen, "copying")
@@ -262,7 +264,7 @@ def is_held_back(seen: Snapshot, by: str) -> bool:
 
 
 def stands_still(seen: Snapshot) -> bool:
-    """Lanes have paused by themselves, and it is said at each place that nothing flows."""
+    """Return whether lanes have paused themselves, and every report says that nothing is copied."""
     return (
         seen.status == 503
         and lanes_are(seen, "paused")

@@ -1,4 +1,4 @@
-"""Which process runs which tests, and in what order."""
+"""Distribution and order of tests over processes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _ON_ONE_PINOT: Final = (
     "tests/integration/pmp/test_service.py",
     "tests/integration/stack/test_servers.py",
 )
-"""What uses the Pinot of the run, whose tables have one name each, or a Spark session."""
+"""Files that use the Pinot of the run, whose table names are unique, or a Spark session."""
 _WITH_SERVERS: Final = ("tests/chaos/", "tests/contract/", "tests/e2e/", "tests/integration/")
 
 
 class ByServers(LoadFileScheduling):
-    """Runs a file in one process, and all files that use Pinot or Spark in the same one: tables of Pinot have
-    one name each, and a Spark session takes half a gigabyte and 20 seconds of processor time.
+    """Scheduler that runs a file in one process, and all files with Pinot or Spark in the same one.
 
-    One process begins with the files that have no servers, and computes while the others wait for theirs.
+    Tables of Pinot have unique names, and a Spark session takes half a gigabyte and 20 seconds of CPU.
+    One process starts with the files without servers, and computes while the others wait for theirs.
     """
 
     nodes: Sequence[object]
@@ -64,14 +64,16 @@ class ByServers(LoadFileScheduling):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServers | None:
-    """This one in place of `--dist loadfile`."""
+    """Return this scheduler for `--dist loadfile`."""
     return ByServers(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that one process runs all of first, then those with a long test, then the others, each in the
-    random order that they have."""
+    """Order the files: first those that share one process, then those with a long test, then the others.
+
+    Within these, the random order is kept.
+    """
     _name_operations(items)
     _require_distinct(items)
     files: dict[str, list[pytest.Item]] = {}
@@ -81,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _name_operations(items: Sequence[pytest.Item]) -> None:
-    """Give the tests that schemathesis makes the operation in their identifiers, which pytest 9.2 drops."""
+    """Add the operation to the identifiers of schemathesis' tests, which pytest 9.2 drops."""
     for item in items:
         label = getattr(item, "operation_label", None)
         if label is not None and label not in item.nodeid:
@@ -89,10 +91,10 @@ def _name_operations(items: Sequence[pytest.Item]) -> None:
 
 
 def _require_distinct(items: Sequence[pytest.Item]) -> None:
-    """Raises UsageError where tests share an identifier: xdist runs one for all of them."""
+    """Raise UsageError if tests share an identifier: xdist runs only one of them."""
     identifier, count = Counter(item.nodeid for item in items).most_common(1)[0] if items else ("", 0)
     if count > 1:
-        raise pytest.UsageError(f"{count} tests are named {identifier}, of which one would run: rename them")
+        raise pytest.UsageError(f"{count} tests are named {identifier} and only one would run; rename them")
 
 
 def _rank(file: _File) -> tuple[bool, bool]:

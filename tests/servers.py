@@ -1,7 +1,8 @@
-"""Pytest fixtures of the real servers; tests/conftest.py brings them in.
+"""Pytest fixtures of the real servers, loaded by tests/conftest.py.
 
-All tests of a run share one server of each kind (tests/shared_servers.py) and use names of their own. A test
-that stops or kills a server makes its own with `new_kafka`, `new_zookeeper`, `new_pinot`, which end with it.
+All tests of a run share one server of each kind (tests/shared_servers.py) and use unique names. A test that
+stops or kills a server creates its own with `new_kafka`, `new_zookeeper`, `new_pinot`, which end with the
+test.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ from tests.shared_servers import BROKER_PROPERTIES, QUICK_KAFKA, QUICK_PINOT, ru
 
 
 class KafkaPair(NamedTuple):
-    """The two clusters that datastreams run between."""
+    """Source and destination clusters of datastreams."""
 
     source: KafkaCluster
     destination: KafkaCluster
 
 
 class NewKafka(Protocol):
-    """Makes and starts a cluster that ends with the test."""
+    """Factory of clusters that end with the test."""
 
     def __call__(
         self,
@@ -43,13 +44,15 @@ class NewKafka(Protocol):
         properties: Mapping[str, object] | None = None,
         **dotted: object,
     ) -> KafkaCluster:
-        """`properties` go to server.properties; so do keywords, `log_segment_bytes` as log.segment.bytes.
-        `detours`: ports that clients of the one broker's listeners are led to in place of its own."""
+        """Start a cluster. `properties` and keywords (`log_segment_bytes`) are broker settings.
+
+        `detours`: ports to advertise for the one broker's listeners instead of its own.
+        """
         ...
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fetch the jars before the first test that needs servers: a download must not count as its time."""
+    """Fetch the jars before the first test that needs servers, so that downloads do not count as its time."""
     servers = any(item.get_closest_marker("servers") for item in session.items)
     if servers and not session.config.option.collectonly:
         reporter = session.config.pluginmanager.get_plugin("terminalreporter")
@@ -61,47 +64,47 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def stack_jars() -> Callable[[str], tuple[Path, ...]]:
-    """`stack_jars("spark")`: the jars of a set, fetched if they are not there."""
+    """Return the jars of a set, fetched if missing: `stack_jars("spark")`."""
     return jar_sets.jar_files
 
 
 @pytest.fixture(scope="session")
 def zookeeper_server(pytestconfig: pytest.Config) -> ZooKeeperServer:
-    """The ZooKeeper that the run shares; `.address`."""
+    """Return the shared ZooKeeper; `.address`."""
     server: ZooKeeperServer = running(pytestconfig, "zookeeper")[0]
     return server
 
 
 @pytest.fixture(scope="session")
 def kafka_pair(pytestconfig: pytest.Config) -> KafkaPair:
-    """Both clusters that the run shares, started side by side."""
+    """Return both shared clusters, started in parallel."""
     return KafkaPair(*running(pytestconfig, "source", "destination"))
 
 
 @pytest.fixture(scope="session")
 def source_kafka(pytestconfig: pytest.Config) -> KafkaCluster:
-    """The source cluster that the run shares, one broker; `.address`."""
+    """Return the shared source cluster with one broker; `.address`."""
     cluster: KafkaCluster = running(pytestconfig, "source")[0]
     return cluster
 
 
 @pytest.fixture(scope="session")
 def destination_kafka(pytestconfig: pytest.Config) -> KafkaCluster:
-    """The destination cluster that the run shares, one broker; `.address`."""
+    """Return the shared destination cluster with one broker; `.address`."""
     cluster: KafkaCluster = running(pytestconfig, "destination")[0]
     return cluster
 
 
 @pytest.fixture(scope="session")
 def pinot_server(pytestconfig: pytest.Config) -> PinotServer:
-    """The Pinot that the run shares; `.controller_address`, `.broker_address`."""
+    """Return the shared Pinot; `.controller_address`, `.broker_address`."""
     server: PinotServer = running(pytestconfig, "pinot")[0]
     return server
 
 
 @pytest.fixture(scope="session")
 def spark_variables() -> dict[str, str]:
-    """The environment that PySpark runs with."""
+    """Return the environment of PySpark."""
     return spark_environment()
 
 
@@ -112,7 +115,7 @@ def _advertised(node: NodePorts, detours: Mapping[str, int]) -> dict[str, object
 
 @pytest.fixture
 def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
-    """A factory of clusters that belong to one test, which may stop, kill and start them."""
+    """Return a factory of clusters for one test, which may stop, kill and start them."""
     made: list[KafkaCluster] = []
 
     def make(
@@ -145,7 +148,7 @@ def new_kafka(tmp_path: Path) -> Iterator[NewKafka]:
 
 @pytest.fixture
 def new_zookeeper(tmp_path: Path) -> Iterator[Callable[..., ZooKeeperServer]]:
-    """A factory of ZooKeeper servers that belong to one test; `new_zookeeper(name="zookeeper")`."""
+    """Return a factory of ZooKeeper servers for one test: `new_zookeeper(name="zookeeper")`."""
     made: list[ZooKeeperServer] = []
 
     def make(name: str = "zookeeper") -> ZooKeeperServer:
@@ -161,7 +164,7 @@ def new_zookeeper(tmp_path: Path) -> Iterator[Callable[..., ZooKeeperServer]]:
 
 @pytest.fixture
 def new_pinot(tmp_path: Path) -> Iterator[Callable[..., PinotServer]]:
-    """A factory of Pinots that belong to one test; `new_pinot(name="pinot")`."""
+    """Return a factory of Pinot servers for one test: `new_pinot(name="pinot")`."""
     made: list[PinotServer] = []
 
     def make(name: str = "pinot") -> PinotServer:

@@ -1,7 +1,7 @@
-"""The servers shared by all tests of a run, one of each kind, held by the process in which pytest started.
+"""Servers shared by all tests of a run, one of each kind, owned by the main pytest process.
 
 Worker processes of xdist request a server over a Unix socket. The first request starts it, and it ends with
-the run. Each test uses unique names of topics, groups and roots.
+the run. Tests use unique names of topics, groups and roots.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ BROKER_PROPERTIES: Final = {
     "num.io.threads": 4,
     "num.network.threads": 2,
 }
-"""Records carry whatever time a test gives them, and stay; transactions that are too old are aborted soon.
-Every thread wakes up also while its broker is idle."""
+"""Broker settings: records of any timestamp are retained, and expired transactions are aborted soon.
+
+Few threads, since each wakes up even on an idle broker.
+"""
 
 _INPUT: Final = "shared_servers"
 _SERVERS: Final = pytest.StashKey["SharedServers"]()
@@ -42,7 +44,7 @@ _SOCKET: Final = pytest.StashKey["_Socket"]()
 
 
 class SharedServers:
-    """The servers of a run by name, each started on its first request."""
+    """Servers of a run by name, each started on its first request."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,7 +58,7 @@ class SharedServers:
         self._locks = {name: threading.Lock() for name in self._ports}
 
     def ports_of(self, names: Sequence[str]) -> list[Any]:
-        """Start the servers that do not run yet, in parallel, and return their ports. Raises StackError."""
+        """Start the servers that are not running, in parallel, and return their ports. Raises StackError."""
         for_each(names, self._start)
         return [self._ports[name] for name in names]
 
@@ -66,7 +68,7 @@ class SharedServers:
                 self._servers[name].start()
 
     def end(self) -> None:
-        """Kill them and remove their files."""
+        """Kill the servers and remove their files."""
         for_each(self._servers.values(), lambda one: one.kill())
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -82,7 +84,7 @@ def server(name: str, folder: Path, ports: Any) -> KafkaCluster | ZooKeeperServe
 
 
 class _Socket:
-    """Serves requests of worker processes, one thread for each."""
+    """Listener for requests of worker processes, with one thread for each."""
 
     def __init__(self, servers: SharedServers) -> None:
         self._servers = servers
@@ -105,7 +107,7 @@ class _Socket:
                 request.send(str(error))
 
     def close(self) -> None:
-        """Accept no more."""
+        """Stop accepting requests."""
         self._listener.close()
 
 
@@ -116,7 +118,7 @@ def _servers_of(config: pytest.Config) -> SharedServers:
 
 
 def running(config: pytest.Config, *names: str) -> list[Any]:
-    """Return the named servers, which run. Raises StackError."""
+    """Return the named running servers. Raises StackError."""
     address = getattr(config, "workerinput", {}).get(_INPUT)
     if address is None:
         servers = _servers_of(config)
@@ -137,7 +139,7 @@ def _request(address: str, names: Sequence[str]) -> list[Any]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Tell a process of xdist where to request servers."""
+    """Pass the address for server requests to an xdist worker."""
     config = node.config
     if _SOCKET not in config.stash:
         config.stash[_SOCKET] = _Socket(_servers_of(config))
@@ -146,7 +148,7 @@ def pytest_configure_node(node: Any) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the servers with the run."""
+    """Stop the servers at the end of the run."""
     socket, servers = config.stash.get(_SOCKET, None), config.stash.get(_SERVERS, None)
     if socket is not None:
         socket.close()

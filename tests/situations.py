@@ -1,4 +1,4 @@
-"""The table of situations on docs/operations.md: its rows, how what was seen becomes one, where it stands."""
+"""Table of situations on docs/operations.md: its rows, and how snapshots become rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PROCESSES: Final = (
 )
 LOADS: Final = ("Pinot is frozen", "Pinot is slow", "Pinot is dead")
 SITUATIONS: Final = (*TOPICS, *SERVERS, *SLOW, *PROCESSES, *LOADS)
-"""What tests bring about, in the order of the table; each group is a test of its own."""
+"""Situations that tests produce, in the order of the table; each group is a separate test."""
 
 _GAUGES: Final = (
     "headrace_datastream_problem",
@@ -70,15 +70,17 @@ _GAUGES: Final = (
     "headrace_loads",
 )
 _REMARKS: Final = ("paused by people", "ZooKeeper")
-"""Parts that are there only when there is something to say."""
+"""Parts that exist only if they have something to report."""
 _SLOW_ANSWER: Final = " s to say so"
 _LOADS_AWAY: Final = frozenset({"stale", "unavailable"})
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What all places said at one moment. `events`: kinds of those since the situation began. `standing`: how
-    the monitor judges. `seconds`: since the situation began."""
+    """Reports of all sources at one time. `events`: kinds of events since the situation began.
+
+    `standing`: judgement of the monitor. `seconds`: time since the situation began.
+    """
 
     status: int
     parts: Mapping[str, Mapping[str, Any]]
@@ -91,11 +93,11 @@ class Snapshot:
 
     @property
     def ill(self) -> list[str]:
-        """Parts of health that are not well."""
+        """Unhealthy parts."""
         return sorted(name for name, part in self.parts.items() if not part["is_well"])
 
     def row(self, situation: str) -> tuple[str, ...]:
-        """One row of the table; names of datastreams and clusters are left out."""
+        """Return the row of the table, without names of datastreams and clusters."""
         return (
             situation,
             f"{math.ceil(self.seconds)} s",
@@ -156,13 +158,13 @@ def _plain(texts: Iterable[str]) -> str:
 
 
 def table(rows: Iterable[Sequence[str]]) -> str:
-    """Markdown."""
+    """Return the table in Markdown."""
     lines = [HEADER, ["---"] * len(HEADER), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def write(rows: Iterable[Sequence[str]], page: Path = PAGE) -> None:
-    """Put these rows into the table between the marks, each in place of the one of its situation."""
+    """Update these rows in the table between the markers."""
     text = page.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
@@ -172,7 +174,7 @@ def write(rows: Iterable[Sequence[str]], page: Path = PAGE) -> None:
 
 
 def situations_on(page: Path = PAGE) -> list[str]:
-    """The first column of the table on the page."""
+    """Return the first column of the table on the page."""
     return [row[0] for row in _rows_on(page)]
 
 

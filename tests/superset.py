@@ -1,4 +1,4 @@
-"""A Superset of its own for the tests of its bundle: packages by a lock, database in a folder of the test."""
+"""Superset for the tests of its bundle: locked packages, and a database in a folder of the test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CACHE: Final = _ROOT / ".cache" / "superset"
 _SECONDS: Final = 600
 ADMIN: Final = "admin"
 
-# Runs commands of Superset in one process, as importing it takes longer than most of them.
+# Runs several commands of Superset in one process, as importing it takes longer than most of them.
 _COMMANDS: Final = """
 import json, sys
 from flask.cli import ScriptInfo
@@ -36,7 +36,7 @@ for words in json.loads(sys.argv[1]):
     superset.main(args=words, standalone_mode=False, obj=application)
 """
 
-# Runs within Superset: the questions of every chart of a dashboard, asked of the database at an address.
+# Runs within Superset: queries of every chart of a dashboard, sent to the database at an address.
 _ASK: Final = """
 import json, sys
 from flask import g
@@ -70,7 +70,7 @@ with application.app_context():
 """
 
 
-# Runs within Superset: gives its database another address.
+# Runs within Superset: changes the address of its database.
 _LEAD: Final = """
 import sys
 from superset.app import create_app
@@ -84,7 +84,7 @@ with application.app_context():
 
 
 class Superset:
-    """A Superset with nothing in it and one administrator. `folder`: for its database."""
+    """Empty Superset with one administrator. `folder`: for its database."""
 
     def __init__(self, folder: Path) -> None:
         self._bin = _installed() / "bin"
@@ -110,8 +110,10 @@ class Superset:
         self._run("superset", "import-dashboards", "-p", str(bundle), "-u", ADMIN)
 
     def answers(self, database: str, period: str) -> Mapping[str, Any]:
-        """What each chart shows, by its name: `error`, `sql`, `rows`. `database`: its SQLAlchemy address;
-        `period`: as "2026-01-01T00:00:00 : 2026-01-02T00:00:00"."""
+        """Return the data of each chart by name: `error`, `sql`, `rows`. `database`: SQLAlchemy address.
+
+        `period`: such as "2026-01-01T00:00:00 : 2026-01-02T00:00:00".
+        """
         said = self._run("python", "-c", _ASK, ADMIN, database, period)
         (line,) = [line for line in said.splitlines() if line.startswith("ANSWERS")]
         found: Mapping[str, Any] = json.loads(line.removeprefix("ANSWERS"))
@@ -119,8 +121,10 @@ class Superset:
 
     @contextmanager
     def serving(self, database: str, port: int) -> Iterator[str]:
-        """The URL of its pages on loopback, as long as the block lasts. `database`: the SQLAlchemy address
-        that its charts ask. `ADMIN` may log in with its name as password."""
+        """Run the web server on loopback for the context; yield its URL. `ADMIN` is also the password.
+
+        `database`: SQLAlchemy address that its charts query.
+        """
         self._run("python", "-c", _LEAD, database)
         url = f"http://127.0.0.1:{port}"
         command = [str(self._bin / "superset"), "run", "--with-threads", "-h", "127.0.0.1", "-p", str(port)]
@@ -156,7 +160,7 @@ def _answers(url: str) -> bool:
 
 
 def _installed() -> Path:
-    """A virtual environment with what the lock names, made once; two that ask at once wait for each other."""
+    """Return a virtual environment of the lock file, created once; concurrent calls wait for each other."""
     digest = hashlib.sha256(_LOCK.read_bytes()).hexdigest()[:16]
     folder = _CACHE / digest
     with alone_in(_CACHE):
@@ -169,7 +173,7 @@ def _installed() -> Path:
 
 
 def _install(python: Path) -> None:
-    """By uv, in seconds where pip takes minutes, from the registry that pip is configured with."""
+    """Install with uv from the registry configured for pip: seconds instead of minutes."""
     listing = _quietly(sys.executable, "-m", "pip", "config", "list")
     settings = _uv_settings()
     options = settings.read(listing)
@@ -180,7 +184,7 @@ def _install(python: Path) -> None:
 
 
 def _uv_settings() -> ModuleType:
-    """What scripts/bootstrap.py reads pip's configuration with."""
+    """Return the module with which scripts/bootstrap.py reads pip's configuration."""
     spec = importlib.util.spec_from_file_location("uv_settings", _ROOT / "scripts" / "uv_settings.py")
     assert spec is not None
     assert spec.loader is not None

@@ -19,7 +19,7 @@ WRITING: Final = "producer_byte_rate"
 
 @contextmanager
 def throttled(address: str, quota: str, client_id: str, bytes_per_second: float) -> Iterator[None]:
-    """Clients of that name may read, or write, no more than that in the block."""
+    """Limit the read or write rate of clients with that id within the context."""
     _alter(address, quota, client_id, bytes_per_second, remove=False)
     try:
         yield

@@ -1,7 +1,7 @@
-"""The way of one plain batch through the engine, from the answer to a fetch to its durable checkpoint.
+"""Path of one plain batch through the engine, from the fetch response to its durable checkpoint.
 
-A whole engine copies a batch between fake clusters while every function of `mirror` that is entered is noted.
-What it enters in any round, also when nothing has arrived (timers, looks at what waits), is left out.
+An engine copies a batch between fake clusters while every function of `mirror` entered is recorded. Functions
+entered in every round, even if nothing has arrived (timers, polls), are omitted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RECORDS: Final = 50
 
 
 class Visit(NamedTuple):
-    """A function that was entered. `file` within `mirror`; `lines` of the function."""
+    """Entered function. `file` is relative to `mirror`; `lines`: length of the function."""
 
     file: str
     function: str
@@ -33,12 +33,12 @@ class Visit(NamedTuple):
 
 
 def lines_of(file: str) -> int:
-    """Of a whole file of `mirror`."""
+    """Return the number of lines of a file of `mirror`."""
     return len((_ROOM / file).read_text(encoding="utf-8").splitlines())
 
 
 def stays(visits: tuple[Visit, ...]) -> list[str]:
-    """The files one after the other, as long as each is stayed in."""
+    """Return the files in the order entered, without consecutive repeats."""
     files: list[str] = []
     for visit in visits:
         if not files or files[-1] != visit.file:
@@ -48,7 +48,7 @@ def stays(visits: tuple[Visit, ...]) -> list[str]:
 
 @cache
 def walk() -> tuple[Visit, ...]:
-    """Everything that a plain batch enters, in order."""
+    """Return everything that a plain batch enters, in order."""
     fakes = MirroredFakes()
     fakes.make_topic("t")
     fakes.write("t", 0, _RECORDS)
@@ -67,7 +67,7 @@ def walk() -> tuple[Visit, ...]:
 
     def copied() -> None:
         fakes.run_to("t", 2 * _RECORDS)
-        fakes.run(_ROUND_SECONDS)  # the answer of the progress topic
+        fakes.run(_ROUND_SECONDS)  # the response of the progress topic
 
     found = tuple(one for one in _entered_by(copied) if one not in always)
     fakes.close()
@@ -79,7 +79,7 @@ def _requests(fakes: MirroredFakes) -> int:
 
 
 def _entered_by(run: Callable[[], None]) -> list[Visit]:
-    """Functions of `mirror` that the engine enters; not what a test reads of it."""
+    """Return functions of `mirror` that the engine enters, excluding direct calls by the test."""
     entered: list[Visit] = []
 
     def note(frame: FrameType, event: str, _argument: Any) -> None:
@@ -106,7 +106,7 @@ def _length(code: CodeType) -> int:
 
 
 class Step(NamedTuple):
-    """One line of the map: who holds the batch, and what that calls on the way."""
+    """One row of the map: the function that owns the batch, and what it calls."""
 
     file: str
     function: str
@@ -114,15 +114,17 @@ class Step(NamedTuple):
 
 
 def steps() -> list[Step]:
-    """The map of docs/data-plane/batch-path.md."""
+    """Return the map of docs/data-plane/batch-path.md."""
     page = (_ROOM.parent / "docs/data-plane/batch-path.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \d+ \| `(.+?)` \| `(.+?)` \| .* \|(.*)\|$", page, re.MULTILINE)
     return [Step(file, function, tuple(re.findall(r"`(.+?)`", beside))) for file, function, beside in rows]
 
 
 class Length(NamedTuple):
-    """How long a way is. `lines` of the functions that are entered, `file_lines` of the files that have them;
-    `returns` to a file that was left before."""
+    """Length of a path. `lines`: of the functions entered; `file_lines`: of their files.
+
+    `returns`: number of returns to a file left before.
+    """
 
     files: int
     lines: int
@@ -131,7 +133,7 @@ class Length(NamedTuple):
 
 
 def length_of(files: list[str]) -> Length:
-    """Of a way through these files, in this order, on the walk."""
+    """Return the length of a path through these files, in this order."""
     entered = sum(visit.lines for visit in {*walk()} if visit.file in files)
     distinct = set(files)
     return Length(len(distinct), entered, sum(map(lines_of, distinct)), len(files) - len(distinct))

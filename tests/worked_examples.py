@@ -1,9 +1,9 @@
-"""What the worked examples of CONTRIBUTING.md bring, seen where a user sees it.
+"""Visible results of the worked examples of CONTRIBUTING.md.
 
     python -m tests.worked_examples metric|transform|connector
 
-copies records with a whole engine between fake clusters, or holds the connector to its contract, and prints
-what it has seen as JSON.
+copies records with an engine between fake clusters, or runs the contract tests on the connector, and prints
+the results as JSON.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class _Published:
 
 
 def _copied(records: int, **fields: Any) -> MirroredFakes:
-    """Single records of partition 0 of topic `t`, copied by a lane of the datastream `orders`."""
+    """Copy single records of partition 0 of topic `t` in a lane of the datastream `orders`."""
     fakes = MirroredFakes()
     fakes.make_topic("t")
     for number in range(records):
@@ -57,7 +57,7 @@ def _copied(records: int, **fields: Any) -> MirroredFakes:
 
 
 def metric() -> dict[str, Any]:
-    """From the engine through the pipe of its worker to /metrics and /v1/lanes; and the columns at Pinot."""
+    """Return the metric on /metrics and /v1/lanes after its way through the pipe, and Pinot's columns."""
     fakes, published = _copied(100), _Published()
     (message,) = MetricReports(fakes.engine, published, fakes.clock, 5.0).closing()
     fakes.close()
@@ -79,7 +79,7 @@ def metric() -> dict[str, Any]:
 
 
 def transform() -> dict[str, Any]:
-    """The headers of records at the destination."""
+    """Return the headers of records at the destination."""
     fakes = _copied(3, policy=CopyPolicy(transforms=("stamp-header:site=east",)))
     seen = fakes.copied("t")
     fakes.close()
@@ -87,7 +87,7 @@ def transform() -> dict[str, Any]:
 
 
 class _Database:
-    """The sink of the example as an entry point finds it, and what another program sees of its table."""
+    """Sink of the example as loaded from an entry point, and its table as another program reads it."""
 
     def __init__(self, path: Path) -> None:
         self.place = TopicPartition("t", 0)
@@ -121,7 +121,7 @@ def _headers(named: Sequence[tuple[str, str | None]]) -> tuple[tuple[bytes, byte
 
 
 def connector() -> dict[str, Any]:
-    """Which promises of a sink it keeps; one that it does not keep ends the process."""
+    """Return the contract tests that the sink passes; a failing one raises."""
     names = [name for name in dir(RecordSinkContract) if name.startswith("test_")]
     with TemporaryDirectory() as folder:
         metadata = Path(folder, "example-1.dist-info")
