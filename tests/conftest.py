@@ -1,4 +1,4 @@
-"""Fixtures for all tests; those of real servers come from tests/servers.py."""
+"""Fixtures for all tests; fixtures of real servers come from tests/servers.py."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class EngineUnderTest:
         self.events.extend(self.engine.close(60))
 
     def crash(self) -> None:
-        """End as after SIGKILL: connections drop, nothing is stored."""
+        """Stop as after SIGKILL: connections drop and state is lost."""
         self.context.close()
 
     def paused(self) -> list[LanePaused]:

@@ -1,4 +1,4 @@
-"""Immediate output of failures, so that a run that is aborted before its summary has shown them."""
+"""Immediate output of failures, so that a run aborted before its summary still shows them."""
 
 from __future__ import annotations
 

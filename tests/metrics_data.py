@@ -141,7 +141,7 @@ class MetricsWorld:
         self.address = address
 
     def put(self, table: Table, records: Sequence[Any], distinct: int | None = None) -> None:
-        """Write records of a table's class and wait until Pinot returns them (`distinct` of them)."""
+        """Write records of a table's class and wait for the rows in Pinot: `distinct`, by default all."""
         before = self.count(table)
         keyed = [(_key(record), row_of(record)) for record in records]
         write_rows(self.address, table.topic, table, keyed)

@@ -81,7 +81,7 @@ def wait_for_copy(kafka_pair: KafkaPair, topic: str, expected: int) -> None:
 def wait_until_caught_up(instance: RunningInstance, name: str) -> None:
     """Wait until the lanes of the datastream copy without lag.
 
-    Records that they find before that do not count as late for any objective.
+    Records found before this do not count as late for any objective.
     """
 
     def is_caught_up() -> bool:

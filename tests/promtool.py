@@ -32,7 +32,7 @@ def promtool() -> str | None:
 
 
 def known_promtool() -> str:
-    """Return the promtool that a run will use, as far as this can be decided without fetching it."""
+    """Describe the promtool that a run will use, without fetching it."""
     found = shutil.which("promtool") or _CACHE / "usr/bin/promtool"
     if Path(found).exists():
         return str(found)

@@ -40,7 +40,7 @@ Shown = Callable[[Snapshot], bool]
 
 
 class Scene:
-    """Instances of one service, of which the first is queried, with a new datastream for each situation."""
+    """Instances of one service, with a new datastream for each situation. The first one is queried."""
 
     def __init__(self, kafka: KafkaPair, *instances: RunningInstance) -> None:
         self.kafka = kafka
@@ -264,7 +264,7 @@ def is_held_back(seen: Snapshot, by: str) -> bool:
 
 
 def stands_still(seen: Snapshot) -> bool:
-    """Return whether lanes have paused themselves, and every report says that nothing is copied."""
+    """Return whether lanes have paused themselves, and every report shows that copying has stopped."""
     return (
         seen.status == 503
         and lanes_are(seen, "paused")

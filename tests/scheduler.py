@@ -26,14 +26,14 @@ _ON_ONE_PINOT: Final = (
     "tests/integration/pmp/test_service.py",
     "tests/integration/stack/test_servers.py",
 )
-"""Files that use the Pinot of the run, whose table names are unique, or a Spark session."""
+"""Files that use the Pinot of the run, whose table names are fixed, or a Spark session."""
 _WITH_SERVERS: Final = ("tests/chaos/", "tests/contract/", "tests/e2e/", "tests/integration/")
 
 
 class ByServers(LoadFileScheduling):
     """Scheduler that runs a file in one process, and all files with Pinot or Spark in the same one.
 
-    Tables of Pinot have unique names, and a Spark session takes half a gigabyte and 20 seconds of CPU.
+    Table names in Pinot are fixed, and a Spark session takes half a gigabyte and 20 seconds of CPU.
     One process starts with the files without servers, and computes while the others wait for theirs.
     """
 
@@ -70,7 +70,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByServe
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Order the files: first those that share one process, then those with a long test, then the others.
+    """Order the files: first files that share one process, then files with a long test, then the rest.
 
     Within these, the random order is kept.
     """
@@ -91,7 +91,7 @@ def _name_operations(items: Sequence[pytest.Item]) -> None:
 
 
 def _require_distinct(items: Sequence[pytest.Item]) -> None:
-    """Raise UsageError if tests share an identifier: xdist runs only one of them."""
+    """Raise UsageError if tests share an identifier: xdist would run only one."""
     identifier, count = Counter(item.nodeid for item in items).most_common(1)[0] if items else ("", 0)
     if count > 1:
         raise pytest.UsageError(f"{count} tests are named {identifier} and only one would run; rename them")

@@ -106,7 +106,7 @@ def _length(code: CodeType) -> int:
 
 
 class Step(NamedTuple):
-    """One row of the map: the function that owns the batch, and what it calls."""
+    """One row of the map: the function that owns the batch, and the functions it calls."""
 
     file: str
     function: str

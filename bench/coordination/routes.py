@@ -68,7 +68,7 @@ def _datastream(number: int, templates: tuple[str, str], expression: str) -> Dat
 
 
 def _clusters() -> dict[ClusterRef, FakeTopicAdmin]:
-    """Return both clusters. The topics of each team are in one of them; no mirrored topic exists yet."""
+    """Return both clusters, each with the topics of half of the teams; no mirrored topic exists yet."""
     names: dict[ClusterRef, dict[str, int]] = {_EAST: {}, _WEST: {}}
     for number in range(DATASTREAMS + 10):
         home = _WEST if number % 2 else _EAST

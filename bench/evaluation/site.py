@@ -23,7 +23,7 @@ from tests.metrics_data import apply_tables
 
 REPLAN_SECONDS: Final = 5
 SCALE_IN_SECONDS: Final = 60
-"""One wave of 450 s represents a day, so a replan every ten minutes of it would be every three seconds."""
+"""One wave of 450 s represents a day, so a replan every ten minutes would be one every three seconds here."""
 _SETTINGS: Final = """
 [clusters.source]
 bootstrap_servers = "{source}"

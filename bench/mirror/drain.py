@@ -128,7 +128,7 @@ def _line(name: str, drain: Drain, topic: SourceTopic) -> str:
 
 
 def _print_ratios(runs: dict[str, list[Drain]], topic: SourceTopic) -> None:
-    """Print the medians of Headrace against those of each other engine."""
+    """Print the medians of Headrace against each other engine."""
 
     def median(name: str, value: Callable[[Drain], float]) -> float:
         return statistics.median(map(value, runs[name]))

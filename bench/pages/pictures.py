@@ -93,7 +93,7 @@ def _start(processes: DemoProcesses) -> None:
 
 
 def _is_measured(client: RestClient) -> bool:
-    """Return whether the load of every partition is known."""
+    """Return whether every partition has a load."""
     try:
         found = client.get(f"/v1/datastreams/{DATASTREAM}/loads")
     except HeadraceError:

@@ -80,7 +80,7 @@ class Score:
 
 
 def sequence(start: str, delta: int, seed: int, steps: int) -> LoadSequence:
-    """Return the initial loads and those of `steps` steps."""
+    """Return the initial loads, followed by the loads of `steps` steps."""
     random = np.random.default_rng([seed, delta])
     now = random.integers(0, FULL + 1, PARTITIONS) if start == "uniform" else np.full(PARTITIONS, int(start))
     found = [now]

@@ -64,7 +64,7 @@ class Shape:
 class Way:
     """Scale-in policy. `kept_hours`: `mirror.leader.scale_in_after_hours`.
 
-    The other fields are those of `assigner.advice`.
+    The other fields are settings of `assigner.advice`.
     """
 
     name: str

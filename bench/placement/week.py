@@ -185,7 +185,7 @@ class Ours:
 
 
 def strategies() -> dict[str, Strategy]:
-    """Return the strategies by their name in the table."""
+    """Return the strategies by name."""
     calm = Policy(mode=Mode.INCREMENTAL, overload_band=0.1, settling=3, effort=0.2)
     eager = Policy(mode=Mode.INCREMENTAL, rebalance=True, tolerance=0.05, effort=0.2)
     return {

@@ -18,7 +18,7 @@ _ROUNDS = 20
 
 
 def main() -> None:
-    """Measure with an increasing number of partitions, all of them on one broker."""
+    """Measure with an increasing number of partitions, all on one broker."""
     with servers() as made:
         print(
             "a round of the sampler, one broker       partitions   seconds   broker CPU ms   sampler CPU ms"

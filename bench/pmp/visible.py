@@ -27,7 +27,7 @@ _COUNTS = (
 
 
 def main() -> None:
-    """Measure many small rounds, then a few large ones like those of Cruise Control in a large cluster."""
+    """Measure many small rounds, then a few large ones as from Cruise Control in a large cluster."""
     with servers(pinot_heap_mib=2000) as made:
         session = spark()
         try:

@@ -203,7 +203,7 @@ class FakeSession:
         self.is_up = True
 
     def expire(self) -> None:
-        """Expire the session on the server; the client learns of it at its next request."""
+        """Expire the session on the server; the client notices at its next request."""
         self.disconnect()
         self._is_over = True
         self._server._end(self)

@@ -1,4 +1,4 @@
-"""Numeric model of a source partition and the lane that copies it: what the lane would report, and when."""
+"""Numeric model of a source partition and its lane: the reports of the lane over time."""
 
 from __future__ import annotations
 

@@ -212,7 +212,7 @@ class Site:
         return GroupPositions(here, there)
 
     async def _sleep(self, seconds: float) -> None:
-        """Run what a waiting call waits for."""
+        """Run `while_asleep` instead of sleeping."""
         self.slept += 1
         self.while_asleep()
 
@@ -256,6 +256,6 @@ def two_sites() -> tuple[Site, Site]:
 
 
 def settle(*sites: Site) -> None:
-    """Run all sites until each has seen the others' last changes."""
+    """Run all sites until each has seen the last changes of every other."""
     for site in (*sites, *sites):
         site.tick()

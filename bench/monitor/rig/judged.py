@@ -56,7 +56,7 @@ class Judged:
         self._traffic = traffic
 
     def write(self, rates: Mapping[int, float]) -> float:
-        """Set the bytes per second of these partitions, and a low rate for the others; return the time."""
+        """Set the bytes per second of these partitions, and a low rate for all others; return the time."""
         wanted = {str(number): rates.get(number, LIGHT) for number in range(PARTITIONS)}
         self._traffic.set_rates(json.dumps({self.name: wanted}))
         return time.monotonic()

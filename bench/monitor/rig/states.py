@@ -122,7 +122,7 @@ class _Worker:
     def positions(
         self, at: float, number: int, start: int, waiting: Sequence[int], spent: Spent
     ) -> list[LanePosition | None]:
-        """Return the positions to report of the first `len(waiting)` lanes. Lags are those of the reports."""
+        """Return the positions of the first `len(waiting)` lanes, using the lags of their reports."""
         lanes = self._lanes[: len(waiting)]
         for lane, records in zip(lanes, waiting, strict=True):
             lane.ledger.next = lane.position = _FIRST_OFFSET + number * _RECORDS

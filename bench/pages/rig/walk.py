@@ -15,16 +15,16 @@ Taken = Callable[[str], None]
 
 
 class Stop(NamedTuple):
-    """Page on the path. `name`: of its screenshot; `text`: description of what it shows."""
+    """Page on the path. `name`: of its screenshot; `text`: description of its content."""
 
     name: str
     text: str
 
 
 WAY: Final = (
-    Stop("overview", "every datastream, the worst first"),
-    Stop("hot-partitions", "the hot partition, what it is of a task, since when, and what helps"),
-    Stop("datastream", "how late its records were, and what its tasks carry"),
+    Stop("overview", "all datastreams, worst first"),
+    Stop("hot-partitions", "the hot partition, its share of a task, since when, and the remedy"),
+    Stop("datastream", "latency of its records, and load of its tasks"),
     Stop("plan-preview", "a plan that is not in force, to be approved"),
     Stop("advice", "how many tasks and instances are needed"),
 )

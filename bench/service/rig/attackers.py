@@ -126,7 +126,7 @@ def _slow(part: bytes, target: Target) -> int:
 
 
 def _large(target: Target) -> int:
-    """Send 100 MiB, of which the instance accepts less than one."""
+    """Send 100 MiB; the instance accepts less than one."""
     with closing(HTTPConnection(target.host, target.port, timeout=60)) as client:
         client.putrequest("POST", "/v1/datastreams")
         client.putheader("Authorization", f"Bearer {target.operator}")

@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 def committed(log: PartitionLog) -> list[Seen]:
     """Return the records before the last stable offset except those of aborted transactions.
 
-    Uses only the markers to find these. Undecodable batches are skipped.
+    Aborted transactions are found by their markers alone. Undecodable batches are skipped.
     """
     return [record for record, is_visible in _records(log, log.last_stable) if is_visible]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Predicate = Callable[["Asked"], bool]
-"""Returns whether a fault applies to this request."""
+"""Predicate of the requests to which a fault applies."""
 
 
 class Gate:

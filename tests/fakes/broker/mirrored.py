@@ -91,7 +91,7 @@ class MirroredFakes:
         return self.engine
 
     def make_topic(self, name: str, partitions: int = 1, replication: int = 2, **settings: str) -> None:
-        """Create the topic on both sides; the settings are those of the destination."""
+        """Create the topic on both sides; the settings apply to the destination only."""
         self.source.create_topic(name, partitions, replication)
         self.target.create_topic(name, partitions, replication, **settings)
 
@@ -168,7 +168,7 @@ class MirroredFakes:
         return [event for event in self.events if isinstance(event, LaneStopped)]
 
     def crash(self) -> None:
-        """Kill the engine: connections drop, nothing is stored."""
+        """Kill the engine: connections drop and state is lost."""
         self.kill(self.engine)
 
     def kill(self, engine: BatchEngine) -> None:

@@ -1,7 +1,7 @@
 """Producer state of a partition, and validation of sequence numbers.
 
-Source: Apache Kafka 4.1, `ProducerStateManager`, `ProducerAppendInfo`, `ProducerStateEntry`; the outcomes are
-those of real brokers in tests/contract/kafka.
+Source: Apache Kafka 4.1, `ProducerStateManager`, `ProducerAppendInfo`, `ProducerStateEntry`; the outcomes
+match real brokers in tests/contract/kafka.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class Peer:
             if isinstance(fault, Throttle):
                 answer.throttle_time_ms = fault.milliseconds
                 if asked.api == _FETCH:
-                    answer.responses = []  # a broker drops what it has read
+                    answer.responses = []  # a throttled fetch returns no records
             elif isinstance(fault, Edit):
                 fault.change(answer)
         self._under_way = None

@@ -105,5 +105,5 @@ class SessionCache:
         return Opened(0, known, dict(known.wanted), True)
 
     def served(self, session: Session, place: SessionPlace) -> None:
-        """Move a partition whose records were sent behind the others."""
+        """Move a served partition to the end of the order."""
         session.wanted[place] = session.wanted.pop(place)

@@ -1,4 +1,4 @@
-"""State of a cluster: brokers, topics, groups, transactions; and the changes to it."""
+"""State of a cluster: brokers, topics, groups, transactions; and operations on it."""
 
 from __future__ import annotations
 

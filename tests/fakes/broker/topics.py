@@ -72,7 +72,7 @@ class Partition:
 
 @dataclass
 class Topic:
-    """Topic. `own`: explicit settings; `defaults` of the cluster apply to the others."""
+    """Topic. `own`: explicit settings; `defaults` of the cluster apply otherwise."""
 
     name: str
     identity: UUID

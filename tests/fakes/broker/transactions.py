@@ -1,6 +1,6 @@
 """Transactional ids: producer ids and epochs, open transactions, and the markers that end them.
 
-Source: Apache Kafka 4.1, `TransactionCoordinator`. The outcomes of both protocols (KIP-890) are those of real
+Source: Apache Kafka 4.1, `TransactionCoordinator`. The outcomes of both protocols (KIP-890) match real
 brokers in tests/contract/kafka.
 """
 
