@@ -1,11 +1,14 @@
 """Time to loss: time until the source deletes the first record that is not at the destination.
 
-By time: `retention.ms` minus the age of that record. A broker deletes whole segments, by their newest record,
-so the record may live longer, but never shorter. By size: bytes that can arrive before the backlog exceeds
-`retention.bytes`, divided by the growth rate of the partition. By movement: records between the log start and
-our position, divided by the rate at which the log start advances, whatever the topic's settings are. It
-applies once the start has moved at least twice, and until twice the time between its steps has passed without
-another step. The earliest result applies. Records held back by a transaction are deleted like any others.
+- By time: `retention.ms` minus the age of that record. A broker deletes whole segments, by their newest
+  record, so the record may live longer, but never shorter.
+- By size: bytes that can arrive before the backlog exceeds `retention.bytes`, divided by the growth rate of
+  the partition.
+- By movement: records between the log start and our position, divided by the rate at which the log start
+  advances, whatever the topic's settings are. It applies once the start has moved at least twice, and until
+  twice the time between its steps has passed without another step.
+
+The earliest result applies. Records held back by a transaction are deleted like any others.
 
 All three assume that the lane stands still. A lane that moves loses records later or never: its oldest record
 ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks; the

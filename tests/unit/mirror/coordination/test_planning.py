@@ -177,7 +177,7 @@ class Inventing:
 def test_a_partition_that_nobody_asked_for_is_refused() -> None:
     decision = decide(a_world(), Inventing(), CAPACITY, 1)
     (problem,) = decision.problems.values()
-    assert str(problem) == "made-up-7 would have a task of orders, which does not copy it"
+    assert str(problem).startswith("made-up-7 is not a partition of group orders")
 
 
 class Misnaming:
@@ -192,7 +192,9 @@ def test_no_group_takes_a_task_of_another_by_its_name() -> None:
     decision = decide(a_world(datastreams=datastreams), Misnaming(), CAPACITY, 1)
     assert decision.plan is not None
     assert {group: len(held) for group, held in decision.plan.planned.items()} == {"orders": 2}
-    assert str(decision.problems[GroupName("users")]).startswith("'orders-0' cannot be a task of users")
+    problem = decision.problems[GroupName("users")]
+    assert "'orders-0'" in str(problem)
+    assert "group users" in str(problem)
 
 
 def test_a_group_that_cannot_be_planned_still_moves_off_an_instance_that_left() -> None:
