@@ -149,7 +149,7 @@ def test_every_file_that_is_named_exists() -> None:
 
 
 def test_every_row_of_what_is_promised_to_clients_of_brooklin_names_tests_that_exist() -> None:
-    page = (HOUSE / "docs/migrating.md").read_text(encoding="utf-8")
+    page = (HOUSE / "docs/brooklin-compatibility.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .* \|$", page.partition("## REST clients of Brooklin")[2], re.MULTILINE)
     promised = [row.strip("| ").split(" | ") for row in rows if not row.endswith("| shown by |")]
     tests = {
