@@ -1,4 +1,4 @@
-"""The table of situations on docs/operate/signals.md: its rows, how what was seen becomes one, where it stands."""
+"""The table of situations on docs/operate/signals.md: its rows, and how they are written."""
 
 from __future__ import annotations
 
