@@ -53,6 +53,7 @@ class Lane:
         "life",
         "log_start",
         "offset_map",
+        "owned_from",
         "owner",
         "pause",
         "position",
@@ -91,6 +92,8 @@ class Lane:
         """What the destination has lost, as long as it is not decided that the lane continues behind it."""
         self.owner: Owner | None = None
         """The producer id and epoch that the progress in memory was made under last."""
+        self.owned_from: int | None = None
+        """As of `LaneProgress`."""
         self.stored: Version | None = None
         """The stored record that we have loaded or written last."""
         self.pause: Pause | None = None
@@ -170,7 +173,7 @@ class Lane:
         self.gaps = progress.gaps
         self.target_loss = progress.target_loss
         self.target_next = progress.target_next
-        self.owner = progress.owner
+        self.owner, self.owned_from = progress.owner, progress.owned_from
         self.stored = progress.version
         self.caught_up = max(progress.caught_up, self.caught_up)
         if self.excused is not None and self.excused.excuse.name <= self.caught_up:
@@ -184,6 +187,7 @@ class Lane:
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
+        self.owned_from = None
         self.life, self.gaps, self.target_loss = 0, [], ""
         self.position = -1
 
@@ -212,6 +216,7 @@ class Lane:
             self.restart_ms,
             self.owner,
             caught_up=self.caught_up,
+            owned_from=self.owned_from,
         )
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
@@ -290,7 +295,7 @@ class Lane:
                 self.ledger.enter_batch(((source, count),), ())
                 self.offset_map.add(source, target, count)
         self.position = self.ledger.next
-        self.target_next = target_next
+        self.target_next, self.owned_from = target_next, None
         self.dirty = True
 
     @property
@@ -400,7 +405,9 @@ class Lane:
     def identify(self, identity: ProducerStamp) -> None:
         """Take a new identity; sequences begin at 0, and what was stamped is stamped again."""
         self.identity = identity
-        self.owner = identity.producer_id, identity.epoch
+        owner = identity.producer_id, identity.epoch
+        if owner != self.owner:
+            self.owner, self.owned_from = owner, None
         self.sequence = 0
         self.is_established = False
         for item in self.queue:

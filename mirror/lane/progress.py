@@ -49,7 +49,8 @@ class LaneProgress:
     `target_loss` is the one about the destination that the lane has not continued behind. `owner`: the
     producer id and epoch that the lane wrote under last, None when it never wrote. `version`: which
     stored record this is, None when it was made here. `caught_up`: name of the last excuse that is over
-    because the lane has caught up, 0 for none.
+    because the lane has caught up, 0 for none. `owned_from`: destination offset from which on all records of
+    the map were written by `owner`, None where that is unknown, as with transactions.
     """
 
     ledger: Ledger
@@ -68,6 +69,7 @@ class LaneProgress:
     owner: Owner | None = None
     version: Version | None = None
     caught_up: int = 0
+    owned_from: int | None = None
 
     @property
     def next_offset(self) -> int:
@@ -141,6 +143,8 @@ def entries_of(
     document |= {name: value for name, value in optional.items() if value}
     if progress.target_next is not None:
         document["target_next"] = progress.target_next
+    if progress.owned_from is not None:
+        document["owned_from"] = progress.owned_from
     entries.append((main_key(key), _compact(document)))
     return entries, sealed
 
@@ -228,6 +232,7 @@ def _progress(key: LaneKey, document: Mapping[str, Any], stored: Mapping[bytes, 
         owner=(int(owner[0]), int(owner[1])) if (owner := document.get("owner")) else None,
         version=version,
         caught_up=_number(document, "caught_up", 0),
+        owned_from=_number(document, "owned_from") if "owned_from" in document else None,
     )
 
 

@@ -288,7 +288,7 @@ class LiveLane(Lane):
         self.is_established = False
         self.gaps.append(sentence)
         self.offset_map = OffsetMap()
-        self.target_id, self.target_loss = b"", ""
+        self.target_id, self.target_loss, self.owned_from = b"", "", None
         if self.target_next is not None:
             self.target_next = 0
 

@@ -5,8 +5,10 @@ are batches of the lane, their answers show it. Where they are markers, or batch
 was stored of, it is to be read: a former owner must be fenced before, so that nothing more of its comes.
 
 Certain loss is an offset of the map that lies behind the log's end, holds a marker, or holds a record of an
-aborted transaction; and a batch that was written under a younger epoch than what the lane knows of, where
-the lane knows that its log was longer already. What another producer has written there is not told apart.
+aborted transaction; a batch that was written under a younger epoch than what the lane knows of, where the
+lane knows that its log was longer already; and a batch of any other writer at an offset of the map that the
+lane's owner wrote itself (from `owned_from` on). While a lane runs, records that another producer writes
+before the lane's next batch look as if they lay behind what was lost.
 """
 
 from __future__ import annotations
@@ -56,11 +58,14 @@ def known_end(lane: LiveLane, end: int) -> int:
 
 
 def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
-    """Whether the batch was written in the place of what the lane knows of."""
+    """Return whether the batch took the place of one that the lane knows of."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
         return True
-    return stored.offset_class is not None and lane.offset_map.backward(offset).precision is Precision.EXACT
+    if lane.offset_map.backward(offset).precision is not Precision.EXACT:
+        return False
+    is_of_owner = lane.owned_from is not None and offset >= lane.owned_from
+    return stored.offset_class is not None or (is_of_owner and writer != lane.owner)
 
 
 async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -> bool:

@@ -215,7 +215,7 @@ class ProducerIdManager:
         # The marker of the fence lies there too, but one offset more may be a record as well.
         if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
             await self._compare(lane, target, end)
-        lane.target_next = end
+        lane.target_next = lane.owned_from = end
         lane.owner = stamp.producer_id, stamp.epoch
         if lane.is_clean:
             await self._mark_as_written_to(lane)

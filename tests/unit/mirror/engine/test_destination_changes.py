@@ -10,7 +10,7 @@ import pytest
 from mirror.model.datastreams.lanes import LaneStopped
 from mirror.model.datastreams.policy import CopyPath, CopyPolicy, Guarantee, OnLoss, OnRejection
 from mirror.replication.engine import BatchEngine
-from tests.fakes.broker.batches import COMMIT, marker
+from tests.fakes.broker.batches import COMMIT, Content, build, marker
 from tests.fakes.broker.faults import Asked, Code, Cut, Delay, Drop, Gate, Hold, Run, Throttle
 from tests.fakes.broker.mirrored import MirroredFakes
 from tests.fakes.broker.transactions import LAST_EPOCH
@@ -317,6 +317,48 @@ def test_what_takes_the_offset_of_a_lost_record_does_not_hide_its_loss(
     assert fakes.numbers("t") == [*range(20), *range(21, 26)]
     assert len(fakes.lane("t").gaps) == 1
     assert fakes.lane("t").offset_map.forward(20) == (fakes.copied("t")[20].offset, "next")
+
+
+@pytest.mark.parametrize(
+    ("is_former_owner", "is_killed"), [(True, False), (True, True), (False, True)], ids=str
+)
+def test_records_of_another_writer_at_the_offsets_of_lost_records_do_not_hide_the_loss(
+    fakes: MirroredFakes, is_former_owner: bool, is_killed: bool
+) -> None:
+    """The election also loses the marker that fenced the former owner, so the broker accepts its batches."""
+    policy = CopyPolicy(on_loss=OnLoss.CONTINUE)
+    copying(fakes, policy)
+    former, end = fakes.lane("t").owner, fakes.target.log("t").end
+    assert former is not None
+    fakes.restart("t", policy=policy)
+    more(fakes, 1)
+    if is_killed:
+        fakes.crash()
+    fakes.target.elect_uncleanly("t", 0, 2, end)
+    foreign: list[Content] = [(fakes.clock.now_ms(), b"key", b"%d" % number, []) for number in range(90, 99)]
+    writer = (*former, 20) if is_former_owner else (999, 0, 0)
+    fakes.target.append("t", build(foreign, producer=writer))
+    if is_killed:
+        fakes.new_engine()
+        fakes.start("t", policy=policy)
+    fakes.write("t", 25, 5)
+    fakes.run_to("t", 30)
+    lane = fakes.lane("t")
+    assert fakes.numbers("t") == [*range(20), *range(90, 99), *range(25, 30)]
+    assert len(lane.gaps) == 1
+    precisions = [lane.offset_map.forward(offset).precision for offset in range(19, 26)]
+    assert precisions == ["exact", *["next"] * 5, "exact"]
+
+
+def test_a_lane_whose_guarantee_changes_sees_no_loss_where_there_is_none(fakes: MirroredFakes) -> None:
+    copying(fakes)
+    for guarantee in (*Guarantee, *reversed(list(Guarantee)), Guarantee.EFFECTIVELY_ONCE):
+        fakes.restart("t", policy=CopyPolicy(guarantee))
+        more(fakes, 2)
+        fakes.restart("t", policy=CopyPolicy(guarantee))
+        more(fakes, 2)
+        assert not fakes.lane("t").gaps
+        assert fakes.lane("t").ledger.is_balanced
 
 
 @pytest.mark.parametrize("level", [0, 2])

@@ -64,6 +64,7 @@ def test_a_later_format_is_refused_with_advice() -> None:
         GOOD | {"source_id": "00"},
         GOOD | {"source_id": 3},
         GOOD | {"target_next": "x"},
+        GOOD | {"owned_from": -1},
         GOOD | {"life": -1},
         GOOD | {"gaps": 3},
         GOOD | {"owner": "x"},
