@@ -1,5 +1,5 @@
-"""The mirroring service and the language that every other wing speaks.
+"""The mirroring service, and the domain model that all other packages share.
 
-Decides which partition is copied by whom, and copies it. Imports no other wing.
-Read `mirror/model` first, then `mirror/ports.py`, then `mirror/worker/process.py`.
+Assigns partitions to owners and copies them. Imports no other package of the project. Read `mirror/model`
+first, then `mirror/ports.py`, then `mirror/worker/process.py`.
 """

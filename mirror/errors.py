@@ -1,57 +1,57 @@
-"""Every error that Headrace raises on purpose, in one tree.
+"""Hierarchy of all errors that Headrace raises on purpose.
 
     HeadraceError
     ├── ConfigError                 a setting is wrong; names the key            fatal
-    ├── InvalidRequest              a request or definition cannot be accepted
-    │   ├── NotFound                there is no such thing
-    │   ├── AlreadyExists           there is one by that name already
-    │   │   └── KeyReused           the key of a creation was given to another one
-    │   ├── IllegalTransition       not from the present state
-    │   ├── NothingStored           nothing is known of it yet
-    │   ├── RefusedFields           fields of a change cannot be as they are asked for
-    │   ├── NotAuthenticated        it is not known who asks
-    │   ├── Forbidden               who asks has no right to it
-    │   │   └── QuotaExceeded       its owner has no more of it
-    │   └── VersionNotGiven         a change does not say which version it is a change of
-    ├── Unreachable                 a server does not answer                     retriable
-    │   ├── UnexpectedCluster       another cluster answers at the address       retriable
-    │   └── TimedOut                it answered too late                         retriable
-    │       └── ResponseStalled     it stopped within a response                 retriable
-    ├── Refused                     a server answered no; asking again changes nothing
+    ├── InvalidRequest              invalid request or definition
+    │   ├── NotFound                no such object
+    │   ├── AlreadyExists           name already in use
+    │   │   └── KeyReused           idempotency key already used for a different creation
+    │   ├── IllegalTransition       not allowed in the present state
+    │   ├── NothingStored           no data stored yet
+    │   ├── RefusedFields           invalid fields of a change
+    │   ├── NotAuthenticated        missing or invalid credentials
+    │   ├── Forbidden               caller lacks permission
+    │   │   └── QuotaExceeded       quota of the owner exceeded
+    │   └── VersionNotGiven         a change names no version
+    ├── Unreachable                 a server does not respond                    retriable
+    │   ├── UnexpectedCluster       another cluster responds at the address      retriable
+    │   └── TimedOut                no response within the deadline              retriable
+    │       └── ResponseStalled     a response stopped midway                    retriable
+    ├── Refused                     a server rejected the request; retrying does not help
     │   ├── NotAuthorized           credentials or access rules
     │   ├── UnsafeProgressTopic     the progress topic deletes checkpoints
-    │   ├── TopicMissing            the topic or partition is not there
+    │   ├── TopicMissing            missing topic or partition
     │   ├── RecordTooLarge          larger than the destination accepts
     │   ├── RecordRejected          invalid for the destination topic
-    │   ├── TransformFailed         a transform cannot treat the record
-    │   └── BatchTooLarge           a batch opens into more than may be opened at a time
+    │   ├── TransformFailed         a transform cannot process the record
+    │   └── BatchTooLarge           a batch exceeds the limit for decompression
     ├── CoordinationError
-    │   ├── VersionConflict         somebody else wrote first; read again        retriable
-    │   │   └── StaleVersion        the version that a change names is not the present one
-    │   ├── SessionLost             the ZooKeeper session is over                fatal for all tasks
+    │   ├── VersionConflict         concurrent write; read again                 retriable
+    │   │   └── StaleVersion        a change names an outdated version
+    │   ├── SessionLost             the ZooKeeper session expired                fatal for all tasks
     │   ├── Fenced                  a newer owner has taken the partition        fatal for the lane
     │   └── NewerFormat             state written by a newer version             fatal
-    ├── DataLossDetected            records between our position and the source's log are gone
+    ├── DataLossDetected            records were deleted at the source before they were copied
     │   ├── SourceTruncated         the log start moved past our position
-    │   ├── TopicRecreated          same name, another topic id
-    │   └── EpochDiverged           the leader's history is not the one we copied
-    ├── CorruptData                 bytes that do not check out
-    │   ├── DamagedState            what is stored in ZooKeeper cannot be read back
-    │   ├── ResponseTooLarge        a broker announces more than it was asked for
-    │   ├── PayloadTooLarge         compressed bytes that open into more than is allowed
-    │   └── UndecodableBatch        the checksum of a batch is right, its records cannot be decoded
-    ├── Unexpected                  a step failed in a way that nobody foresaw
+    │   ├── TopicRecreated          same name, different topic id
+    │   └── EpochDiverged           the leader's history differs from the copied one
+    ├── CorruptData                 wrong checksum or structure
+    │   ├── DamagedState            unreadable state in ZooKeeper
+    │   ├── ResponseTooLarge        a broker announces more than was requested
+    │   ├── PayloadTooLarge         decompressed data exceeds the limit
+    │   └── UndecodableBatch        a batch with a correct checksum cannot be decoded
+    ├── Unexpected                  a step failed with an unexpected exception
     ├── PlanRejected                a plan breaks a rule; it is not published
-    ├── Busy                        too many calls of a kind are under way       retriable
-    │   └── TooOften                one caller makes more calls than it may      retriable
-    ├── ServiceAnswerTooLarge       an instance answers with more bytes than are read
-    ├── LoadUnavailable             no provider can say what partitions carry
-    ├── HistoryUnavailable          nothing that keeps old measurements can be asked
-    └── AnalyticsError              Pinot or Spark answered with an error or half an answer   retriable
-        └── AnswerTooLarge          Pinot answers with more bytes than are read
+    ├── Busy                        too many concurrent calls of a kind          retriable
+    │   └── TooOften                one caller exceeds its rate limit            retriable
+    ├── ServiceAnswerTooLarge       response of an instance exceeds the limit
+    ├── LoadUnavailable             no provider returned partition loads         retriable
+    ├── HistoryUnavailable          no store of past measurements is available
+    └── AnalyticsError              error or incomplete result of Pinot or Spark retriable
+        └── AnswerTooLarge          response of Pinot exceeds the limit
 
-`retriable`: the same call may succeed later. `fatal`: whatever raised it must stop.
-`advice`: one sentence that says what a person can do; shown by the CLI and in REST answers.
+`retriable`: the same call may succeed later. `fatal`: the component that raised it must stop.
+`advice`: one sentence on how to fix it; shown by the CLI and in REST responses.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from typing import ClassVar, Final, NamedTuple
 
 
 class HeadraceError(Exception):
-    """Root of the tree; catch it only at the top of a loop, a command or a request."""
+    """Root of the hierarchy; catch it only at the top of a loop, a command or a request."""
 
     retriable: ClassVar[bool] = False
     fatal: ClassVar[bool] = False
@@ -82,15 +82,14 @@ class ConfigError(HeadraceError):
 
 
 class FieldProblem(NamedTuple):
-    """What is wrong with one field; `pointer` says which (RFC 6901)."""
+    """Error of one field; `pointer` locates it (RFC 6901)."""
 
     pointer: str
     detail: str
 
 
 class InvalidRequest(HeadraceError):
-    """A request or a definition cannot be accepted as it stands. `fields`: what is wrong with each of its
-    fields, as far as that is known."""
+    """A request or a definition is invalid. `fields`: errors of individual fields, if known."""
 
     def __init__(self, message: str, *, fields: Sequence[FieldProblem] = (), advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -98,15 +97,15 @@ class InvalidRequest(HeadraceError):
 
 
 class NotFound(InvalidRequest):
-    """What the request names does not exist."""
+    """The requested object does not exist."""
 
 
 class AlreadyExists(InvalidRequest):
-    """A thing of that name exists already."""
+    """An object of that name already exists."""
 
 
 class KeyReused(AlreadyExists):
-    """The key of a creation was given to another one before."""
+    """The idempotency key was already used for a different creation."""
 
 
 class IllegalTransition(InvalidRequest):
@@ -114,45 +113,45 @@ class IllegalTransition(InvalidRequest):
 
 
 class NothingStored(InvalidRequest):
-    """What the answer would be made of has not been stored, yet or any more."""
+    """The requested data has not been stored yet, or no longer exists."""
 
 
 class RefusedFields(InvalidRequest):
-    """Fields of a change cannot be as they are asked for."""
+    """Fields of a change are invalid or cannot be changed."""
 
 
 class NotAuthenticated(InvalidRequest):
-    """It is not known who asks, or what proves it is wrong."""
+    """Credentials are missing or invalid."""
 
 
 class Forbidden(InvalidRequest):
-    """Who asks is known, and has no right to what is asked."""
+    """The caller lacks the required permission."""
 
 
 class QuotaExceeded(Forbidden):
-    """The datastreams of one owner would be, or take, more than that owner has."""
+    """The request would exceed the owner's quota of datastreams or their resources."""
 
 
 class VersionNotGiven(InvalidRequest):
-    """A change does not say which version it is a change of."""
+    """A change does not name the version that it modifies."""
 
 
 class Unreachable(HeadraceError):
-    """A server does not answer or the connection broke."""
+    """A server does not respond, or the connection broke."""
 
     retriable = True
 
 
 class UnexpectedCluster(Unreachable):
-    """Another cluster answers at the address of a source or destination. Nothing is read, created or
-    written there."""
+    """Another cluster responds at the address of a source or destination. The service neither reads nor
+    writes there."""
 
     @classmethod
     def at(cls, cluster: str, expected: str, found: str) -> UnexpectedCluster:
-        """Return the error for an address at which `found` answers; both are cluster ids, and an empty one
-        is none."""
+        """Return the error for an address at which the cluster id `found` responds instead of `expected`; an
+        empty `found` means that the cluster has no id."""
         return cls(
-            f"another cluster ({found or 'without an id'}) answers at the address of {cluster};"
+            f"another cluster ({found or 'without an id'}) responds at the address of {cluster};"
             f" expected {expected}",
             advice=f"correct bootstrap_servers of {cluster}; if the cluster was rebuilt, accept it with"
             " headrace datastream restart-from",
@@ -160,23 +159,23 @@ class UnexpectedCluster(Unreachable):
 
 
 class TimedOut(Unreachable):
-    """A server did not answer within the deadline."""
+    """A server did not respond within the deadline."""
 
 
 class ResponseStalled(TimedOut):
-    """A broker began a response and stopped sending it, or sends it too slowly."""
+    """A broker started a response and stopped sending it, or sends it too slowly."""
 
 
 class Refused(HeadraceError):
-    """A server understood the request and said no."""
+    """A server understood the request and rejected it."""
 
 
 class NotAuthorized(Refused):
-    """Credentials or access rules forbid it."""
+    """Credentials or access rules do not permit it."""
 
 
 class UnsafeProgressTopic(Refused):
-    """The progress topic has settings by which checkpoints expire."""
+    """The progress topic has settings that let checkpoints expire."""
 
 
 class TopicMissing(Refused):
@@ -184,8 +183,8 @@ class TopicMissing(Refused):
 
 
 class RecordTooLarge(Refused):
-    """A record or batch is larger than the destination topic accepts. `offset`: where a single record lies
-    at the source, -1 when it is not known which one is at fault."""
+    """A record or batch is larger than the destination topic accepts. `offset`: source offset of the record,
+    -1 if it is unknown which one is too large."""
 
     def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -197,7 +196,7 @@ class RecordRejected(Refused):
 
 
 class TransformFailed(Refused):
-    """A transform raised an exception, or returned no record. `offset`: of the record at the source."""
+    """A transform raised an exception, or returned no record. `offset`: source offset of the record."""
 
     def __init__(self, message: str, *, offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -205,8 +204,8 @@ class TransformFailed(Refused):
 
 
 class BatchTooLarge(Refused):
-    """A batch holds more records or bytes than may be opened at a time. `offset`, `last_offset`: its first
-    record at the source that has not been copied, and its last one."""
+    """A batch has more records or bytes than the limit for opening a batch. `offset`, `last_offset`: source
+    offsets of its first record that has not been copied and of its last record."""
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -219,19 +218,19 @@ class CoordinationError(HeadraceError):
 
 
 class VersionConflict(CoordinationError):
-    """Somebody else wrote the node since it was read."""
+    """The node was modified concurrently since it was read."""
 
     retriable = True
 
 
 class StaleVersion(VersionConflict):
-    """The version that a change names is not the present one any more."""
+    """The version named by a change is outdated."""
 
     retriable = False
 
 
 class SessionLost(CoordinationError):
-    """The ZooKeeper session ended; everything owned through it is given up."""
+    """The ZooKeeper session expired; everything owned through it is released."""
 
     fatal = True
 
@@ -249,27 +248,27 @@ class NewerFormat(CoordinationError):
 
 
 class DataLossDetected(HeadraceError):
-    """Records that should have been copied are no longer at the source."""
+    """Records that should have been copied no longer exist at the source."""
 
 
 class SourceTruncated(DataLossDetected):
-    """The source's log start lies beyond our position."""
+    """The source's log start is beyond our position."""
 
 
 class TopicRecreated(DataLossDetected):
-    """The source topic has another topic id than the one that was copied."""
+    """The source topic was recreated: its topic id differs from that of the copied topic."""
 
 
 class EpochDiverged(DataLossDetected):
-    """The source's leader history differs from the one that was copied."""
+    """The source's leader history differs from the history of the copied records."""
 
 
 class CorruptData(HeadraceError):
-    """Bytes whose checksum or structure is wrong."""
+    """Data with a wrong checksum or structure."""
 
 
 class DamagedState(CorruptData):
-    """What is stored in ZooKeeper cannot be read back; the problem is limited to what it describes."""
+    """State in ZooKeeper is unreadable; only the object that it describes is affected."""
 
 
 class ResponseTooLarge(CorruptData):
@@ -277,16 +276,16 @@ class ResponseTooLarge(CorruptData):
 
 
 class Unexpected(HeadraceError):
-    """A step of one lane failed in a way that nobody foresaw; the message names the exception."""
+    """A step of one lane failed with an unexpected exception, which the message names."""
 
 
 class PayloadTooLarge(CorruptData):
-    """Compressed bytes open into more than is allowed."""
+    """Decompressed data is larger than allowed."""
 
 
 class UndecodableBatch(CorruptData):
-    """A batch matches its checksum, but its records cannot be decoded. `offset`, `last_offset`: its first
-    record at the source that has not been copied, and its last one."""
+    """A batch matches its checksum, but its records cannot be decoded. `offset`, `last_offset`: source
+    offsets of its first record that has not been copied and of its last record."""
 
     def __init__(self, message: str, *, offset: int = -1, last_offset: int = -1, advice: str = "") -> None:
         super().__init__(message, advice=advice)
@@ -295,17 +294,18 @@ class UndecodableBatch(CorruptData):
 
 
 class PlanRejected(HeadraceError):
-    """A plan breaks an invariant and is not published."""
+    """A plan violates an invariant and is not published."""
 
 
 class Busy(HeadraceError):
-    """Too many calls of this kind are under way."""
+    """Too many concurrent calls of this kind."""
 
     retriable = True
 
 
 class TooOften(Busy):
-    """One caller makes more calls than it may, a second or at once. `after_seconds`: when to ask again."""
+    """One caller exceeds its limit of calls per second or of concurrent calls. `after_seconds`: delay before
+    a retry."""
 
     def __init__(self, message: str, *, advice: str = "", after_seconds: int = 1) -> None:
         super().__init__(message, advice=advice)
@@ -317,57 +317,57 @@ class ServiceAnswerTooLarge(HeadraceError):
 
 
 class LoadUnavailable(HeadraceError):
-    """No provider can say what the partitions carry."""
+    """Partition loads are unavailable from every provider."""
 
     retriable = True
 
 
 class HistoryUnavailable(HeadraceError):
-    """Nothing that keeps what was measured long ago can be asked."""
+    """Past measurements are unavailable: no metrics store can be queried."""
 
 
 class AnalyticsError(HeadraceError):
-    """Pinot or Spark answered with an error, or with half an answer."""
+    """Pinot or Spark returned an error or an incomplete result."""
 
     retriable = True
 
 
 class AnswerTooLarge(AnalyticsError):
-    """An answer of Pinot is larger than `pinot.largest_answer_bytes`, after decompression."""
+    """A response of Pinot is larger than `pinot.largest_answer_bytes`, after decompression."""
 
     retriable = False
 
 
 LONGEST_REASON: Final = 1_000
-"""Characters of a reason that are kept."""
+"""Maximum length of a stored reason in characters."""
 
 
 def reason_of(error: BaseException) -> str:
-    """What a person reads of an error: its message; for an unexpected one also its class."""
+    """Return the text of an error for users: its message; for an unexpected error also its class."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     return legible(f"unexpected {named(error)}")
 
 
 def damage_of(error: BaseException) -> str:
-    """What a person reads of a stored document that raised this where it was taken apart."""
+    """Return the reason for users why a stored document could not be parsed."""
     if isinstance(error, HeadraceError):
         return legible(str(error))
     if isinstance(error, KeyError):
-        return legible(f"it has no {', '.join(map(repr, error.args))}")
-    return legible(f"it is not as it was written: {named(error)}")
+        return legible(f"missing {', '.join(map(repr, error.args))}")
+    return legible(f"damaged document: {named(error)}")
 
 
 def named(error: BaseException) -> str:
-    """An error of code that is not ours by its class, with its message where it has one that can be had."""
+    """Return class and message of a foreign error, without the message if it cannot be formatted."""
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - what says what is wrong may be wrong, too
+    except Exception:  # noqa: BLE001 - formatting a foreign error may fail, too
         message = ""
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def legible(text: str, longest: int = LONGEST_REASON) -> str:
-    """The text cut to a length, with nothing in it that cannot be stored, logged or sent as UTF-8."""
+    """Return the text truncated to a length, with every character that UTF-8 cannot encode escaped."""
     clean = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
     return clean if len(clean) <= longest else f"{clean[: longest - 1]}…"

@@ -1,4 +1,4 @@
-"""Files that are whole after a crash: replaced at once, and on the disk."""
+"""Crash-safe file replacement: atomic and durable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ OF_OWNER: Final = 0o600
 
 
 def replace_file(path: Path, data: bytes, mode: int = OF_OWNER) -> None:
-    """Replace a file: readers, and a crash, find the former content or this one. Raises OSError."""
+    """Replace a file atomically: readers, also after a crash, see either the former or the new content.
+    Raises OSError."""
     descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -29,7 +30,7 @@ def replace_file(path: Path, data: bytes, mode: int = OF_OWNER) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the entries of a folder to the disk. Raises OSError."""
+    """Flush a folder's entries to disk. Raises OSError."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Base of every settings class. A room declares its own class; `mirror/settings.py` composes them."""
+"""Base of all settings classes. Each package declares its own class; `mirror/settings.py` composes them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from mirror.errors import InvalidRequest
 
 Seconds = Annotated[float, Field(gt=0)]
 _LONGEST: Final = {"_seconds": 10**9, "_hours": 10**5}
-"""By how the name of a setting ends: a longer time is one that no clock and no wait can take."""
+"""Upper limits by suffix of a setting's name; clocks and waits cannot handle longer times."""
 
 
 class Settings(BaseModel):
-    """Frozen; unknown keys are errors; the string under a field is its documentation. Numbers are finite, and
-    times end."""
+    """Frozen settings that reject unknown keys; the string under a field is its documentation. Numbers are
+    finite, and times are bounded."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -25,12 +25,12 @@ class Settings(BaseModel):
     def _times_end(cls, value: Any, info: ValidationInfo) -> Any:
         longest = next((most for end, most in _LONGEST.items() if str(info.field_name).endswith(end)), None)
         if longest is not None and isinstance(value, int | float) and value > longest:
-            raise ValueError(f"at most {longest} is possible")
+            raise ValueError(f"must be at most {longest}")
         return value
 
 
 def read_by(read: Callable[[str], object]) -> AfterValidator:
-    """Goes with a text in `Annotated`: what `read` refuses with InvalidRequest, the settings refuse."""
+    """Return an `Annotated` validator that rejects a text if `read` raises InvalidRequest."""
 
     def check(text: str) -> str:
         try:

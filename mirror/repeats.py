@@ -1,6 +1,7 @@
-"""Errors that repeat: one report when they begin and one when they end, whatever number lies between.
+"""Repeated errors: one report when a series of errors starts and one when it ends, regardless of their
+number.
 
-Pure state: callers say what failed and when, and report what comes back in their own words.
+Pure state: callers record errors and their times, and log the returned reports in their own words.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import Final, Generic, TypeVar
 Key = TypeVar("Key", bound=Hashable)
 
 _MOST_REASONS: Final = 3
-"""Reported in one episode. Reasons that hold an offset, a port or a duration would have no end."""
+"""Maximum number of reasons reported per episode, since reasons that contain an offset, a port or a duration
+are never the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An episode that is over: the error it began with, the number of its errors, and the seconds from the
-    first to the success, or to the last error where only silence shows the end."""
+    """A finished episode: its first error, the number of errors, and the seconds from the first error to the
+    success, or to the last error if the end is only visible as silence."""
 
     reason: str
     count: int
@@ -35,9 +37,9 @@ class _Episode:
 
 
 class RepeatedErrors(Generic[Key]):
-    """Episodes of errors by key: one key for each thing that is tried again and again.
+    """Episodes of errors by key, one key for each operation that is retried.
 
-    Moments are monotonic seconds. Not thread-safe. Memory grows with the keys that fail at present.
+    Times are monotonic seconds. Not thread-safe. Memory grows with the number of failing keys.
     """
 
     def __init__(self) -> None:
@@ -47,8 +49,8 @@ class RepeatedErrors(Generic[Key]):
         return len(self._episodes)
 
     def failed(self, key: Key, reason: str, now: float) -> bool:
-        """Note an error. True when it is to be reported: the first of an episode, and a reason that the
-        episode has not had yet, of which at most three are reported."""
+        """Record an error; return whether to report it: the first of an episode, and new reasons in it, at
+        most three in total."""
         episode = self._episodes.get(key)
         if episode is None:
             episode = self._episodes[key] = _Episode(reason, now, now)
@@ -60,13 +62,13 @@ class RepeatedErrors(Generic[Key]):
         return True
 
     def succeeded(self, key: Key, now: float) -> Ended | None:
-        """Note a success. What it has ended and is to be reported; None when nothing had failed."""
+        """Record a success. Return the episode that it ended, to be reported, or None if there was none."""
         episode = self._episodes.pop(key, None)
         return None if episode is None else Ended(episode.reason, episode.count, now - episode.began)
 
     def silent(self, before: float) -> Iterator[tuple[Key, Ended]]:
-        """End and return the episodes without an error since `before`: for sources that report errors and
-        no successes."""
+        """End and yield the episodes without an error since `before`, for sources that report no
+        successes."""
         for key in [key for key, episode in self._episodes.items() if episode.latest < before]:
             episode = self._episodes.pop(key)
             yield key, Ended(episode.reason, episode.count, episode.latest - episode.began)

@@ -1,4 +1,4 @@
-"""Everything an operator can set about mirroring, composed of the rooms' own classes."""
+"""All settings of mirroring, composed of the classes of its packages."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ __all__ = [
 
 
 class MirrorSettings(Settings):
-    """Everything about mirroring."""
+    """Settings of mirroring."""
 
     instance_name: str = ""
-    """Name of this instance; empty means `<host>:<port of REST>`. One that comes back under its name gets
-    its tasks back. It is needed where the port is any free one (0)."""
+    """Name of this instance; empty means `<host>:<REST port>`. An instance that restarts under the same name
+    gets its tasks back. Required if the port is chosen by the system (0)."""
     instance_weight: float = Field(default=1.0, gt=0)
-    """This instance's share of the work, relative to the others'."""
+    """Share of the work of this instance, relative to other instances."""
     state_directory: str = ""
-    """Folder in which this instance keeps the definitions of datastreams, readable to its user only, so that
-    it knows after a restart which ones ZooKeeper has lost; empty: nothing is kept."""
+    """Directory in which this instance keeps a copy of the datastream definitions, readable only by its user,
+    to detect after a restart which ones ZooKeeper has lost; empty to disable."""
     destination_cluster: str = "destination"
-    """Where datastreams go that name no destination, as those that Brooklin's clients create."""
+    """Default destination of datastreams that name none, such as those created by Brooklin's clients."""
     progress_topic: str = "headrace-progress"
     """Compacted topic at the destination that holds checkpoints."""
     metrics_cluster: str = "destination"
-    """Cluster that measurements and events are written to."""
+    """Cluster to which measurements and events are written."""
     metrics_topic: str = "headrace-mirror-metrics"
     """Topic of the mirror's measurements."""
     events_topic: str = "headrace-placement-events"
-    """Topic of what changed and why."""
+    """Topic of placement events: changes and their reasons."""
     definitions: DefinitionSettings = DefinitionSettings()
     worker: WorkerSettings = WorkerSettings()
     leader: LeaderSettings = LeaderSettings()
@@ -55,7 +55,7 @@ class MirrorSettings(Settings):
 
     @model_validator(mode="after")
     def _names_are_possible(self) -> MirrorSettings:
-        """A name that ZooKeeper or Kafka refuses is wrong now, and not when it is used first."""
+        """Reject at startup names that ZooKeeper or Kafka would reject on first use."""
         try:
             if self.instance_name:
                 bounds.line("instance_name", self.instance_name)

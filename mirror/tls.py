@@ -1,4 +1,4 @@
-"""TLS contexts that are made again when their files change: certificates expire, and are replaced on disk."""
+"""TLS contexts that reload when their files change, since certificates expire and are replaced on disk."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _log = logging.getLogger(__name__)
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A context for new connections that `make` makes again when one of `files` changes.
+    """A context for new connections that is rebuilt by `make` when one of `files` changes.
 
-    Files that do not fit together, as while they are replaced one by one, leave the former context in force.
-    For any thread.
+    If the files are inconsistent, for example while they are replaced one by one, the former context stays in
+    use. Thread-safe.
     """
 
     def __new__(cls, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> ReloadingContext:
-        """Ignore the arguments: an SSLContext takes a protocol, of which only the type is used here."""
+        """Create the object; SSLContext expects a protocol, so the arguments are ignored here."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, make: Callable[[], ssl.SSLContext], files: Sequence[str]) -> None:
-        """Make the first context. Empty names in `files` are ignored. Raises ConfigError as `make` does."""
+        """Build the first context. Empty names in `files` are ignored. Raises ConfigError like `make`."""
         self._make = make
         self._files = [one for one in files if one]
         self._lock = threading.Lock()
@@ -34,15 +34,15 @@ class ReloadingContext(ssl.SSLContext):
         self._newest = make()
 
     def wrap_bio(self, *arguments: Any, **more: Any) -> ssl.SSLObject:
-        """Begin a connection with the newest context."""
+        """Start a connection with the latest context."""
         return self.newest().wrap_bio(*arguments, **more)
 
     def wrap_socket(self, *arguments: Any, **more: Any) -> ssl.SSLSocket:
-        """Begin a connection with the newest context."""
+        """Start a connection with the latest context."""
         return self.newest().wrap_socket(*arguments, **more)
 
     def newest(self) -> ssl.SSLContext:
-        """Return the context of the files as they are now, or the last one that could be made."""
+        """Return the context of the current files, or the last valid one."""
         with self._lock:
             if (stamps := stamps_of(self._files)) != self._stamps:
                 self._stamps = stamps
@@ -51,30 +51,30 @@ class ReloadingContext(ssl.SSLContext):
                     self._newest = self._make()
                 except ConfigError as error:
                     _log.warning(
-                        "changed TLS files %s cannot be used, the former ones stay: %s", names, error
+                        "cannot load changed TLS files %s, keeping the former ones: %s", names, error
                     )
                 else:
-                    _log.info("TLS files %s were read again", names)
+                    _log.info("TLS files %s reloaded", names)
             return self._newest
 
 
 def client_context(
     ca_file: str, certificate_file: str = "", key_file: str = "", key_password: str = ""
 ) -> ssl.SSLContext:
-    """Return a context that checks certificates and host names of servers, by PEM files of these names.
+    """Return a context that verifies servers' certificates and host names, built from PEM files.
 
-    Empty names stand for the system's authorities and for no certificate of our own. Raises OSError and
-    ValueError where they cannot be used.
+    Empty names mean the system's authorities and no client certificate. Raises OSError and ValueError for
+    unusable files.
     """
     context = ssl.create_default_context(cafile=ca_file or None)
     if certificate_file:
-        # A function, as OpenSSL asks at the terminal where an encrypted key comes without a password.
+        # A function, because OpenSSL prompts on the terminal for an encrypted key without a password.
         context.load_cert_chain(certificate_file, key_file, lambda: key_password)
     return context
 
 
 def trusting(ca_file: str, name: str) -> ReloadingContext:
-    """Return a context that trusts the authorities of `ca_file`, or the system's if that is empty.
+    """Return a context that trusts the authorities in `ca_file`, or the system's if empty.
 
     Raises ConfigError that names the setting `name`.
     """
@@ -84,15 +84,16 @@ def trusting(ca_file: str, name: str) -> ReloadingContext:
             return client_context(ca_file)
         except (OSError, ValueError) as error:
             raise ConfigError(
-                f"{name}: {ca_file} cannot be used: {error}",
-                advice="it must be a readable PEM file with the certificates of authorities",
+                f"{name}: cannot load {ca_file}: {error}",
+                advice="it must be a readable PEM file with CA certificates",
             ) from error
 
     return ReloadingContext(make, [ca_file])
 
 
 def stamps_of(files: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return for each file what differs when it is replaced or written; () for one that is not there."""
+    """Return for each file its identity, times and size, which change when it is replaced or written; () for
+    a missing file."""
     found: list[tuple[int, ...]] = []
     for file in files:
         try:

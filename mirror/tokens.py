@@ -1,4 +1,4 @@
-"""Bearer tokens in files: whatever renews a token replaces its file."""
+"""Bearer tokens in files, which an external process renews by replacing the file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from typing import Final
 from mirror.errors import NotAuthorized
 
 _OPAQUE_SECONDS: Final = 60.0
-"""How long a token is used whose end cannot be read from it."""
+"""Assumed lifetime of a token without a readable expiry."""
 
 
 def token_from_file(path: str) -> Callable[[], str]:
-    """Reads the token again for every authentication; raises NotAuthorized where it cannot."""
+    """Return a function that reads the token for each authentication; it raises NotAuthorized if the file is
+    unreadable."""
 
     def read() -> str:
         try:
@@ -23,16 +24,16 @@ def token_from_file(path: str) -> Callable[[], str]:
                 return file.read().strip()
         except OSError as error:
             raise NotAuthorized(
-                f"the token file {path} cannot be read ({error.strerror})",
-                advice="whatever renews tokens must write it for the user that runs us",
+                f"cannot read the token file {path} ({error.strerror})",
+                advice="the process that renews it must make it readable for the user of this service",
             ) from error
 
     return read
 
 
 def expiry_of(token: str, now: float) -> float:
-    """When it ends, in epoch seconds: the claim `exp` of a JSON Web Token (RFC 7519, section 4.1.4), and a
-    minute from now for any other."""
+    """Return the expiry in epoch seconds: the claim `exp` of a JSON Web Token (RFC 7519, section 4.1.4), or
+    one minute from now for any other token."""
     try:
         claims = token.split(".")[1]
         document = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))

@@ -1,4 +1,4 @@
-"""Numbers with their nouns and units, for people. The web pages have the same in `lib/format.js`."""
+"""Numbers with nouns and units, for display. The web pages have the same functions in `lib/format.js`."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ _UNKNOWN: Final = "unknown"
 
 
 def counted(number: int, one: str, several: str = "", *, form: str = "") -> str:
-    """`1 task`, `2 tasks`, `1 part is well`: a number with the words that agree with it.
+    """Return a number with a noun that agrees with it: `1 task`, `2 tasks`, `1 part is well`.
 
-    several: the words for any other number than 1, of nouns that do not take an s alone or with a verb.
-    form: how the number is written, as a format specification.
+    several: the words for any number other than 1, if appending an s is wrong. form: format specification of
+    the number.
     """
     return f"{number:{form}} {one if number == 1 else several or f'{one}s'}"
 
 
 def first_few(texts: Collection[str], most: int, separator: str = ", ") -> str:
-    """`a, b and 3 more`: not more than `most` of the texts, and how many there are beyond."""
+    """Return at most `most` of the texts and the number of the rest: `a, b and 3 more`."""
     named = separator.join(islice(texts, most))
     return f"{named} and {len(texts) - most} more" if len(texts) > most else named
 
 
 def rate_text(bytes_per_second: float | None) -> str:
-    """`950 B/s`, `1.2 MB/s`, in powers of 1000; `unknown` for None."""
+    """Format a rate with a power-of-1000 unit: `950 B/s`, `1.2 MB/s`; `unknown` for None."""
     return _UNKNOWN if bytes_per_second is None else _scaled(bytes_per_second, "B/s")
 
 
 def size_text(size_bytes: float | None) -> str:
-    """`950 B`, `1.2 MB`, in powers of 1000; `unknown` for None."""
+    """Format a size with a power-of-1000 unit: `950 B`, `1.2 MB`; `unknown` for None."""
     return _UNKNOWN if size_bytes is None else _scaled(size_bytes, "B")
 
 
 def duration_text(seconds: float | None) -> str:
-    """`35 ms`, `9.5 s`, `40 min`, `7 d`: in the unit that a person would take; `unknown` for None."""
+    """Format a duration with a suitable unit: `35 ms`, `9.5 s`, `40 min`, `7 d`; `unknown` for None."""
     if seconds is None:
         return _UNKNOWN
     if seconds < 0.9995:
@@ -50,7 +50,7 @@ def duration_text(seconds: float | None) -> str:
 
 
 def exact_duration_text(milliseconds: int) -> str:
-    """`800 ms`, `2 s`, `1.25 s`: a length of time that was configured, without rounding."""
+    """Format a configured duration without rounding: `800 ms`, `2 s`, `1.25 s`."""
     return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:.12g} s"
 
 
@@ -66,5 +66,5 @@ def _digits(value: float) -> str:
 
 
 def _rounded(value: float) -> int:
-    """To the nearest whole number, of two the larger one, as browsers do."""
+    """Round to the nearest integer, halves up, as browsers do."""
     return math.floor(value + 0.5)

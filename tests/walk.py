@@ -114,8 +114,8 @@ class Step(NamedTuple):
 
 
 def steps() -> list[Step]:
-    """The map of docs/data-plane.md."""
-    page = (_ROOM.parent / "docs/data-plane.md").read_text(encoding="utf-8")
+    """The map of docs/data-plane/batch-path.md."""
+    page = (_ROOM.parent / "docs/data-plane/batch-path.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| \d+ \| `(.+?)` \| `(.+?)` \| .* \|(.*)\|$", page, re.MULTILINE)
     return [Step(file, function, tuple(re.findall(r"`(.+?)`", beside))) for file, function, beside in rows]
 

@@ -52,7 +52,7 @@ class NotCopied(BaseModel):
 
 
 class LaneProgressAnswer(BaseModel):
-    """One partition, as it was stored last; docs/data-plane.md explains the classes of `offsets`."""
+    """One partition, as it was stored last; docs/data-plane/offsets.md explains the classes of `offsets`."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 

@@ -1,8 +1,7 @@
 """Situations from public bug reports of other mirrors, clients and brokers, as a table.
 
-Runs the tests of each row of `rig/situations.toml` and prints the table of docs/comparison.md. In the
-environment: `BENCH_CASES=record-too-large,headers-lost` takes some rows only, `WRITE=1` writes the table into
-the page.
+Runs the tests of each row of `rig/situations.toml` and prints the table of docs/comparison/bug-reports.md.
+Environment: `BENCH_CASES=record-too-large,headers-lost` selects rows, `WRITE=1` writes the table to it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What satisfies the protocols of `ports.py`: ZooKeeper by kazoo, Kafka by our own client (`kafka/`).
+"""Implementations of the protocols in `ports.py`: ZooKeeper by kazoo, Kafka by our own client (`kafka/`).
 
-kazoo's errors are translated here, once: `zookeeper_errors.py`. No other room imports it.
+kazoo's errors are translated in one place, `zookeeper_errors.py`. No other folder imports kazoo.
 """

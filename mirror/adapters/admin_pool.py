@@ -1,5 +1,6 @@
-"""One administrator for each cluster that is asked about, forgotten when nobody asks about it any more; its
-connections close by themselves.
+"""Pool of administrators, one per cluster; idle ones are dropped.
+
+Their connections close by themselves.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from mirror.ports import Clock
 
 _IDLE_SECONDS: Final = 60.0
 _MOST: Final = 500
-"""Callers may choose addresses of clusters. Beyond it the one that has not been asked for longest goes."""
+"""Maximum number, since callers may choose cluster addresses; the least recently used one is dropped."""
 
 
 class AdminPool:
-    """Thread-safe."""
+    """Thread-safe pool of administrators by cluster."""
 
     def __init__(self, make: Callable[[ClusterRef], KafkaAdmin], clock: Clock) -> None:
         self._make = make
@@ -30,7 +31,7 @@ class AdminPool:
         return len(self._known)
 
     def __call__(self, cluster: ClusterRef) -> KafkaAdmin:
-        """The administrator of a cluster. One that is forgotten here may still be used elsewhere."""
+        """Return the administrator of a cluster. A dropped one may still be in use elsewhere."""
         now = self._clock.monotonic()
         with self._lock:
             idle = [one for one, (_, used_at) in self._known.items() if now - used_at > _IDLE_SECONDS]

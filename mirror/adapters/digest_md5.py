@@ -1,5 +1,6 @@
-"""The client's side of SASL DIGEST-MD5 (RFC 2831), as ZooKeeper speaks it: quality of protection `auth`,
-algorithm `md5-sess`, UTF-8. Both sides prove that they know the password. Pure.
+"""Client side of SASL DIGEST-MD5 (RFC 2831) as used by ZooKeeper. Pure.
+
+Quality of protection `auth`, algorithm `md5-sess`, UTF-8. Both sides prove that they know the password.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ _COUNT: Final = "00000001"
 
 
 class DigestMd5:
-    """One authentication: `answer` the server's challenge, then `check` its own proof.
+    """One authentication: `answer` the server's challenge, then `check` its proof.
 
-    `nonce`: fresh random text of ours. Methods raise NotAuthorized when the server does not speak the
+    `nonce`: fresh random text of the client. Methods raise NotAuthorized if the server does not use the
     mechanism or does not know the password.
     """
 
@@ -29,10 +30,10 @@ class DigestMd5:
         self._expected = ""
 
     def answer(self, challenge: bytes) -> bytes:
-        """Our proof. `digest-uri` is `<service>/<host>`."""
+        """Return the client's proof. `digest-uri` is `<service>/<host>`."""
         said = directives(challenge)
         if "nonce" not in said or "auth" not in said.get("qop", "auth").split(","):
-            raise NotAuthorized("the server's challenge is not one of DIGEST-MD5")
+            raise NotAuthorized("the server did not send a DIGEST-MD5 challenge")
         realm, nonce = said.get("realm", ""), said["nonce"]
         secret = _md5(f"{self._username}:{realm}:{self._password}".encode())
         session = _md5(secret + f":{nonce}:{self._own_nonce}".encode()).hex()
@@ -53,13 +54,13 @@ class DigestMd5:
         return ",".join(f"{name}={value}" for name, value in fields.items()).encode()
 
     def check(self, final: bytes) -> None:
-        """The server's proof, `rspauth`."""
+        """Verify the server's proof, `rspauth`."""
         if not self._expected or directives(final).get("rspauth") != self._expected:
-            raise NotAuthorized("the server does not prove that it knows our password")
+            raise NotAuthorized("the server failed to prove that it knows the password")
 
 
 def directives(text: bytes) -> dict[str, str]:
-    """`name=value` or `name="value"`, joined by commas."""
+    """Return the fields of `name=value` and `name="value"` directives, separated by commas."""
     return {
         name: re.sub(r"\\(.)", r"\1", quoted) if quoted else plain
         for name, quoted, plain in _DIRECTIVE.findall(text.decode("utf-8", "replace"))
@@ -71,7 +72,7 @@ def _proof(session: str, middle: str, what: str) -> str:
 
 
 def _md5(data: bytes) -> bytes:
-    return hashlib.md5(data, usedforsecurity=False).digest()  # the mechanism's own
+    return hashlib.md5(data, usedforsecurity=False).digest()  # required by the mechanism
 
 
 def _quoted(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Topics of one cluster through our own client. Satisfies `ports.TopicAdmin`."""
+"""Topic administration of one cluster by our own client. Implements `ports.TopicAdmin`."""
 
 from __future__ import annotations
 
@@ -37,18 +37,20 @@ from mirror.wording import counted
 
 _T = TypeVar("_T")
 _DEADLINE_SECONDS: Final = 30.0
-"""Of a call; it is several requests at most."""
+"""Timeout of a call, which takes several requests at most."""
 _AT_ONCE: Final = 500
 _LEADER_SECONDS: Final = 2.0
-"""How long partitions without a leader may hold up those that are asked for with them."""
+"""Time that partitions without a leader may delay the results of others in the same call."""
 _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOPIC_ID})
 
 
 class KafkaAdmin:
-    """Thread-safe. It connects on first use, shares a thread with all others of the process (`loop`: with
-    those that have the same), and holds no connection when nobody has asked for a while. A call takes at most
-    `deadline_seconds`. It fails at once where no address of the cluster can be connected to, and waits for
-    one that is silent only if no other call does."""
+    """Thread-safe administrator of one cluster.
+
+    Connects on first use, shares a thread with all others of the process (`loop`: with those given the same
+    one), and closes idle connections. A call takes at most `deadline_seconds`. It fails at once if no address
+    accepts a connection, and waits for a silent address only if no other call does.
+    """
 
     def __init__(
         self,
@@ -66,52 +68,59 @@ class KafkaAdmin:
         self.illegal_topics = 0
 
     def cluster_id(self) -> str:
-        """What the cluster calls itself."""
+        """Return the cluster id."""
         return self._ask(f"describing {self._name}", _identity)
 
     def list_topics(self) -> Mapping[str, int]:
-        """Partition count by name, internal topics too."""
+        """Return the partition count by name, including internal topics."""
         counts, self.illegal_topics = self._ask(f"listing topics of {self._name}", _listed)
         return counts
 
     def describe(self, topics: Sequence[str]) -> Mapping[str, TopicDescription]:
-        """Partition counts and the settings that were made on the topics themselves."""
+        """Return the partition count and the settings of each topic itself, not inherited ones."""
         return self._ask(f"describing {counted(len(topics), 'topic')}", partial(_describe, topics))
 
     def hidden(self, topics: Sequence[str]) -> frozenset[str]:
-        """Those for which the broker answers TOPIC_AUTHORIZATION_FAILED: a question by name creates none, and
-        is the only one in which such a topic is not simply left out."""
+        """Return the topics for which the broker returns TOPIC_AUTHORIZATION_FAILED.
+
+        Requests metadata by name, which does not create topics and is the only request whose response does
+        not omit unauthorized ones.
+        """
         if not topics:
             return frozenset()
-        return self._ask(f"asking {self._name} for topics by name", partial(_hidden, topics))
+        return self._ask(f"describing topics of {self._name}", partial(_hidden, topics))
 
     def positions(
         self, group: str, partitions: Sequence[TopicPartition]
     ) -> Mapping[TopicPartition, SourcePosition]:
-        """Where a consumer group stands, if one is named, and first and end offset of each partition that has
-        a leader."""
+        """Return the first and end offset of each partition that has a leader.
+
+        Includes the committed offset of `group`, unless that is empty.
+        """
         if not partitions:
             return {}
-        return self._ask(f"asking {self._name} for offsets", partial(_positions, group, partitions))
+        return self._ask(f"reading offsets of {self._name}", partial(_positions, group, partitions))
 
     def first_records(self, places: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, WaitingRecord]:
-        """When the first record from an offset on was written, and what its topic keeps; the latter stays
-        unknown where the settings must not be read."""
+        """Return when the first record at or after each offset was written, and the retention of its topic.
+
+        The retention is unknown if we may not read the settings.
+        """
         if not places:
             return {}
         now_ms = SystemClock().now_ms()
-        return self._ask(f"asking {self._name} for the age of records", partial(_waiting, places, now_ms))
+        return self._ask(f"reading the age of records of {self._name}", partial(_waiting, places, now_ms))
 
     def create(self, topic: TopicDescription) -> Sequence[str]:
-        """Create it; one that exists already is left as it is."""
+        """Create a topic, unless it exists. Returns a sentence for each setting that was adjusted."""
         return self._ask(f"creating topic {topic.name}", partial(_create, topic, self._replication_factor))
 
     def grow(self, topic: str, partitions: int) -> None:
-        """Raise the partition count to `partitions`; a topic that has them already is left alone."""
-        self._ask(f"growing topic {topic}", partial(_grow, topic, partitions))
+        """Increase the partition count to `partitions`, unless the topic has as many already."""
+        self._ask(f"increasing the partitions of topic {topic}", partial(_grow, topic, partitions))
 
     def close(self) -> None:
-        """Close the connections soon; the next call opens others."""
+        """Close the connections in the background; the next call opens new ones."""
         self._loop.post(lambda _: self._session.close())
 
     def _ask(self, what: str, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
@@ -124,7 +133,7 @@ async def _identity(cluster: Cluster) -> str:
 
 
 async def _listed(cluster: Cluster) -> tuple[Mapping[str, int], int]:
-    """Return the topics, and how many others were listed."""
+    """Return the topics, and the number of topics with illegal names."""
     found = await cluster.ask(topic_counts())
     counts = {name: found[name] for name in cluster.topic_names.legal(found)}
     return counts, len(found) - len(counts)
@@ -162,7 +171,7 @@ async def _hidden(names: Sequence[str], cluster: Cluster) -> frozenset[str]:
         if topic.error == Code.TOPIC_AUTHORIZATION_FAILED:
             hidden.add(topic.name)
         elif topic.error and topic.error not in _NOT_THERE:
-            raise error_of(topic.error, f"asking {cluster.name} for topic {topic.name}")
+            raise error_of(topic.error, f"describing topic {topic.name} of {cluster.name}")
     return frozenset(hidden)
 
 
@@ -196,7 +205,7 @@ async def _offsets(
     found = {place: answer.offset for place, answer in answers.items() if not answer.error}
     if answers and not found:
         place, answer = next(iter(answers.items()))
-        raise error_of(answer.error, f"asking {cluster.name} for the offsets of {place}")
+        raise error_of(answer.error, f"reading the offsets of {place} of {cluster.name}")
     return found
 
 
@@ -208,7 +217,7 @@ async def _committed(
     call = committed_offsets(group, partitions)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.error)
     if found.error:
-        raise error_of(found.error, f"asking {cluster.name} for the positions of group {group}")
+        raise error_of(found.error, f"reading the committed offsets of group {group} of {cluster.name}")
     return {place: answer.offset for place, answer in found.offsets.items() if not answer.error}
 
 
@@ -226,7 +235,7 @@ async def _grow(topic: str, partitions: int, cluster: Cluster) -> None:
         return
     await cluster.refresh(())
     outcome = await cluster.ask_controller(create_partitions(topic, partitions))
-    _check(outcome, f"growing topic {topic} to {counted(partitions, 'partition')}")
+    _check(outcome, f"increasing topic {topic} to {counted(partitions, 'partition')}")
 
 
 def _check(outcome: Outcome, doing: str) -> None:

@@ -1,4 +1,4 @@
-"""Writes records of `mirror.model.metrics` to a Kafka topic, as plain Avro without a header."""
+"""Writes the records of `mirror.model.metrics` to a Kafka topic, as plain Avro without a header."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from mirror.repeats import RepeatedErrors
 _log = structlog.get_logger(__name__)
 _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
-"""Without a dropped record, while others are delivered: it is over. With a queue that is full now and then
-there would be no end of lines otherwise."""
+"""Time without drops, while other records are delivered, after which an episode of drops is over. Without it,
+an occasionally full queue would log without end."""
 
 
 _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
@@ -38,10 +38,10 @@ _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"
 class RecordTopic(Generic[_Record]):
     """A topic of one kind of record. Publishing never blocks and never fails. Thread-safe.
 
-    Measurements must not stop the mirror: what finds no room, no topic, or no broker within
-    `delivery_seconds`, is dropped and counted. The log has a line when that begins and one when it is over:
-    records are delivered again and none was dropped for a while, or none was for longer than any waits.
-    `now` gives monotonic seconds.
+    Measurements must not stop the mirror: records are dropped and counted if the queue is full, the topic is
+    missing, or no broker stores them within `delivery_seconds`. One log line marks the start of an episode
+    and one its end: other records are delivered again and none was dropped for a while, or none was dropped
+    for longer than any record waits. `now` returns monotonic seconds.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RecordTopic(Generic[_Record]):
         self._episodes = RepeatedErrors[str]()
 
     def publish(self, records: Sequence[_Record]) -> None:
-        """Hand over."""
+        """Queue records for delivery."""
         try:
             writer = self._opened()
         except HeadraceError as error:
@@ -80,15 +80,17 @@ class RecordTopic(Generic[_Record]):
                 buffer = io.BytesIO()
                 fastavro.schemaless_writer(buffer, self._schema, row_of(record))
                 has_room = writer.put(Record(0, now_ms, self._key(record).encode(), buffer.getvalue()))
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one record
+            except Exception as error:  # noqa: BLE001 - isolates the failure of one record
                 self._dropped(1, str(error) or type(error).__name__)
                 continue
             if not has_room:
                 self._dropped(1, _FULL)
 
     def drops(self) -> Drops:
-        """What was not delivered, as far as it is known now. To be asked every second or so: only here is it
-        seen that it is over."""
+        """Return the current drop counts, and log the end of an episode.
+
+        Call about once a second; only this method detects the end.
+        """
         with self._lock:
             now = self._now()
             is_delivering = self._delivered_at > self._dropped_at
@@ -118,7 +120,7 @@ class RecordTopic(Generic[_Record]):
             _log.warning("records are dropped", topic=self._topic, reason=reason)
 
     def close(self, deadline_seconds: float) -> None:
-        """Wait for what was handed over, up to the deadline."""
+        """Wait for queued records, up to the deadline."""
         if self._writer is not None:
             left = self._writer.close(deadline_seconds)
             self._writer = None
@@ -128,7 +130,7 @@ class RecordTopic(Generic[_Record]):
     def _opened(self) -> RecordWriter:
         with self._opening:
             if self._writer is None:
-                usable_access(self._cluster)  # else nothing is handed over, and what is wrong is said at once
+                usable_access(self._cluster)  # fail early, before anything is queued
                 session = ClusterSession(
                     self._cluster.bootstrap_servers,
                     "headrace-metrics",
@@ -143,12 +145,12 @@ class RecordTopic(Generic[_Record]):
 
 
 def mirror_metric_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[MirrorMetric]:
-    """Keyed by cluster, topic and partition."""
+    """Return the topic of mirror metrics, keyed by cluster, topic and partition."""
     return RecordTopic(
         cluster, topic, MirrorMetric, lambda one: f"{one.source_cluster}/{one.topic}/{one.kafka_partition}"
     )
 
 
 def placement_event_topic(cluster: KafkaCluster, topic: str) -> RecordTopic[PlacementEvent]:
-    """Keyed by the event's own key."""
+    """Return the topic of placement events, keyed by the event's own key."""
     return RecordTopic(cluster, topic, PlacementEvent, lambda one: one.event_key)

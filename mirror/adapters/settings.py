@@ -1,4 +1,4 @@
-"""How to reach the Kafka clusters and ZooKeeper."""
+"""Settings of the connections to Kafka clusters and ZooKeeper."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from mirror.options import Seconds, Settings
 
 
 class KafkaSecurity(Settings):
-    """How to reach a Kafka cluster that is not open to all."""
+    """Security settings of a Kafka cluster."""
 
     protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
-    """Of the listener behind `bootstrap_servers`."""
+    """Security protocol of the listener in `bootstrap_servers`."""
     ca_file: str = ""
-    """Certificate authorities (PEM) that sign the brokers' certificates; empty: the system's."""
+    """PEM file of the certificate authorities of the brokers; empty: the system's."""
     certificate_file: str = ""
-    """Our own certificate (PEM) for mutual TLS."""
+    """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
-    """Key of `certificate_file` (PEM)."""
+    """PEM file of the key of `certificate_file`."""
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`."""
     mechanism: Literal["", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"] = ""
-    """SASL mechanism; GSSAPI (Kerberos) needs the package gssapi."""
+    """SASL mechanism; GSSAPI (Kerberos) requires the package gssapi."""
     username: str = ""
-    """For PLAIN and SCRAM."""
+    """Username for PLAIN and SCRAM."""
     password: SecretStr = SecretStr("")
-    """For PLAIN and SCRAM."""
+    """Password for PLAIN and SCRAM."""
     password_file: str = ""
-    """File with `password`, instead of it; read at the start, without the line end."""
+    """File that contains `password`, as an alternative to it; read at startup, without the line end."""
     token_file: str = ""
-    """For OAUTHBEARER: a file with a bearer token, read again for every authentication."""
+    """File that contains a bearer token (OAUTHBEARER); read again for every authentication."""
     kerberos_service: str = "kafka"
-    """For GSSAPI: the brokers' service name."""
+    """Kerberos service name of the brokers (GSSAPI)."""
 
     @model_validator(mode="before")
     @classmethod
     def _read_password(cls, given: Any) -> Any:
-        """Replace `password_file` by the password in it."""
+        """Replace `password_file` by its contents."""
         path = given.get("password_file") if isinstance(given, dict) else None
         if not path or not isinstance(path, str):
             return given
         if given.get("password"):
-            raise ValueError("password and password_file exclude each other")
+            raise ValueError("password and password_file are mutually exclusive")
         try:
             password = Path(path).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise ValueError(f"password_file {path} cannot be read: {reason}") from error
+            raise ValueError(f"cannot read password_file {path}: {reason}") from error
         if not password:
             raise ValueError(f"password_file {path} is empty")
         return {**given, "password": password, "password_file": ""}
@@ -62,19 +62,19 @@ class KafkaSecurity(Settings):
             sentence
             for sentence, is_so in (
                 (
-                    "mechanism is needed with SASL_PLAINTEXT and SASL_SSL, and only there",
+                    "mechanism is required with SASL_PLAINTEXT and SASL_SSL, and invalid otherwise",
                     self.protocol.startswith("SASL") != bool(self.mechanism),
                 ),
                 (
-                    "token_file is needed with OAUTHBEARER, and only there",
+                    "token_file is required with OAUTHBEARER, and invalid otherwise",
                     (self.mechanism == "OAUTHBEARER") != bool(self.token_file),
                 ),
                 (
-                    "username and password are needed with PLAIN and SCRAM, and only there",
+                    "username and password are required with PLAIN and SCRAM, and invalid otherwise",
                     by_password != (has_name and has_password) or has_name != has_password,
                 ),
                 (
-                    "certificate_file and key_file go together",
+                    "certificate_file and key_file require each other",
                     bool(self.certificate_file) != bool(self.key_file),
                 ),
             )
@@ -86,89 +86,90 @@ class KafkaSecurity(Settings):
 
 
 class KafkaCluster(Settings):
-    """One Kafka cluster that datastreams name by its alias."""
+    """A Kafka cluster that datastreams reference by its alias."""
 
     bootstrap_servers: str
     """`host:port[,host:port…]`"""
     security: KafkaSecurity = KafkaSecurity()
     rack: str = ""
-    """Our rack, as the brokers name racks (`broker.rack`): records are then read from the replica that the
-    leader names, where brokers have a `replica.selector.class`; from the leader while that one fails."""
+    """Rack of this instance (`broker.rack`). Records are read from the replica that the leader selects, if
+    the brokers have a `replica.selector.class`; from the leader while that replica fails."""
     advertised: list[str] = Field(default=["*"])
-    """Listeners that its brokers may name, `host:port` with `*` for any text; others are not reached. `!` in
-    front excludes."""
+    """Listeners that the brokers may advertise: `host:port`, where `*` matches any text and a leading `!`
+    excludes. Connections to other listeners are refused."""
     readers: list[str] = Field(default=["*"])
-    """Principals that may have datastreams copy from it, with `*` for any text; where nobody is asked who
-    they are, owners of datastreams."""
+    """Principals allowed to read from this cluster (`*` matches any text). Without authentication, owners of
+    datastreams."""
     writers: list[str] = Field(default=["*"])
-    """Likewise, those that may have topics made there and copied into."""
+    """Principals allowed to create topics on this cluster and to copy into them, as in `readers`."""
     adopters: list[str] = Field(default=["*"])
-    """Likewise, those that may have topics copied into that were there before, and let these grow. Where
-    that is not everybody, a datastream must also say so (`destination.adopt` or `.grow_existing`)."""
+    """Principals allowed to copy into topics that existed before, and to grow these, as in `readers`. Unless
+    this includes everyone, a datastream must also set `destination.adopt` or `.grow_existing`."""
     groups: list[str] = Field(default=["*"])
-    """Consumer groups, with `*` for any text, that datastreams may commit their positions as here by their
-    names; any other takes `group.id`, which takes an operator. Positions of these groups, in topics of a
-    datastream, are readable by everybody who may read it; those of other groups by operators."""
+    """Consumer groups (`*` matches any text) under which datastreams may commit their positions here; any
+    other `group.id` requires an operator. Positions of these groups in topics of a datastream are visible to
+    everyone who may read the datastream; those of other groups only to operators."""
 
 
 class ZooKeeperSecurity(Settings):
-    """How to reach a ZooKeeper that is not open to all."""
+    """Security settings of ZooKeeper."""
 
     tls: bool = False
-    """Reach the servers through TLS, at their secure client port."""
+    """Connect by TLS, to the secure client port."""
     ca_file: str = ""
-    """Certificate authorities (PEM) that sign the servers' certificates; empty: the system's."""
+    """PEM file of the certificate authorities of the servers; empty: the system's."""
     certificate_file: str = ""
-    """Our own certificate (PEM) for mutual TLS."""
+    """PEM file of the client certificate, for mutual TLS."""
     key_file: str = ""
-    """Key of `certificate_file` (PEM)."""
+    """PEM file of the key of `certificate_file`."""
     key_password: SecretStr = SecretStr("")
     """Password of `key_file`."""
     verify: bool = True
-    """Check the servers' certificates and names. Without it anybody can pose as ZooKeeper."""
+    """Verify certificates and host names of the servers. If disabled, any server can impersonate
+    ZooKeeper."""
     mechanism: Literal["", "digest", "DIGEST-MD5"] = ""
-    """How we say who we are: `digest` is ZooKeeper's own scheme, `DIGEST-MD5` is SASL."""
+    """Authentication mechanism: `digest` is ZooKeeper's own scheme, `DIGEST-MD5` is SASL."""
     username: str = ""
-    """For both mechanisms."""
+    """Username for both mechanisms."""
     password: SecretStr = SecretStr("")
-    """For both mechanisms."""
+    """Password for both mechanisms."""
     access: Literal["automatic", "creator", "open"] = "automatic"
-    """Who may read and write the nodes we make: `creator` nobody but our identity, `open` everybody,
-    `automatic` the creator where a mechanism is set."""
+    """Access to created znodes: `creator` only our identity, `open` everyone, `automatic` the creator if a
+    mechanism is set."""
 
     @property
     def is_private(self) -> bool:
-        """Whether nodes are made for our identity only."""
+        """True if znodes are created for our identity only."""
         return self.access == "creator" or (self.access == "automatic" and bool(self.mechanism))
 
     @model_validator(mode="after")
     def _consistent(self) -> ZooKeeperSecurity:
         if bool(self.mechanism) != bool(self.username and self.password.get_secret_value()):
-            raise ValueError("mechanism, username and password go together")
+            raise ValueError("mechanism, username and password require each other")
         if bool(self.certificate_file) != bool(self.key_file):
-            raise ValueError("certificate_file and key_file go together")
+            raise ValueError("certificate_file and key_file require each other")
         if not self.tls and (self.ca_file or self.certificate_file or not self.verify):
-            raise ValueError("ca_file, certificate_file and verify need tls")
+            raise ValueError("ca_file, certificate_file and verify require tls")
         if self.access == "creator" and not (self.mechanism or self.certificate_file):
-            raise ValueError("access = creator needs an identity: a mechanism or a certificate_file")
+            raise ValueError("access = creator requires an identity: set mechanism or certificate_file")
         return self
 
 
 class ZooKeeperSettings(Settings):
-    """Where instances meet."""
+    """Connection to ZooKeeper, through which instances coordinate."""
 
     servers: str = "127.0.0.1:2181"
     """`host:port[,host:port…]`"""
     root: str = "/headrace"
-    """Everything lives under this znode; instances with the same root form one service."""
+    """Root znode; instances with the same root form one service."""
     session_timeout_seconds: Seconds = 6.0
-    """An instance that is silent for this long is taken for dead."""
+    """Silence after which an instance is considered dead."""
     connect_timeout_seconds: Seconds = 10.0
-    """How long a start waits for ZooKeeper before it gives up."""
+    """Time to wait for ZooKeeper at startup."""
     security: ZooKeeperSecurity = ZooKeeperSecurity()
 
     @model_validator(mode="after")
     def _consistent(self) -> ZooKeeperSettings:
         if not self.root.startswith("/") or self.root.endswith("/"):
-            raise ValueError("root must begin with a slash and not end with one")
+            raise ValueError("root must start with a slash and not end with one")
         return self

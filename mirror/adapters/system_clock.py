@@ -1,4 +1,4 @@
-"""The machine's clocks."""
+"""The system clocks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import time
 
 
 class SystemClock:
-    """Satisfies `ports.Clock`."""
+    """Implementation of `ports.Clock`."""
 
     def now_ms(self) -> int:
-        """Wall clock, epoch milliseconds."""
+        """Return the wall clock in epoch milliseconds."""
         return time.time_ns() // 1_000_000
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment."""
+        """Return seconds since an arbitrary fixed point."""
         return time.monotonic()

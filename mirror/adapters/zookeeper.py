@@ -1,4 +1,4 @@
-"""ZooKeeper through kazoo: a session, and the primitives of `ports.NodeStore` below a root."""
+"""ZooKeeper by kazoo: a session, and the primitives of `ports.NodeStore` below a root."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ _T = TypeVar("_T")
 _BEAT_SECONDS: Final = 0.5
 _MOMENT_SECONDS: Final = 2.0
 _WINDOW: Final = 500
-"""Requests on their way at once; a server takes some thousands before it stops to listen."""
+"""Requests in flight; after some thousands, a server stops reading."""
 _REFUSED_TIMEOUTS: Final = 2
-"""Session time-outs in which servers refuse the session before another one is begun: they may have lost data,
-and know fewer changes than the session has seen."""
+"""Number of session timeouts during which servers reject the session before a new one is started: they may
+have lost data, so that their last change is older than the session's."""
 _OTHERS_FAILED: Final = (RolledBackError, RuntimeInconsistency)
-"""What a transaction says of changes that were not made because of another one."""
+"""Results of operations in a transaction that failed because of another operation."""
 
 _STATES = {
     KazooState.CONNECTED: SessionState.CONNECTED,
@@ -59,8 +59,11 @@ _STATES = {
 
 
 class ZooKeeper:
-    """One session. `on_state` is called from kazoo's thread and must only enqueue; `while_waiting` now and
-    then in every thread that waits for an answer."""
+    """One ZooKeeper session.
+
+    `on_state` is called from kazoo's thread and must only enqueue; `while_waiting` is called periodically in
+    every thread that waits for a response.
+    """
 
     def __init__(
         self,
@@ -95,8 +98,11 @@ class ZooKeeper:
         self._follow_connecting()
 
     def start(self) -> None:
-        """Connect. Raises Unreachable after `connect_timeout_seconds`, NotAuthorized when we are refused."""
-        # Not KazooClient.start: it misses a session that was made and refused before it looked.
+        """Connect.
+
+        Raises Unreachable after `connect_timeout_seconds`, NotAuthorized for rejected credentials.
+        """
+        # Not KazooClient.start: it misses a session that was created and rejected before its first check.
         self._client.start_async()
         if not (self._answered.wait(self._settings.connect_timeout_seconds) and self._is_accepted()):
             self.stop()
@@ -111,43 +117,45 @@ class ZooKeeper:
         return True
 
     def _note_trouble(self, error: Exception) -> None:
-        """A call that a refusal overtook fails with any error of kazoo: the refusal stays the reason."""
+        """Keep the first authentication failure: later calls fail with any error of kazoo."""
         if not isinstance(self._trouble, AuthFailedError):
             self._trouble = error
 
     def _why_not(self) -> NotAuthorized | Unreachable:
         if isinstance(self._trouble, AuthFailedError):
             return NotAuthorized(
-                f"ZooKeeper at {self._settings.servers} does not accept who we are",
+                f"ZooKeeper at {self._settings.servers} rejected the credentials",
                 advice="check zookeeper.security: mechanism, username and password",
             )
         why = f" ({self._trouble.__cause__ or self._trouble})" if self._trouble else ""
         return Unreachable(
-            f"ZooKeeper does not answer at {self._settings.servers}{why}",
+            f"cannot connect to ZooKeeper at {self._settings.servers}{why}",
             advice="start it (headrace stack up zookeeper) or set zookeeper.servers",
         )
 
     def stop(self) -> None:
-        """End the session at once, so that its ephemeral nodes go now. Safe to call twice."""
+        """End the session immediately, which removes its ephemeral nodes. Idempotent."""
         self._client.stop()
         self._client.close()
 
     @property
     def is_connected(self) -> bool:
-        """Whether a call has a chance now."""
+        """True if the session is connected."""
         return self._client.connected
 
     def last_contact(self) -> float:
-        """When the newest request that was answered had been sent (monotonic clock, seconds)."""
+        """Return the send time of the latest request that got a response (monotonic clock, seconds)."""
         return self._contact
 
     def session_timeout_seconds(self) -> float:
-        """After how much silence the server may end the session: never more than was asked for."""
+        """Return the silence after which the server may end the session, at most the configured timeout."""
         return min(self._granted, self._settings.session_timeout_seconds)
 
     def open_nodes(self) -> tuple[str, ...]:
-        """The root and what is directly below it, as far as everybody may read or change it who reaches the
-        servers; full paths. Nodes whose access we may not know are not open."""
+        """Return the root and its children that anyone with network access may read or change, as full paths.
+
+        Omits nodes whose ACL we may not read.
+        """
         root = self._settings.root
         paths = [root, *(f"{root}/{name}" for name in self.children(""))]
         found = []
@@ -161,7 +169,7 @@ class ZooKeeper:
     def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """Make a node and its parents; returns its path below the root."""
+        """Create a node and its parents; return its path below the root."""
         with self._asked(path):
             made = self._answer(
                 self._client.create_async(
@@ -171,7 +179,7 @@ class ZooKeeper:
         return made.removeprefix(self._settings.root)
 
     def create_all(self, nodes: Sequence[tuple[str, bytes]]) -> None:
-        """Parents that are not among them first, then all of them, `_WINDOW` on the way at a time."""
+        """Create all nodes, and first their missing parents, with `_WINDOW` requests in flight."""
         made = {path for path, _ in nodes}
         parents = sorted({path.rpartition("/")[0] for path in made} - made)
         self._all(parents, lambda path: self._client.ensure_path_async(self._full(path)))
@@ -179,14 +187,14 @@ class ZooKeeper:
         self._all(list(data), lambda path: self._client.create_async(self._full(path), data[path]))
 
     def read_all(self, paths: Sequence[str]) -> Sequence[Node]:
-        """`_WINDOW` of them on the way at a time."""
+        """Read all nodes, with `_WINDOW` requests in flight."""
         found = self._all(paths, lambda path: self._client.get_async(self._full(path)))
         return [Node(data, stat.version) for data, stat in (found[path] for path in paths)]
 
     def read_present(
         self, paths: Sequence[str], watch_of: Callable[[str], Watch] | None = None
     ) -> Mapping[str, Node]:
-        """The same, without those that are missing."""
+        """Read all nodes that exist, with `_WINDOW` requests in flight."""
 
         def ask(path: str) -> AsyncResult[tuple[bytes, ZnodeStat]]:
             watch = watch_of(path) if watch_of is not None else None
@@ -196,14 +204,14 @@ class ZooKeeper:
         return {path: Node(data, stat.version) for path, (data, stat) in found.items()}
 
     def sync(self) -> None:
-        """The server that we are connected to catches up with the ensemble's leader."""
+        """Synchronise our server with the leader of the ensemble."""
         with self._asked("/"):
             self._answer(self._client.sync_async(self._full("")))
 
     def _all(
         self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
     ) -> dict[str, _T]:
-        """Answers by path, in the order of the paths; without those that fail as `left_out`."""
+        """Return the results by path, in the given order, omitting those that raise `left_out`."""
         answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]
@@ -214,7 +222,7 @@ class ZooKeeper:
         return answers
 
     def read(self, path: str, watch: Watch | None = None) -> Node:
-        """Data and version; a missing node leaves the watch waiting for its creation."""
+        """Return data and version. If the node is missing, the watch waits for its creation."""
         full = self._full(path)
         while True:
             try:
@@ -227,13 +235,13 @@ class ZooKeeper:
                 return Node(data, stat.version)
 
     def write(self, path: str, data: bytes, version: int) -> int:
-        """Compare and set."""
+        """Write if the version matches (compare and set); return the new version."""
         with self._asked(path):
             stat = self._answer(self._client.set_async(self._full(path), data, version))
         return stat.version
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
-        """One transaction of ZooKeeper. The parents of new nodes are there but for the first time."""
+        """Apply changes in one ZooKeeper transaction, creating missing parents of new nodes."""
         answers = self._commit(changes)
         if any(isinstance(one, NoNodeError) for one in _of_new_nodes(changes, answers)):
             made = {one.path.rpartition("/")[0] for one in _of_new_nodes(changes, changes)}
@@ -246,7 +254,7 @@ class ZooKeeper:
         return tuple(one.removeprefix(self._settings.root) for one in answers if isinstance(one, str))
 
     def _commit(self, changes: Sequence[NodeChange]) -> list[object]:
-        """What ZooKeeper answers to each change: a result, or the error that it raises."""
+        """Return ZooKeeper's response to each change: a result, or the error to raise."""
         transaction = self._client.transaction()
         for one in changes:
             match one:
@@ -262,22 +270,25 @@ class ZooKeeper:
             return self._answer(transaction.commit_async())
 
     def delete(self, path: str, version: int | None = None) -> None:
-        """Remove a leaf."""
+        """Delete a leaf node."""
         with contextlib.suppress(NotFound), self._asked(path):
             expected = -1 if version is None else version
             self._answer(self._client.delete_async(self._full(path), expected))
 
     def delete_tree(self, path: str) -> None:
-        """Remove a node and everything below, children first."""
+        """Delete a node and its descendants, children first."""
         for name in self.children(path):
             self.delete_tree(f"{path}/{name}")
         try:
             self.delete(path)
         except VersionConflict:
-            self.delete_tree(path)  # somebody added a child meanwhile
+            self.delete_tree(path)  # a child was added concurrently
 
     def children(self, path: str, watch: Watch | None = None) -> tuple[str, ...]:
-        """Names below a node, sorted; a missing node leaves the watch waiting for its creation."""
+        """Return the sorted names of the children.
+
+        If the node is missing, returns none, and the watch waits for its creation.
+        """
         full = self._full(path)
         while True:
             try:
@@ -290,15 +301,17 @@ class ZooKeeper:
                 return tuple(sorted(names))
 
     def _appeared(self, path: str, watch: Watch | None) -> bool:
-        """Leave the watch on a missing node; True when it was created in the meantime."""
+        """Set the watch on a missing node; return whether it was created in the meantime."""
         if watch is None:
             return False
         with self._asked(path):
             return self._answer(self._client.exists_async(self._full(path), _forward(watch))) is not None
 
     def beat(self) -> None:
-        """Ask for a sign of life, if the last one was asked for a while ago, and wait for nothing: the answer
-        is a contact, also while a caller of ours waits for many answers in turn."""
+        """Send a heartbeat without waiting for the response, unless the last one is recent.
+
+        The response counts as contact, including while a caller waits for many responses in turn.
+        """
         now = time.monotonic()
         if self.is_connected and now - self._beat >= _BEAT_SECONDS:
             self._beat = now
@@ -306,16 +319,19 @@ class ZooKeeper:
             self._client.exists_async(self._full("")).rawlink(self._answered_beat)
 
     def answer_seconds(self) -> float:
-        """How long the last answer took, or how long the next one has been waited for if that is longer."""
+        """Return the duration of the last heartbeat, or the current wait for the next if that is longer."""
         beats = list(self._beats)
         return max(self._beat_took, time.monotonic() - beats[0] if beats and self.is_connected else 0.0)
 
     def is_answering(self) -> bool:
-        """Whether an answer may be expected within a moment, as far as is known without asking."""
+        """Return whether a prompt response is likely, judging by past heartbeats only."""
         return self.is_connected and self.answer_seconds() < _MOMENT_SECONDS
 
     def _answered_beat(self, result: AsyncResult[ZnodeStat | None]) -> None:
-        """In a thread of kazoo's. Answers come in the order of the requests, failures of all at once too."""
+        """Process a heartbeat's response on kazoo's thread.
+
+        Responses and failures arrive in the order of the requests.
+        """
         sent = self._beats.popleft()
         if result.successful():
             self._contact = max(self._contact, sent)
@@ -339,12 +355,15 @@ class ZooKeeper:
             with translated(path):
                 yield
         except (NotFound, AlreadyExists, VersionConflict):
-            self._contact = max(self._contact, sent)  # a no is an answer too
+            self._contact = max(self._contact, sent)  # an error response is contact too
             raise
         self._contact = max(self._contact, sent)
 
     def _follow_connecting(self) -> None:
-        """kazoo does not say what the server granted (its read timeout derives from it), nor what failed."""
+        """Wrap kazoo's connect to note its errors and the granted timeout.
+
+        kazoo exposes neither; the granted timeout is derived from its read timeout.
+        """
         connection = self._client._connection  # noqa: SLF001
         connect = connection._connect  # noqa: SLF001
 
@@ -355,7 +374,7 @@ class ZooKeeper:
                 self._note_trouble(error)
                 if isinstance(error, AuthFailedError):
                     self._answered.set()
-                if connection._socket is not None:  # noqa: SLF001 - it was accepted, and closed
+                if connection._socket is not None:  # noqa: SLF001 - accepted, then closed
                     self._note_refusal(error)
                 raise
             self._refused_since = None
@@ -366,8 +385,10 @@ class ZooKeeper:
         connection._connect = noting  # noqa: SLF001
 
     def _note_refusal(self, error: Exception) -> None:
-        """Give the session up that servers refuse for too long: those with older data than it has seen close
-        the connection without an answer, whenever it returns. Raises SessionExpiredError."""
+        """Abandon a session that servers have rejected for too long. Raises SessionExpiredError.
+
+        Servers with older data than the session has seen close the connection without a response, every time.
+        """
         now = time.monotonic()
         if not self._client.last_zxid:
             return
@@ -376,13 +397,13 @@ class ZooKeeper:
         elif now - self._refused_since >= _REFUSED_TIMEOUTS * self._settings.session_timeout_seconds:
             self._refused_since = None
             _log.error(
-                "ZooKeeper at %s has refused the session for %d session time-outs: its data may be older than"
-                " what was read before (last change %#x); beginning another session",
+                "ZooKeeper at %s rejected the session for %d session timeouts: its data may be older than"
+                " that read before (last change %#x); starting a new session",
                 self._settings.servers,
                 _REFUSED_TIMEOUTS,
                 self._client.last_zxid,
             )
-            raise SessionExpiredError("refused for too long") from error
+            raise SessionExpiredError("rejected for too long") from error
 
     def _full(self, path: str) -> str:
         return self._settings.root + path
@@ -397,7 +418,7 @@ def _forward(watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
 
 
 class _Forward:
-    """Equal for equal watches, so that kazoo keeps one of them for a path and not one for each read."""
+    """Watch callback with equality, so that kazoo keeps one per path instead of one per read."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -413,6 +434,6 @@ class _Forward:
 
 
 def _of_new_nodes(changes: Sequence[NodeChange], values: Sequence[_T]) -> list[_T]:
-    """The values that belong to changes which make a node."""
+    """Return the values of the changes that create a node."""
     pairs = zip(changes, values, strict=True)
     return [value for one, value in pairs if isinstance(one, (NewNode, NextNode))]

@@ -1,7 +1,7 @@
-"""How a session proves who it is: kazoo's options; TLS; and SASL with DIGEST-MD5.
+"""Authentication of a ZooKeeper session: kazoo's options, TLS, and SASL with DIGEST-MD5.
 
-kazoo's own SASL needs another package, pure-sasl; for one mechanism this module stands in for it. It uses
-private methods of kazoo's connection; a test fails when one of them is not there.
+kazoo's built-in SASL requires another package, pure-sasl; this module replaces it for one mechanism. It uses
+private methods of kazoo's connection; a test fails if one of them disappears.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mirror.errors import ConfigError, NotAuthorized
 from mirror.tls import ReloadingContext, client_context
 
 _DIGEST_URI: Final = "zookeeper/zk-sasl-md5"
-"""ZooKeeper's servers and clients both use this for every host."""
+"""URI that ZooKeeper's servers and clients use for every host."""
 _SASL_XID: Final = 1
 
 
 def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
-    """Arguments of KazooClient."""
+    """Return the arguments of KazooClient."""
     options: dict[str, Any] = {}
     if security.mechanism == "digest":
         options["auth_data"] = [("digest", f"{security.username}:{security.password.get_secret_value()}")]
@@ -38,14 +38,14 @@ def client_options(security: ZooKeeperSecurity) -> dict[str, Any]:
 
 
 def is_open(rules: Sequence[ACL]) -> bool:
-    """Whether everybody who reaches the servers may do something with a node of these."""
+    """Return whether these ACLs grant anything to everyone with network access."""
     return any(rule.id.scheme == "world" and rule.perms & Permissions.ALL for rule in rules)
 
 
 def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> None:
-    """Let every connection of the client go through TLS; one whose handshake fails is closed at once.
+    """Use TLS for every connection of the client; a connection whose handshake fails is closed at once.
 
-    Raises ConfigError when certificates cannot be used.
+    Raises ConfigError for unusable certificates.
     """
     context = tls_context(security)
 
@@ -58,7 +58,7 @@ def connect_through_tls(client: KazooClient, security: ZooKeeperSecurity) -> Non
 def tls_connection(
     context: ssl.SSLContext, address: tuple[str, int], hostname: str, timeout: float
 ) -> ssl.SSLSocket:
-    """A connection whose handshake is over. `timeout` in seconds. Raises OSError."""
+    """Return a connection after its TLS handshake. `timeout` is in seconds. Raises OSError."""
     plain = socket.create_connection(address, timeout)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -69,9 +69,9 @@ def tls_connection(
 
 
 def tls_context(security: ZooKeeperSecurity) -> ReloadingContext:
-    """Return a context for the servers' certificates and our own, which follows its files.
+    """Return a context with the servers' authorities and our certificate, which reloads changed files.
 
-    Raises ConfigError when certificates cannot be used.
+    Raises ConfigError for unusable certificates.
     """
     files = security.ca_file, security.certificate_file, security.key_file
     return ReloadingContext(lambda: _context_of(security), files)
@@ -87,7 +87,7 @@ def _context_of(security: ZooKeeperSecurity) -> ssl.SSLContext:
         )
     except (OSError, ValueError) as error:
         files = ", ".join(filter(None, (security.ca_file, security.certificate_file, security.key_file)))
-        raise ConfigError(f"zookeeper.security: {files} cannot be used ({error})") from error
+        raise ConfigError(f"zookeeper.security: cannot load {files} ({error})") from error
     if not security.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -95,12 +95,12 @@ def _context_of(security: ZooKeeperSecurity) -> ssl.SSLContext:
 
 
 def authenticate_by_sasl(client: KazooClient, security: ZooKeeperSecurity) -> None:
-    """Let every connection of the client begin with DIGEST-MD5.
+    """Authenticate every connection of the client with DIGEST-MD5.
 
-    A connection that breaks meanwhile is tried again; only a refusal ends the session.
+    A connection that breaks meanwhile is retried; only a rejection ends the session.
     """
     connection = client._connection  # noqa: SLF001
-    connection.sasl_options = {}  # anything but None makes kazoo call what is replaced here
+    connection.sasl_options = {}  # anything but None makes kazoo call the method replaced below
 
     def authenticate(_host: str, timeout: float) -> None:
         password = security.password.get_secret_value()

@@ -1,4 +1,4 @@
-"""kazoo's errors in our words."""
+"""Translation of kazoo's errors into ours."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ _REFUSALS: Final = (
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """Run a kazoo call about `path`."""
+    """Translate errors of a kazoo call about `path`."""
     try:
         yield
     except NoNodeError as error:
-        raise NotFound(f"there is no znode {path}") from error
+        raise NotFound(f"znode {path} does not exist") from error
     except NodeExistsError as error:
-        raise AlreadyExists(f"there is a znode {path} already") from error
+        raise AlreadyExists(f"znode {path} already exists") from error
     except (BadVersionError, NotEmptyError) as error:
-        raise VersionConflict(f"znode {path} was changed by somebody else") from error
+        raise VersionConflict(f"znode {path} was modified concurrently") from error
     except SessionExpiredError as error:
-        raise SessionLost("the ZooKeeper session is over") from error
+        raise SessionLost("the ZooKeeper session has expired") from error
     except (NoAuthError, AuthFailedError) as error:
-        raise NotAuthorized(f"ZooKeeper does not allow it: {path}") from error
+        raise NotAuthorized(f"ZooKeeper denied access to znode {path}") from error
     except _REFUSALS as error:
-        raise Refused(f"ZooKeeper refuses it ({type(error).__name__}): {path}") from error
+        raise Refused(f"ZooKeeper rejected the request for znode {path} ({type(error).__name__})") from error
     except (KazooTimeoutError, OperationTimeoutError) as error:
-        raise TimedOut(f"ZooKeeper did not answer in time: {path}") from error
+        raise TimedOut(f"ZooKeeper timed out on znode {path}") from error
     except KazooException as error:
-        raise Unreachable(f"ZooKeeper does not answer ({type(error).__name__}): {path}") from error
+        raise Unreachable(f"ZooKeeper is unavailable for znode {path} ({type(error).__name__})") from error

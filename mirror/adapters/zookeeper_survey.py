@@ -1,7 +1,7 @@
-"""What each server of ZooKeeper says of itself, by its four-letter words `srvr` and `dirs`.
+"""Survey of the ZooKeeper servers by the four-letter words `srvr` and `dirs`.
 
-They need no session and no identity. A server answers those that its `4lw.commands.whitelist` names, which is
-`srvr` alone unless it was set. Nothing that it can be asked says how much room its disk has left.
+They need no session and no authentication. A server responds only to words in its `4lw.commands.whitelist`,
+by default only `srvr`. No word reports the free disk space.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ _MOST_BYTES: Final = 65_536
 _CHUNK: Final = 4_096
 
 Connect = Callable[[tuple[str, int], float], socket.socket]
-"""A connection to host and port within seconds. Raises OSError."""
+"""Function that connects to host and port within seconds. Raises OSError."""
 
 
 class ServerFacts(NamedTuple):
-    """One server. None and "": it does not say."""
+    """A server. Fields are None or "" if it does not report them."""
 
     address: str
     problem: str = ""
-    """Why it could not be asked."""
+    """Reason why it could not be queried."""
     is_serving: bool = True
-    """False: it runs and takes no sessions, because no majority of the ensemble is there."""
+    """False if it runs without serving sessions, as the ensemble has no quorum."""
     release: str = ""
     mode: str = ""
     """`leader`, `follower`, `observer` or `standalone`."""
     nodes: int | None = None
     snapshot_bytes: int | None = None
     log_bytes: int | None = None
-    """Of transaction logs."""
+    """Size of transaction logs."""
 
 
 def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[ServerFacts, ...]:
-    """Ask every server that the settings name, each within `seconds`.
+    """Query every server in the settings, each within `seconds`.
 
-    Raises ConfigError when certificates cannot be used.
+    Raises ConfigError for unusable certificates.
     """
     connect = _connector(settings)
     servers, _ = collect_hosts(settings.servers)
@@ -52,7 +52,7 @@ def look_at_servers(settings: ZooKeeperSettings, seconds: float) -> tuple[Server
 
 
 def server_facts(address: str, srvr: str, dirs: str) -> ServerFacts:
-    """What the answers to both words say; texts of other programs and refusals say nothing."""
+    """Return the facts in the responses to both words; ignores refusals and output of other programs."""
     if "not currently serving requests" in srvr:
         return ServerFacts(address, is_serving=False)
     state, sizes = _fields(srvr), _fields(dirs)
@@ -83,7 +83,7 @@ def _asked(connect: Connect, host: str, port: int, seconds: float) -> ServerFact
 
 
 def _answer(connect: Connect, address: tuple[str, int], word: bytes, until: float) -> str:
-    """What the server says before it ends the connection. Raises OSError."""
+    """Return the response up to the end of the connection. Raises OSError."""
     found = b""
     with connect(address, _left(until)) as connection:
         connection.sendall(word)
@@ -103,7 +103,7 @@ def _left(until: float) -> float:
 
 
 def _fields(text: str) -> Mapping[str, str]:
-    """Lines `Name: value`, by the name in small letters."""
+    """Return the values of lines `Name: value` by lower-case name."""
     pairs = (line.partition(":") for line in text.splitlines())
     return {name.strip().lower(): value.strip() for name, colon, value in pairs if colon}
 

@@ -1,7 +1,7 @@
-"""How kazoo's thread waits for its sockets, five times for each request.
+"""Socket wait for kazoo's thread, which waits five times per request.
 
-kazoo's own way makes an object of the system for each wait and closes it again: five calls of the system,
-after each of which the thread waits for the interpreter. `poll` is one.
+kazoo's default creates and closes a selector for each wait: five system calls, after each of which the thread
+waits for the interpreter lock. `poll` is one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ Ready = tuple[list[socket], list[socket], list[socket]]
 def ready(
     readers: Sequence[socket], writers: Sequence[socket], _: Sequence[socket], timeout: float | None = None
 ) -> Ready:
-    """As `select.select`, for any number of open files; nothing is ready as the third of its kinds. One that
-    is broken is ready for what is wanted of it, which then fails."""
+    """Wait like `select.select`, for any number of open files; the third list is always empty.
+
+    A broken socket is ready for the requested operation, which then fails.
+    """
     wanted: dict[int, int] = {}
     for event, sockets in ((select.POLLIN, readers), (select.POLLOUT, writers)):
         for one in sockets:

@@ -1,4 +1,4 @@
-"""How to reach a cluster: addresses, TLS, credentials. Built from settings by the composition root."""
+"""Access to a cluster: addresses, TLS, credentials. Built from settings by the composition root."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from mirror.tokens import token_from_file
 
 @dataclass(frozen=True)
 class ClusterAccess:
-    """`bootstrap`: where to ask first. `tls` None speaks in the clear; `sasl` None brings no credentials.
+    """Addresses and credentials of a cluster.
 
-    `rack`: ours, to be served by the nearest replica (KIP-392); empty reads from leaders. `advertised`:
-    patterns of the listeners that brokers may name; those with `!` in front exclude, and win.
+    `bootstrap`: initial servers. `tls` None: plaintext. `sasl` None: no authentication. `rack`: ours, to read
+    from the nearest replica (KIP-392); empty reads from leaders. `advertised`: patterns of the listeners that
+    brokers may advertise; patterns with a leading `!` exclude, and take precedence.
     """
 
     bootstrap: tuple[Endpoint, ...]
@@ -31,15 +32,15 @@ class ClusterAccess:
     advertised: tuple[str, ...] = ("*",)
 
     def check(self, server: Endpoint) -> None:
-        """Raises Unreachable for a listener that brokers may not name."""
+        """Raise Unreachable for a listener that brokers may not advertise."""
         if not self.may_reach(server):
             raise Unreachable(
                 f"a broker advertises {shown(server.host)}:{server.port}, which is not allowed",
-                advice="see clusters.NAME.advertised and mirror.definitions.addresses",
+                advice="allow it in clusters.NAME.advertised or mirror.definitions.addresses",
             )
 
     def may_reach(self, server: Endpoint) -> bool:
-        """Return whether connections to a listener may be opened. Bootstrap servers always may."""
+        """Return whether a connection to a listener is allowed. Bootstrap servers always are."""
         if server in self.bootstrap:
             return True
         refused = [pattern[1:] for pattern in self.advertised if pattern.startswith("!")]
@@ -50,7 +51,7 @@ class ClusterAccess:
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files; empty for the system's authorities and for no certificate of our own."""
+    """PEM files. An empty `ca_file` means the system's authorities, an empty `certificate_file` none."""
 
     ca_file: str = ""
     certificate_file: str = ""
@@ -59,7 +60,7 @@ class TlsFiles:
 
 
 def tls_context(files: TlsFiles) -> ReloadingContext:
-    """Return a context that checks the brokers' certificates and host names, and follows its files.
+    """Return a context that verifies certificates and host names of brokers, and reloads changed files.
 
     Raises ConfigError.
     """
@@ -73,14 +74,16 @@ def _context_of(files: TlsFiles) -> ssl.SSLContext:
         return client_context(files.ca_file, files.certificate_file, files.key_file, files.key_password)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"the TLS files cannot be used: {error}",
-            advice="ca_file, certificate_file and key_file must be readable PEM files that fit each other",
+            f"cannot load the TLS files: {error}",
+            advice="ca_file, certificate_file and key_file must be readable PEM files that match each other",
         ) from error
 
 
 def access_from(document: Mapping[str, Any]) -> ClusterAccess:
-    """From a cluster's settings as plain values, secrets included: `bootstrap_servers`, `rack`,
-    `security` with the names of the settings. Raises ConfigError."""
+    """Return the access for a cluster's settings as plain values, secrets included.
+
+    Reads `bootstrap_servers`, `rack`, `security` and `advertised`. Raises ConfigError.
+    """
     security = document["security"]
     tls = sasl = None
     if security["protocol"].endswith("SSL"):
@@ -99,7 +102,7 @@ def access_from(document: Mapping[str, Any]) -> ClusterAccess:
 
 
 def endpoints(addresses: str) -> tuple[Endpoint, ...]:
-    """`host:port[,host:port…]`, also `[::1]:9092`. Raises ConfigError."""
+    """Return the endpoints in `host:port[,host:port…]`, such as `[::1]:9092`. Raises ConfigError."""
     try:
         return tuple(Endpoint(*one) for one in bootstrap_servers("bootstrap_servers", addresses))
     except InvalidRequest as error:

@@ -1,4 +1,4 @@
-"""One Kafka cluster: its brokers and connections, what its topics look like, whom to ask what."""
+"""One Kafka cluster: brokers, connections, topic metadata, and the routing of requests."""
 
 from __future__ import annotations
 
@@ -34,22 +34,21 @@ T = TypeVar("T")
 
 CONTROL: Final = "control"
 COORDINATE: Final = "coordinate"
-"""Coordinators answer when their own log is replicated; questions about leaders must not wait for that."""
+"""Role of a separate connection, as coordinators respond only when their own log is replicated."""
 ASIDE: Final = "aside"
 _TOPICS_AT_ONCE: Final = 100
-"""A larger metadata response would hold the loop up for too long."""
+"""A larger metadata response would block the loop for too long."""
 _OFFSETS_AT_ONCE: Final = 2_000
 _COORDINATORS_AT_ONCE: Final = 100
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _SWEEP_SECONDS: Final = 0.5
 _STEADY_SECONDS: Final = 0.5
-"""From one connection to the next for the same purpose: a broker that accepts each, and closes it when it is
-asked for something, must not be asked without a pause."""
+"""Minimum interval between connections for a role: a broker may close each on its first request."""
 
 
 class Cluster:
-    """Everything about one cluster that lanes share. `topics` knows those that were asked for."""
+    """State of one cluster shared by all lanes. `topics` contains the topics requested so far."""
 
     def __init__(self, configs: ConnectionConfigs, name: str) -> None:
         self.name = name
@@ -66,10 +65,9 @@ class Cluster:
         self.reachability = Reachability(name)
         self.clocks = BrokerClocks()
         self.silent_since = inf
-        """Moment of the oldest question that is not answered yet, or of the first that was answered late by a
-        broker that still is, as of the last sweep."""
+        """Due time of the oldest outstanding response, or of a slow broker's first late one."""
         self.silence = ""
-        """Where that was asked, and how it is answered."""
+        """Description of that broker and its delay."""
         self._seeds = {-1 - number: address for number, address in enumerate(configs.aside.access.bootstrap)}
         self._asked: set[str] = set()
         self._refreshed: Promise[None] | None = None
@@ -82,11 +80,11 @@ class Cluster:
 
     @property
     def loop(self) -> Loop:
-        """The loop that everything here runs on."""
+        """Event loop of this cluster."""
         return self._loop
 
     def pin(self, cluster_id: str) -> None:
-        """Use only brokers of the cluster with this id from now on; the empty id changes nothing."""
+        """Use only brokers of the cluster with this id from now on; an empty id changes nothing."""
         self._pinned = cluster_id or self._pinned
         if self._pinned and self.cluster_id not in ("", self._pinned):
             self.brokers, self.controller, self.cluster_id = {}, -1, ""
@@ -100,31 +98,31 @@ class Cluster:
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is an open connection for questions."""
+        """True if a connection for control requests is open."""
         return any(role == CONTROL and one.is_open for (_, role), one in self._connections.items())
 
     @property
     def addresses(self) -> dict[int, Endpoint]:
-        """By broker, each once: where we were told to ask first, and the other brokers that were heard of."""
+        """Unique addresses by broker id: bootstrap servers, under negative ids, and discovered brokers."""
         seeds = set(self._seeds.values())
         return {**self._seeds, **{one: where for one, where in self.brokers.items() if where not in seeds}}
 
     @property
     def timeout_seconds(self) -> float:
-        """For one question to one broker."""
+        """Timeout of one request to one broker."""
         return self._configs.aside.timeout_seconds
 
     @property
     def largest_batch_bytes(self) -> int:
-        """Size of the largest batch that is read from it."""
+        """Size of the largest batch that is read from the cluster."""
         return self._configs.aside.largest_batch_bytes
 
     def take_throttled(self) -> float:
-        """The seconds since the last call in which a broker has asked to be left alone (KIP-219)."""
+        """Return the seconds since the last call during which a broker throttled us (KIP-219)."""
         return self._configs.aside.throttling.take(self._loop.now())
 
     def leader(self, partition: TopicPartition) -> tuple[int, int] | None:
-        """(broker, leader epoch) as last heard; None while there is no leader or nothing was heard."""
+        """Return (broker, leader epoch) from the latest metadata; None if there is no known leader."""
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return None
@@ -132,8 +130,10 @@ class Cluster:
         return (broker, epoch) if broker in self.brokers else None
 
     def learn_leader(self, partition: TopicPartition, broker: int, epoch: int, nodes: Nodes) -> None:
-        """A broker that does not lead the partition says who does since that epoch, and where the leaders
-        listen that it names (KIP-951). What is older than what is known does not count."""
+        """Update the leader of a partition from the response of a broker that is not its leader (KIP-951).
+
+        `nodes`: addresses of the named leaders. Ignores an epoch that is not newer than the known one.
+        """
         topic = self.topics.get(partition.topic)
         if topic is None or topic.error or partition.partition >= len(topic.leaders):
             return
@@ -145,27 +145,29 @@ class Cluster:
                 self.brokers = {**self.brokers, broker: Endpoint(*nodes[broker])}
 
     def topic_id(self, topic: str) -> bytes:
-        """The topic's id as last heard; empty when it has none."""
+        """Return the topic's id from the latest metadata; empty if it has none."""
         known = self.topics.get(topic)
         return b"" if known is None or known.topic_id == NO_TOPIC_ID else known.topic_id
 
     def newest(self, api: int) -> int:
-        """The newest version of a request that every broker we talk to speaks, or did when we talked to one
-        last; -1 if we never did."""
+        """Return the highest version of a request that all connected brokers support.
+
+        Without a connection, returns the last known version, or -1.
+        """
         offered = [c.features.versions.get(api, (0, -1))[1] for c in self._connections.values() if c.is_open]
         if offered:
             self._newest[api] = min(offered)
         return self._newest.get(api, -1)
 
     def feature(self, name: str) -> int:
-        """The level of a feature that the cluster has finalised; 0 if it has not."""
+        """Return the finalised level of a cluster feature; 0 if it is not finalised."""
         for connection in self._connections.values():
             if connection.is_open:
                 return connection.features.features.get(name, 0)
         return 0
 
     async def connection(self, broker: int, role: str) -> Connection:
-        """The connection to a broker for one purpose, opened when it is not. Raises Unreachable."""
+        """Return the connection to a broker for a role, opening it if needed. Raises Unreachable."""
         place = (broker, role)
         known = self._connections.get(place)
         if known is not None and known.is_open:
@@ -174,7 +176,7 @@ class Cluster:
         if opening is None:
             endpoint = self.brokers.get(broker) or self._seeds.get(broker)
             if endpoint is None:
-                raise Unreachable(f"{self.name} has no broker {broker} now")
+                raise Unreachable(f"{self.name} has no broker {broker}")
             self._configs.aside.access.check(endpoint)
             opening = self._loop.spawn(self._open(place, endpoint, self._configs.for_role(role)))
             self._opening[place] = opening
@@ -207,11 +209,11 @@ class Cluster:
         return connection
 
     async def any_connection(self) -> Connection:
-        """To any broker that answers, those that we were given at first last. Raises the last failure."""
+        """Connect to any broker, bootstrap servers last. Raises the last failure."""
         for (_, role), connection in self._connections.items():
             if role == CONTROL and connection.is_open:
                 return connection
-        failure: HeadraceError = Unreachable(f"{self.name} has no address")
+        failure: HeadraceError = Unreachable(f"{self.name} has no addresses")
         for broker in [*self.brokers, *self._seeds]:
             try:
                 connection = await self.connection(broker, CONTROL)
@@ -222,21 +224,18 @@ class Cluster:
         raise failure
 
     async def ask(self, call: Call[T], broker: int | None = None, role: str = CONTROL) -> T:
-        """Ask a broker, any by default. Raises what `Connection.call` raises."""
+        """Send a request to a broker (None: any broker). Raises the errors of `Connection.call`."""
         connection = await (self.any_connection() if broker is None else self.connection(broker, role))
         return await connection.call(call, self.timeout_seconds)
 
     async def ask_controller(self, call: Call[T]) -> T:
-        """Ask the controller (with KRaft: a broker that hands on to it)."""
+        """Send a request to the controller (with KRaft: a broker that forwards it)."""
         if self.controller not in self.brokers:
             await self.refresh(())
         return await self.ask(call, self.controller if self.controller in self.brokers else None)
 
     async def refresh(self, topics: Iterable[str]) -> None:
-        """Hear again about brokers and these topics. Calls that come together are one question.
-
-        Raises Unreachable when no broker answers.
-        """
+        """Refresh the brokers and these topics. Combines concurrent calls. Raises Unreachable."""
         self._asked.update(topics)
         if self._refreshed is None:
             self._refreshed = self._loop.spawn(self._refresh())
@@ -250,7 +249,7 @@ class Cluster:
             self._learn(await self.ask(metadata(names[start : start + _TOPICS_AT_ONCE])))
 
     async def all_topics(self) -> Mapping[str, TopicMetadata]:
-        """Every topic of the cluster whose name Kafka allows. Raises Unreachable."""
+        """Return the metadata of every topic with a legal name. Raises Unreachable."""
         return self._learn(await self.ask(metadata(None)))
 
     def _learn(self, answer: ClusterMetadata) -> dict[str, TopicMetadata]:
@@ -265,8 +264,7 @@ class Cluster:
         return found
 
     async def coordinator(self, kind: int, key: str) -> int:
-        """The broker that coordinates a group or transactional id. Keys that come together are asked
-        together. Raises Unreachable, NotAuthorized."""
+        """Return the coordinating broker, combining concurrent lookups. Raises Unreachable, NotAuthorized."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
@@ -288,21 +286,21 @@ class Cluster:
             found = await connection.call(call, self.timeout_seconds)
             for key, coordinator in found.items():
                 if coordinator.error:
-                    raise error_of(coordinator.error, f"looking for the coordinator of {key}")
+                    raise error_of(coordinator.error, f"cannot find the coordinator of {key}")
                 self.brokers.setdefault(coordinator.node, coordinator.endpoint)
                 self._coordinators[kind, key] = coordinator.node
             missing = [key for key in missing if key not in found]
 
     def forget_coordinator(self, kind: int, key: str) -> None:
-        """It has moved: look it up again next time."""
+        """Drop a coordinator that has moved, so that the next call looks it up."""
         self._coordinators.pop((kind, key), None)
 
     async def ask_coordinator(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """Ask the coordinator, patiently while it moves or loads; `error` finds the code in an answer."""
+        """Send a request to a coordinator, retrying while it moves or loads. `error` extracts the code."""
         return await self.patiently(lambda: self.ask_coordinator_once(kind, key, call, error))
 
     async def ask_coordinator_once(self, kind: int, key: str, call: Call[T], error: Callable[[T], int]) -> T:
-        """The same without trying again. Raises Unreachable where that may help."""
+        """Send a request to a coordinator once. Raises Unreachable if a retry may help."""
         try:
             answer = await self.ask(call, await self.coordinator(kind, key), COORDINATE)
         except Unreachable:
@@ -312,15 +310,15 @@ class Cluster:
         if code in COORDINATOR_MOVED:
             self.forget_coordinator(kind, key)
         if code in TRANSIENT:
-            raise error_of(code, f"asking the coordinator of {key} ({call.name})")
+            raise error_of(code, f"{call.name} request to the coordinator of {key}")
         return answer
 
     async def patiently(
         self, attempt: Callable[[], Awaitable[T]], seconds: float | None = None, topic: str | None = None
     ) -> T:
-        """Try until it succeeds, fails for good, or the time (by default that of one question) is over.
+        """Retry until success, a permanent error, or a timeout (default: that of one request).
 
-        Between tries the topic is looked at again, since its leader may have moved.
+        Refreshes the topic's metadata between attempts, since its leader may have moved.
         """
         until = self._loop.now() + (self.timeout_seconds if seconds is None else seconds)
         backoff = _FIRST_BACKOFF / 2
@@ -330,7 +328,7 @@ class Cluster:
             except HeadraceError as error:
                 if not error.retriable or self._loop.now() + backoff > until:
                     raise
-                _log.debug("trying again: %s", error)
+                _log.debug("retrying: %s", error)
             await self._loop.sleep(backoff)
             backoff = min(backoff * 2, _LONGEST_BACKOFF)
             if topic is not None:
@@ -345,9 +343,11 @@ class Cluster:
     async def offsets(
         self, asked: Mapping[TopicPartition, int], *, committed: bool = False, seconds: float | None = None
     ) -> Answers:
-        """Offsets by time (see `list_offsets`), each from its leader. Partitions that stay without an
-        answer for some `seconds` (by default the time of one question) come with an error code. Raises
-        Unreachable when none has an answer."""
+        """Return offsets by time (see `list_offsets`), requested from the leaders of the partitions.
+
+        Partitions without a response within `seconds` (default: the timeout of one request) get an error
+        code. Raises Unreachable if none has a response.
+        """
         found: dict[TopicPartition, OffsetAnswer] = {}
         if not asked:
             return found
@@ -361,11 +361,11 @@ class Cluster:
                 await self._try_refresh({place.topic for place in missing})
                 raise
             if codes:
-                # A leader that has just been chosen does not know its topic yet: `error_of` would call that
-                # missing, for good, while the metadata say that it is there.
+                # A newly elected leader does not know its topic yet. `error_of` would map that to
+                # TopicMissing, a permanent error, although the topic is in the metadata.
                 await self.refresh({place.topic for place in missing})
                 said = name_of(codes[0])
-                raise Unreachable(f"asking {self.name} for offsets: the broker answered {said}")
+                raise Unreachable(f"ListOffsets request to {self.name}: broker returned {said}")
 
         try:
             await self.patiently(attempt, seconds)
@@ -382,8 +382,7 @@ class Cluster:
         *,
         committed: bool,
     ) -> list[int]:
-        """Ask every leader once, side by side: one that does not answer delays the answers of no other.
-        Returns the codes that are worth another attempt."""
+        """Send one request to every leader, concurrently; return the error codes worth a retry."""
         by_leader: dict[int, dict[TopicPartition, int]] = {}
         again: list[int] = []
         for place, when in missing.items():

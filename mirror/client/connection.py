@@ -1,8 +1,8 @@
-"""A connection to one broker: frames out, frames in, answers in the order of the questions.
+"""Connection to one broker: pipelined requests, and responses in the order of the requests.
 
-Requests are pipelined. A response too large for the memory that is free waits in the kernel until some
-is freed: reading simply stops, and the broker with it. One that is larger than its request allows closes the
-connection before any of it is received, and so does one that stops halfway.
+A response that exceeds the free memory stays in the kernel's buffer until memory is free: we stop reading, so
+the broker stops sending. A response larger than its request allows closes the connection before it is
+received, and so does one that stalls.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _SCRATCH_BYTES: Final = 64 * 1024
 _MOST_READS: Final = 64
-"""Reads from one socket before the others get their turn."""
+"""Reads from one socket before the loop serves others."""
 _STALLED_SECONDS: Final = 10.0
-"""A response of which nothing has arrived for this time loses its buffer."""
+"""Time without progress after which a partial response is abandoned and its buffer released."""
 
 OnAnswer = Callable[[memoryview, Slab], None]
 OnFailure = Callable[[HeadraceError], None]
@@ -48,10 +48,13 @@ OnFailure = Callable[[HeadraceError], None]
 
 @dataclass(slots=True)
 class Request:
-    """One request, encoded. `on_answer` gets the response's body and the slab that it lies in, which it
-    may retain; it runs exactly once, or `on_failure` does. `wait_seconds`: what the broker is asked to wait
-    for at most, beyond which it has `timeout_seconds`; None where answers do not show how prompt it is.
-    `most_bytes`: size of the largest response that is accepted."""
+    """An encoded request.
+
+    `on_answer` gets the response body and the slab that contains it, which it may retain. Exactly one of
+    `on_answer` and `on_failure` is called, once. `wait_seconds`: the broker's maximum wait according to the
+    request, to which `timeout_seconds` is added; None if the response time says nothing about its health.
+    `most_bytes`: maximum size of the response.
+    """
 
     api: int
     version: int
@@ -67,10 +70,10 @@ class Request:
 
 
 class Connection:
-    """One broker's socket with the requests that are under way on it.
+    """Socket of one broker with its outstanding requests.
 
-    `name` is for error messages; `features` are known once `handshake.open_connection` is through.
-    `cluster_throttling`: what all connections of its cluster note a throttle in.
+    `name` is for error messages; `features` are set once `handshake.open_connection` has finished.
+    `cluster_throttling` records the throttling of all connections of the cluster.
     """
 
     def __init__(
@@ -109,17 +112,17 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests can be sent."""
+        """True if requests can be sent."""
         return self.failure is None
 
     def version_of(self, api: int, ours: tuple[int, int]) -> int:
-        """The newest version of a request that both sides speak, -1 if there is none."""
+        """Return the highest version of a request that both sides support, -1 if there is none."""
         lowest, highest = self.features.versions.get(api, (0, -1))
         version = min(ours[1], highest)
         return version if version >= max(ours[0], lowest) else -1
 
     def send(self, request: Request) -> None:
-        """Send a request; its body must stay as it is until it is answered."""
+        """Send a request; its body must not change until the response."""
         if self._held is None or self.failure is not None:
             self._enqueue(request)
         else:
@@ -150,8 +153,10 @@ class Connection:
     async def call(
         self, call: Call[T], timeout_seconds: float, version: int | None = None, *, urgent: bool = False
     ) -> T:
-        """Ask and wait for the answer; an `urgent` request is not held back. Raises Refused for what the
-        broker does not speak, Unreachable, TimedOut, CorruptData."""
+        """Send a request and wait for the response; an `urgent` request is sent even during `hold`.
+
+        Raises Refused for an unsupported request, Unreachable, TimedOut, CorruptData.
+        """
         if version is None:
             version = call.choose(self.features.versions.get(call.api))
         wait = self.throttled_until - self._loop.now()
@@ -186,7 +191,7 @@ class Connection:
         return await promise
 
     def throttle(self, milliseconds: int) -> None:
-        """The broker asks to be left alone for that time (KIP-219), and does not read what is under way."""
+        """Apply a throttle time of the broker (KIP-219), which does not read requests meanwhile."""
         if milliseconds > 0:
             now = self._loop.now()
             self.throttled_until = max(self.throttled_until, now + milliseconds / 1000)
@@ -195,51 +200,52 @@ class Connection:
             self._put_off(lambda since: max(since, self.throttled_until))
 
     def _put_off(self, later: Callable[[float], float]) -> None:
-        """The answers to what is under way come later, for a reason that is not the broker's slowness."""
+        """Move the due times of outstanding responses, for a delay that is not the broker's fault."""
         self._pending = deque((number, later(since), request) for number, since, request in self._pending)
 
     def hold(self) -> None:
-        """Keep further requests back until `release`: none may come between the steps of an exchange."""
+        """Queue further requests until `release`, so that none is sent during an authentication exchange."""
         self._held = []
 
     def release(self) -> None:
-        """Send what was kept back."""
+        """Send the queued requests."""
         held, self._held = self._held or [], None
         for request in held:
             self._enqueue(request)
 
     @property
     def unanswered_since(self) -> float:
-        """When the answer to the oldest question was due; infinity where none is open. Bytes on their way
-        take their time, and what has no memory to be received into is not the broker's fault."""
+        """Time at which the oldest outstanding response was due; infinity if there is none.
+
+        Allows for the transfer of the response, and is infinity while we lack memory to receive one.
+        """
         if self._pending and self._memory_since is None:
             return self._pending[0][1] + len(self._frame) / SLOWEST_LINK
         return inf
 
     def silence(self, now: float) -> tuple[float, str]:
-        """What is to be said of the broker: since when, infinity when all is well, and what."""
+        """Return since when the broker is late (infinity: it is not), and a description."""
         return self.promptness.silence(self.unanswered_since, now)
 
     def check_deadline(self, now: float) -> None:
-        """Close the connection when the oldest request waits for too long, or a response stops halfway."""
+        """Close the connection if the oldest request has timed out, or a response has stalled."""
         if self._slab is not None and self._memory_since is None:
-            self._on_ready(READ)  # the kernel holds bytes back until there are enough to be worth a wake-up
+            self._on_ready(READ)  # the kernel does not wake us for less than the low-water mark
         if self._pending and self._memory_since is None:
             _, since, request = self._pending[0]
             is_late = now > since + request.timeout_seconds
             if self._slab is not None and (is_late or now > self._progress_at + _STALLED_SECONDS):
                 self.close(self._stalled())
             elif is_late:
-                self.close(TimedOut(f"{self.name} has not answered in time"))
+                self.close(TimedOut(f"{self.name} did not respond in time"))
 
     def _stalled(self) -> ResponseStalled:
         return ResponseStalled(
-            f"{self.name} has sent {self._filled} of the {len(self._frame)} bytes of a response and does not"
-            " send the rest in time"
+            f"{self.name} sent {self._filled} of the {len(self._frame)} bytes of a response and then stalled"
         )
 
     def close(self, error: HeadraceError | None = None) -> None:
-        """Close the socket; whatever is under way fails with the error. Idempotent."""
+        """Close the socket and fail all outstanding requests with the error. Idempotent."""
         if self.failure is not None:
             return
         self.failure = error or Unreachable(f"the connection to {self.name} was closed")
@@ -270,7 +276,7 @@ class Connection:
         except CorruptData as error:
             self.close(error)
         except Exception as error:  # noqa: BLE001 - the other connections continue
-            _log.exception("%s: an answer cannot be treated", self.name)
+            _log.exception("%s: cannot process a response", self.name)
             self.close(_unexpected(self.name, error))
 
     def _write(self) -> None:
@@ -319,15 +325,17 @@ class Connection:
         self._expect()
 
     def _expect(self) -> None:
-        """Ask not to be woken before a response is whole, or as much of it as the kernel will hold: every
-        wake-up costs a round of the loop."""
+        """Set the socket's low-water mark to the rest of the response, to avoid needless wake-ups.
+
+        The kernel also wakes the loop when its buffer is full. Every wake-up costs a round of the loop.
+        """
         expected = 1 if self._slab is None else len(self._frame) - self._filled
         if expected != self._expected:
             self._expected = expected
             self._transport.expect(expected)
 
     def _take_frames(self) -> bool:
-        """Dispatch what is complete; False when reading must wait or has ended."""
+        """Dispatch complete frames. Returns False if reading must pause or has ended."""
         if self._slab is not None:
             if self._filled < len(self._frame):
                 return True
@@ -359,15 +367,15 @@ class Connection:
         return True
 
     def _announced(self, position: int) -> int:
-        """Return the size of the frame that begins there. Raises CorruptData where no request allows it."""
+        """Return the size of the frame at that position. Raises CorruptData if no request allows it."""
         size = frame_size(memoryview(self._scratch)[position : position + SIZE_BYTES])
         if not self._pending:
-            raise CorruptData(f"{self.name} sends a response without a request")
+            raise CorruptData(f"unexpected response from {self.name}: no request is outstanding")
         most = self._pending[0][2].most_bytes
         if size > most:
             raise ResponseTooLarge(
-                f"{self.name} announces a larger response than the {most} bytes that the request allows",
-                advice="look at that broker; mirror.copying.largest_batch_bytes bounds what is received",
+                f"{self.name} announced a response larger than the {most} bytes that the request allows",
+                advice="check that broker; mirror.copying.largest_batch_bytes limits the response size",
             )
         return size
 
@@ -395,7 +403,7 @@ class Connection:
     def _dispatch(self, frame: memoryview, slab: Slab) -> None:
         if not self._pending or self._pending[0][0] != correlation_of(frame):
             slab.release()
-            raise CorruptData(f"{self.name} answers what was not asked")
+            raise CorruptData(f"unexpected correlation id from {self.name}")
         _, since, request = self._pending.popleft()
         if request.wait_seconds is not None:
             self.promptness.answered(since, self._loop.now(), len(frame))
@@ -412,4 +420,4 @@ class Connection:
 
 
 def _unexpected(name: str, error: Exception) -> CorruptData:
-    return CorruptData(f"an answer of {name} cannot be treated: {type(error).__name__}: {error}"[:500])
+    return CorruptData(f"cannot process a response of {name}: {type(error).__name__}: {error}"[:500])

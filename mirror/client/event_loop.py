@@ -1,8 +1,8 @@
-"""One thread, one selector: readiness callbacks, timers, and coroutines that wait for either.
+"""Single-threaded event loop: one selector, readiness callbacks, timers, and coroutines that await either.
 
-The hot path (fetch, produce) runs on callbacks. Everything that is a sequence of questions and answers
-(connecting, metadata, identities, comparing tails) is a coroutine, so that it reads like one. An error
-that a coroutine does not handle is a bug: it comes out of `run_once` and ends the worker.
+The hot path (fetch, produce) uses callbacks. Sequences of requests (connecting, metadata, producer ids,
+comparing log ends) are coroutines, which are easier to read. An error that a coroutine does not handle is a
+bug: `run_once` raises it, which ends the worker.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ WRITE: Final = selectors.EVENT_WRITE
 
 
 class Promise(Generic[T]):
-    """A value that comes later; `await` it in a coroutine of the loop. Set once, later calls are ignored."""
+    """A value that is set later; coroutines of the loop can `await` it.
+
+    Can be set once; later calls are ignored.
+    """
 
     __slots__ = ("_error", "_value", "_waiters", "is_awaited", "is_done")
 
@@ -40,15 +43,15 @@ class Promise(Generic[T]):
         self._waiters: list[Callback] = []
 
     def resolve(self, value: T) -> None:
-        """Here it is."""
+        """Set the value."""
         self._finish(value, None)
 
     def fail(self, error: BaseException) -> None:
-        """It will not come; those that await it get the error."""
+        """Set an error, which is raised in every waiter."""
         self._finish(None, error)
 
     def when_done(self, callback: Callback) -> None:
-        """Call back once it is done; at once if it is."""
+        """Call the callback when the promise is done; immediately if it already is."""
         self.is_awaited = True
         if self.is_done:
             callback()
@@ -56,8 +59,8 @@ class Promise(Generic[T]):
             self._waiters.append(callback)
 
     def result(self) -> T:
-        """The value; raises the error."""
-        assert self.is_done, "asked before it was there"
+        """Return the value, or raise the error."""
+        assert self.is_done, "the promise is not done"
         self.is_awaited = True
         if self._error is not None:
             raise self._error
@@ -79,7 +82,7 @@ class Promise(Generic[T]):
 
 
 class Timer:
-    """Something to do at a moment, unless it is cancelled before."""
+    """A callback scheduled for a later time, unless cancelled."""
 
     __slots__ = ("callback",)
 
@@ -87,21 +90,22 @@ class Timer:
         self.callback: Callback | None = callback
 
     def cancel(self) -> None:
-        """Forget it."""
+        """Cancel the callback."""
         self.callback = None
 
 
 class Loop:
-    """Runs callbacks, timers and coroutines. Used by one thread.
+    """Runs callbacks, timers and coroutines on one thread.
 
-    `selector`: what waits for sockets; with one that moves `clock` instead of waiting, time is virtual.
+    `selector` waits for sockets; if it advances `clock` instead of waiting, time is virtual.
     """
 
     def __init__(self, clock: Clock, selector: selectors.BaseSelector | None = None) -> None:
         self.clock = clock
         self._selector = selector or selectors.DefaultSelector()
         self.new_socket: Callable[[int, int], socket.socket] = socket.socket
-        """Makes what connections run over: family, type. The selector must know the kind."""
+        """Factory of connection sockets, called with family and type. The selector must support the
+        result."""
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = count()
         self._soon: deque[Callback] = deque()
@@ -114,24 +118,24 @@ class Loop:
         self._selector.register(self._wakee, READ, self._woken)
 
     def now(self) -> float:
-        """Monotonic seconds."""
+        """Return monotonic seconds."""
         return self.clock.monotonic()
 
     def watch(self, sock: socket.socket, events: int, callback: Callable[[int], None]) -> None:
-        """Call back with the ready events; replaces what was watched on the socket."""
+        """Call back with the ready events; replaces an earlier callback for the socket."""
         if sock.fileno() in self._selector.get_map():
             self._selector.modify(sock, events, callback)
         else:
             self._selector.register(sock, events, callback)
 
     def unwatch(self, sock: socket.socket) -> None:
-        """No more callbacks for the socket."""
-        watched = self._selector.get_map()  # None once we are closed, as typeshed does not know
+        """Stop callbacks for the socket."""
+        watched = self._selector.get_map()  # None after close, although typeshed disagrees
         if watched and sock.fileno() in watched:
             self._selector.unregister(sock)
 
     def call_soon(self, callback: Callback) -> None:
-        """In the next round."""
+        """Call in the next round."""
         self._soon.append(callback)
 
     def call_later(self, seconds: float, callback: Callback) -> Timer:
@@ -141,23 +145,23 @@ class Loop:
         return timer
 
     def wake(self) -> None:
-        """End the present wait, if the loop is not closed; the only method that other threads may call."""
-        with self._waking:  # a socket that is closed meanwhile gives its number to another one
+        """End the current wait, unless the loop is closed. The only thread-safe method."""
+        with self._waking:  # the number of a closed socket may be reused
             if self._waker.fileno() < 0:
                 return
             try:
                 self._waker.send(b"\x00")
             except BlockingIOError:
-                return  # it is awake already
+                return  # already awake
 
     def sleep(self, seconds: float) -> Promise[None]:
-        """Await it to wait."""
+        """Return a promise that is done after `seconds`."""
         promise = Promise[None]()
         self.call_later(seconds, lambda: promise.resolve(None))
         return promise
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> Promise[T]:
-        """Run a coroutine. An error that nobody awaits comes out of `run_once`."""
+        """Run a coroutine. `run_once` raises its error if no waiter receives it."""
         done = Promise[T]()
         number = next(self._numbers)
         self._coroutines[number] = coroutine
@@ -165,10 +169,13 @@ class Loop:
         return done
 
     async def together(self, coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-        """Run them side by side; the results in order, or the first error when all have ended."""
+        """Run coroutines concurrently and return the results in order.
+
+        After all have ended, raises the first error, if any.
+        """
         promises = [self.spawn(coroutine) for coroutine in coroutines]
         for promise in promises:
-            promise.is_awaited = True  # all at once: a later one may fail while an earlier one is awaited
+            promise.is_awaited = True  # marked before awaiting, as one may fail while another is awaited
         results: list[T] = []
         failure: HeadraceError | None = None
         for promise in promises:
@@ -181,7 +188,7 @@ class Loop:
         return results
 
     def run_once(self, timeout_seconds: float) -> None:
-        """Wait for something to do, up to the timeout, and do it. Raises what a coroutine did not handle."""
+        """Wait for an event, up to the timeout, and process it. Raises unhandled errors of coroutines."""
         for key, events in self._selector.select(self._wait(timeout_seconds)):
             key.data(events)
         now = self.now()
@@ -196,7 +203,7 @@ class Loop:
             raise failure
 
     def close(self) -> None:
-        """End all coroutines and forget all sockets. Idempotent."""
+        """Close all coroutines and the selector. Idempotent."""
         coroutines, self._coroutines = self._coroutines, {}
         for coroutine in coroutines.values():
             coroutine.close()
@@ -224,7 +231,7 @@ class Loop:
         except StopIteration as stop:
             del self._coroutines[number]
             done.resolve(stop.value)
-        except BaseException as error:  # noqa: BLE001 - it is handed on, to the awaiter or to run_once
+        except BaseException as error:  # noqa: BLE001 - passed on to the awaiter or to run_once
             del self._coroutines[number]
             done.fail(error)
             self.call_soon(partial(self._complain, done, error))
@@ -241,11 +248,11 @@ class Loop:
 
 
 class RunWhile:
-    """Await it in a coroutine of the loop: runs a coroutine while a condition holds.
+    """Awaitable that runs a coroutine while a condition holds.
 
-    It is looked at before every step, which is the beginning and whatever comes behind an `await`. Where it
-    does not hold, the coroutine is closed where it stands: its `finally` blocks and context managers run, and
-    what it waited for, also an error, is dropped.
+    Checks the condition before every step: at the start and after every `await`. If it no longer holds, the
+    coroutine is closed: its `finally` blocks and context managers run, and the awaited result or error is
+    discarded.
     """
 
     def __init__(self, holds: Callable[[], bool], steps: Coroutine[Any, Any, None]) -> None:
@@ -266,17 +273,19 @@ class RunWhile:
 
 
 class Recheck:
-    """Await it in what `RunWhile` runs, behind a call that may have changed the condition: it is looked at
-    now."""
+    """Awaitable that makes `RunWhile` check its condition immediately.
+
+    For use after a call that may have changed the condition.
+    """
 
     def __await__(self) -> Generator[None, None, None]:
         yield None
 
 
 class Slots:
-    """A limit on how many coroutines do something at once; the others wait in order.
+    """Concurrency limit for coroutines; waiters are served in order.
 
-    `async with slots:` surrounds what takes much; the slot comes back in the end, whatever happens.
+    Wrap the limited section in `async with slots:`, which always returns the slot.
     """
 
     def __init__(self, count: int) -> None:
@@ -291,7 +300,7 @@ class Slots:
             self._waiting.append(turn)
             try:
                 await turn
-            except GeneratorExit:  # it is closed while it waits, perhaps after the slot has been given to it
+            except GeneratorExit:  # closed while waiting, possibly after receiving the slot
                 if turn.is_done:
                     self._give_back()
                 else:

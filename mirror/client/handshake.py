@@ -1,4 +1,4 @@
-"""Opening a connection: TCP, TLS, which versions the broker speaks, who we are."""
+"""Opening of a connection: TCP, TLS, API versions, authentication."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from mirror.protocol.control.cluster import BrokerFeatures, Endpoint, api_versio
 from mirror.protocol.control.sasl import Exchange, SaslAccess
 
 LARGEST_BATCH_BYTES: Final = 100 * 1024 * 1024
-"""Default: brokers take no larger request (`socket.request.max.bytes`), so no larger batch."""
+"""Default limit: brokers accept no larger request (`socket.request.max.bytes`), so no larger batch exists."""
 _AGAIN_AFTER: Final = 0.8
-"""Part of an authentication's lifetime after which it is renewed (KIP-368)."""
+"""Fraction of the session lifetime after which we reauthenticate (KIP-368)."""
 _KERBEROS: Final = "GSSAPI"
-_TICKET_ADVICE: Final = "does the key distribution centre of krb5.conf answer?"
-_ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at that port?"
+_TICKET_ADVICE: Final = "check that the key distribution centre in krb5.conf responds"
+_ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
 
 
 LIVE: Final = "live"
 BULK: Final = "bulk"
-"""How roles of connections that copy begin."""
+"""Prefixes of the roles of connections that copy."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionConfig:
-    """What every connection of a cluster is opened with. `largest_batch_bytes`: of one that is read."""
+    """Options of a cluster's connections. `largest_batch_bytes`: size of the largest batch that is read."""
 
     loop: Loop
     pool: SlabPool
@@ -47,29 +47,32 @@ class ConnectionConfig:
 
 
 class ConnectionConfigs(NamedTuple):
-    """How connections are opened, by the memory that answers are received into: for lanes that are up to
-    date, for those that catch up, and for everything whose answers are used at once and never held."""
+    """Connection options by memory pool.
+
+    `live`: lanes that are up to date; `bulk`: lanes that catch up; `aside`: requests whose responses are
+    processed at once and never retained.
+    """
 
     live: ConnectionConfig
     bulk: ConnectionConfig
     aside: ConnectionConfig
 
     def for_role(self, role: str) -> ConnectionConfig:
-        """By how the role begins."""
+        """Return the options for a role, by its prefix."""
         if role.startswith(LIVE):
             return self.live
         return self.bulk if role.startswith(BULK) else self.aside
 
 
 async def open_connection(config: ConnectionConfig, endpoint: Endpoint) -> Connection:
-    """A connection that is ready for requests, within the time of one request.
+    """Return a connection that is ready for requests, within the timeout of one request.
 
     Raises Unreachable, TimedOut, NotAuthorized, Refused.
     """
     name = address_of(endpoint.host, endpoint.port)
     transport = await connect(config.loop, endpoint, config.access.tls, config.timeout_seconds)
     connection = Connection(config.loop, transport, config.pool, name, config.client_id, config.throttling)
-    late = TimedOut(f"{name} accepts connections and does not answer", advice=_ADVICE)
+    late = TimedOut(f"{name} accepts connections but does not respond", advice=_ADVICE)
     timer = config.loop.call_later(config.timeout_seconds, lambda: connection.close(late))
     try:
         connection.features = await _first_answer(connection, config)
@@ -90,7 +93,7 @@ async def _first_answer(connection: Connection, config: ConnectionConfig) -> Bro
         raise
     except Unreachable as error:
         raise Unreachable(
-            f"{connection.name} closed the connection without an answer", advice=_ADVICE
+            f"{connection.name} closed the connection without a response", advice=_ADVICE
         ) from error
 
 
@@ -100,27 +103,27 @@ async def _ask_versions(connection: Connection, config: ConnectionConfig) -> Bro
     if features.error == Code.UNSUPPORTED_VERSION:
         features = await connection.call(call, config.timeout_seconds, 0)
     if features.error:
-        raise error_of(features.error, f"asking {connection.name} for its versions")
+        raise error_of(features.error, f"ApiVersions request to {connection.name}")
     return features
 
 
 async def _authenticate(
     connection: Connection, config: ConnectionConfig, access: SaslAccess, host: str
 ) -> None:
-    """Run the exchange, and again before its lifetime is over."""
+    """Authenticate, and schedule the reauthentication before the session expires."""
     timeout = config.timeout_seconds
     chosen = await connection.call(sasl.handshake(access.mechanism), timeout, urgent=True)
     if chosen.error:
         raise NotAuthorized(
-            f"{connection.name} does not offer {access.mechanism}",
-            advice=f"it offers {', '.join(chosen.mechanisms) or 'nothing'}",
+            f"{connection.name} does not support SASL mechanism {access.mechanism}",
+            advice=f"supported mechanisms: {', '.join(chosen.mechanisms) or 'none'}",
         )
     exchange = await _begin(config, access, host)
     lifetime_ms = 0
     while not exchange.done:
         step = await connection.call(sasl.authenticate(exchange.next_bytes()), timeout, urgent=True)
         if step.error:
-            raise error_of(step.error, f"authenticating as {access.username or 'ourselves'}", step.message)
+            raise error_of(step.error, f"authentication as {access.username or 'this client'}", step.message)
         lifetime_ms = step.lifetime_ms
         exchange.receive(step.data)
     exchange.confirm()
@@ -132,14 +135,16 @@ async def _authenticate(
 
 
 async def _begin(config: ConnectionConfig, access: SaslAccess, host: str) -> Exchange:
-    """Kerberos asks its own servers for a ticket first, and waits for them."""
+    """Create the exchange, in a thread for Kerberos, which first waits for a ticket from its own servers."""
     if access.mechanism != _KERBEROS:
         return Exchange(access, host)
     try:
         job = partial(Exchange, access, host)
         return await beside(config.loop, f"kerberos-{host}", job, config.timeout_seconds)
     except TimeoutError:
-        raise TimedOut(f"no ticket for {access.service}@{host} in time", advice=_TICKET_ADVICE) from None
+        raise TimedOut(
+            f"no Kerberos ticket in time for {access.service}@{host}", advice=_TICKET_ADVICE
+        ) from None
 
 
 async def _authenticate_again(

@@ -1,7 +1,7 @@
-"""Reading a span of one partition from beginning to end, outside of the channels of lanes.
+"""Reads a range of one partition, outside of the channels of lanes.
 
-A reader may wait for something else with the records in hand. So they are copied out of the
-buffer that they came in, and no buffer is held while one waits.
+A caller may await other things while it processes records, so they are copied out of the receive buffer, and
+no buffer is retained while it waits.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _STEP_BYTES: Final = 1024 * 1024
 async def fetch_once(
     cluster: Cluster, place: TopicPartition, offset: int, *, committed: bool, most_bytes: int = _STEP_BYTES
 ) -> FetchedPartition:
-    """One fetch of one partition from its leader, repeated while a quota of the broker empties the answers.
+    """Fetch once from a partition's leader; repeat while a quota makes the broker return empty responses.
 
-    Raises Unreachable while there is no leader, and what the broker's error code stands for.
+    Raises Unreachable if there is no leader, otherwise the error for the broker's error code.
     """
     leader = cluster.leader(place)
     if leader is None:
         await cluster.refresh([place.topic])
         leader = cluster.leader(place)
     if leader is None:
-        raise Unreachable(f"{place} of {cluster.name} has no leader now")
+        raise Unreachable(f"{place} of {cluster.name} has no leader")
     position = FetchPosition(-1, offset, -1, most_bytes)
     part = None
     while part is None:
@@ -55,7 +55,7 @@ async def fetch_once(
 def _ask(
     cluster: Cluster, connection: Connection, place: TopicPartition, position: FetchPosition, committed: bool
 ) -> Promise[FetchedPartition | None]:
-    """None where a quota has emptied the answer (KIP-219): it is to be asked for again."""
+    """Send one fetch. The result is None if a quota emptied the response (KIP-219): retry."""
     version = connection.version_of(fetch.API, fetch.VERSIONS)
     topic_id = cluster.topic_id(place.topic)
     if version >= fetch.BY_ID_FROM and not topic_id:
@@ -72,7 +72,7 @@ def _ask(
             promise.resolve(None)
             return
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name} answers a fetch of {place} with other partitions")
+            raise CorruptData(f"{cluster.name} returned other partitions for a fetch of {place}")
         (part,) = response.partitions
         promise.resolve(part._replace(records=memoryview(bytes(part.records))))
 
@@ -95,12 +95,12 @@ def _ask(
 
 
 class PartitionRange:
-    """[start, end) of a partition, read in order; holes are passed over.
+    """Offsets [start, end) of a partition, read in order, skipping gaps.
 
-    `batches` verifies and yields every batch; `next_part` hands out whole answers, for who has to see
-    the aborted transactions with them, and leaves it to the caller to move `position` on. `committed`: only
-    committed records. `on_damage`: gets the error of a damaged batch, which is then passed over; without it
-    the error is raised.
+    `batches` verifies and yields every batch. `next_part` returns whole responses, for callers that need the
+    aborted transactions, and leaves it to them to advance `position`. `committed`: only committed records.
+    `on_damage`: receives the error of a corrupt batch, which is then skipped; without it, the error is
+    raised.
     """
 
     def __init__(
@@ -121,25 +121,25 @@ class PartitionRange:
         self._bytes = _STEP_BYTES
         self._asked = -1
         self.position = start
-        """The next offset to read."""
+        """Next offset to read."""
 
     async def next_part(self) -> FetchedPartition | None:
-        """What lies at `position`; None at the end.
+        """Return the records at `position`; None at the end.
 
-        Raises what `fetch_once` raises, but for what passes with patience.
+        Retries transient errors; raises others as `fetch_once` does.
         """
         while self.position < self._end:
             if self.position == self._asked:
-                self._bytes *= 2  # a batch larger than what we asked for
+                self._bytes *= 2  # the batch is larger than the limit of the last fetch
             self._asked = self.position
             part = await self._cluster.patiently(self._fetch, topic=self._place.topic)
             if len(part.records):
                 return part
-            self.position = self._end  # a compacted end, or an open transaction
+            self.position = self._end  # compacted to the end, or an open transaction
         return None
 
     async def batches(self) -> AsyncIterator[tuple[memoryview, BatchHeader | None]]:
-        """Every batch. Raises what `next_part` raises."""
+        """Yield every batch. Raises the errors of `next_part`."""
         while (part := await self.next_part()) is not None:
             aborted = AbortedFilter(part.aborted) if self._committed else None
             for start, end, header in scan(part.records):

@@ -1,4 +1,4 @@
-"""Writing one batch to one partition and waiting for it, outside of the channels of lanes."""
+"""Writes one batch to one partition and waits for it, outside of the channels of lanes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from mirror.protocol.codes import TRANSIENT, error_of
 from mirror.protocol.produce import ProducedPartition
 
 _ROLE: Final = "write"
-"""A connection of its own: a broker that waits for replicas answers nothing else on it."""
+"""Separate connection: a broker that waits for replicas serves no other request on it."""
 
 
 async def write_patiently(
     cluster: Cluster, place: TopicPartition, batch: bytearray, transactional_id: bytes | None = None
 ) -> ProducedPartition:
-    """Send the batch to the partition's leader until all replicas have it.
+    """Write the batch to the partition's leader, retrying until all replicas have it.
 
-    Raises Unreachable when that takes too long, and what the broker's error code stands for.
+    Raises Unreachable on timeout, otherwise the error for the broker's error code.
     """
 
     async def attempt() -> ProducedPartition:
         leader = cluster.leader(place)
         if leader is None:
-            raise Unreachable(f"{place} of {cluster.name} has no leader now")
+            raise Unreachable(f"{place} of {cluster.name} has no leader")
         connection = await cluster.connection(leader[0], _ROLE)
         clock, sent_ms = cluster.loop.clock, cluster.loop.clock.now_ms()
         answer = await _produce(cluster, connection, place, batch, transactional_id)
-        if transactional_id is None:  # a batch with a sequence may be answered by when it was written before
+        if transactional_id is None:  # with a sequence, the append time may be that of an earlier attempt
             cluster.clocks.acknowledged(leader[0], sent_ms, answer.append_ms, clock.now_ms())
         if answer.error in TRANSIENT:
             raise Unreachable(f"writing to {place}: {error_of(answer.error, 'produce').message}")
@@ -66,7 +66,7 @@ async def _produce(
     def on_answer(frame: memoryview, _slab: Slab) -> None:
         response = produce.decode_response(version, frame)
         if len(response.partitions) != 1:
-            raise CorruptData(f"{cluster.name} answers for other partitions than were sent")
+            raise CorruptData(f"{cluster.name} returned other partitions than were sent")
         connection.throttle(response.throttle_ms)
         promise.resolve(response.partitions[0])
 

@@ -1,4 +1,4 @@
-"""The terms of produce requests: their version, and how long a broker may wait for replicas."""
+"""Version and replication timeout of produce requests."""
 
 from __future__ import annotations
 
@@ -8,21 +8,22 @@ from mirror.client.connection import Connection
 from mirror.protocol import produce
 
 _BROKER_SHARE: Final = 0.8
-"""Part of our patience that the broker is given to replicate."""
+"""Fraction of our timeout that the broker may use to replicate."""
 _REPLICATION_SECONDS: Final = 4.0
-"""The most that it is given. Partitions share requests, and the slowest of them holds up the answer for all
-until this time is over; then it is sent alone. Shorter than what counts as the silence of a broker."""
+"""Upper limit of that time. Partitions share requests, and the slowest one delays the response for all of
+them by up to this time; after that it is sent alone. Shorter than the time after which a broker counts as
+silent."""
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
 
 
 def replication_ms(timeout_seconds: float) -> int:
-    """How long the broker may wait for replicas before it answers, of the time that we give it in all."""
+    """Return the replication timeout in a produce request, given the total timeout."""
     return int(min(timeout_seconds * _BROKER_SHARE, _REPLICATION_SECONDS) * 1000)
 
 
 def produce_version(connection: Connection, *, in_transaction: bool) -> int:
-    """Of Produce: by topic id where that is possible; in a transaction as its protocol demands."""
+    """Return the version of Produce: by topic id if possible; in a transaction as its protocol requires."""
     version = connection.version_of(produce.API, produce.VERSIONS)
     if in_transaction and not has_implicit_transactions(connection):
         version = min(version, produce.IMPLICIT_TRANSACTION_FROM - 1)
@@ -30,6 +31,8 @@ def produce_version(connection: Connection, *, in_transaction: bool) -> int:
 
 
 def has_implicit_transactions(connection: Connection) -> bool:
-    """Whether the cluster has finalised KIP-890's second part: produce requests add partitions to a
-    transaction, and every transaction has an epoch of its own."""
+    """Return whether the cluster has finalised part 2 of KIP-890.
+
+    Produce requests then add partitions to a transaction, and every transaction has its own epoch.
+    """
     return connection.features.features.get(TRANSACTION_FEATURE, 0) >= IMPLICIT_LEVEL

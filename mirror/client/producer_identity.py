@@ -1,8 +1,8 @@
-"""Producer ids: each lane takes its own, under a transactional id named after group and partition.
+"""Producer ids: each lane has its own, under a transactional id named after group and partition.
 
-The next owner of the id gets a higher epoch, and from its first batch on the broker refuses the former
-owner's batches on that partition, on no other. Taking alone does not stop a batch of the former owner
-that is still under way; `fence` does, with an empty aborted transaction, which leaves one control record.
+The next owner of the id gets a higher epoch. From its first batch on, the broker rejects batches of the
+former owner in that partition, and only there. Acquiring the id alone does not stop a batch in flight;
+`fence` does, by an empty aborted transaction, which leaves one control record.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mirror.protocol.control.transactions import (
 async def take_identity(
     cluster: Cluster, name: str, timeout_seconds: float, *, transactional: bool = False
 ) -> ProducerStamp:
-    """The producer id of this transactional id, with a new epoch; the present owner loses it.
+    """Acquire the producer id of a transactional id with a new epoch; its current owner loses it.
 
     Raises Unreachable, NotAuthorized.
     """
@@ -43,24 +43,24 @@ async def take_identity(
 async def retake_identity(
     cluster: Cluster, name: str, timeout_seconds: float, former: FormerIdentity, *, committed: bool
 ) -> ProducerStamp | None:
-    """The same for an id of transactions that was `former`, unless another owner has taken it since: None.
+    """Reacquire the producer id of transactions that was `former`; None if another owner has taken it since.
 
-    The coordinator is asked who has it before every try (brokers from 3.0 on), and then gives it only from
-    the epoch that it has shown. An owner that takes it in between is left alone, unless it also begins a
-    transaction within that one request. Raises Fenced for one that does not, Unreachable, NotAuthorized.
+    Before every attempt, reads the owner from the coordinator (Kafka 3.0 or later), and acquires it only from
+    the epoch shown. A new owner in between is left alone, unless it also begins a transaction within that
+    request. Raises Fenced if it begins none, Unreachable, NotAuthorized.
     """
 
     async def attempt() -> ProducerStamp | None:
         shown = await cluster.ask_coordinator_once(TRANSACTION, name, describe_transaction(name), _error)
         if shown.error and shown.error != Code.TRANSACTIONAL_ID_NOT_FOUND:
-            raise error_of(shown.error, f"looking at the transaction of {name}")
+            raise error_of(shown.error, f"describing the transaction of {name}")
         if not shown.error:
             bumps = cluster.feature(TRANSACTION_FEATURE) >= IMPLICIT_LEVEL
             holder = former.judge(shown, bumps=bumps, committed=committed)
             if holder is Holder.TAKEN:
                 return None
             if holder is Holder.UNSETTLED:
-                raise Unreachable(f"the transaction of {name} is being ended at {cluster.name}")
+                raise Unreachable(f"a transaction of {name} is still completing at {cluster.name}")
         call = init_producer_id(name, int(timeout_seconds * 1000), former.producer)
         answer = await cluster.ask_coordinator_once(TRANSACTION, name, call, _error)
         return _taken(answer, name, transactional=True)
@@ -69,12 +69,14 @@ async def retake_identity(
 
 
 async def has_identity(cluster: Cluster, name: str) -> bool:
-    """Return whether an owner has taken the transactional id; False where the cluster does not tell (before
-    Kafka 3.0, or without the right Describe). Raises Unreachable."""
+    """Return whether a transactional id has an owner; False if the cluster does not report it.
+
+    Reporting requires Kafka 3.0 and the Describe right. Raises Unreachable.
+    """
     if cluster.newest(DESCRIBE_TRANSACTIONS) < 0:
         return False
     shown = await cluster.ask_coordinator(TRANSACTION, name, describe_transaction(name), _error)
-    error = error_of(shown.error, f"looking at the transaction of {name}") if shown.error else None
+    error = error_of(shown.error, f"describing the transaction of {name}") if shown.error else None
     if error is not None and error.retriable:
         raise error
     return error is None
@@ -86,21 +88,21 @@ def _error(answer: ProducerIdentity | TransactionDescription) -> int:
 
 def _taken(answer: ProducerIdentity, name: str, transactional: bool) -> ProducerStamp:
     if answer.error:
-        raise error_of(answer.error, f"taking the producer id of {name}")
+        raise error_of(answer.error, f"acquiring the producer id of {name}")
     if answer.producer_id == NO_PRODUCER:
-        raise Unreachable(f"the coordinator of {name} gave no producer id")
+        raise Unreachable(f"the coordinator of {name} returned no producer id")
     return ProducerStamp(answer.producer_id, answer.epoch, transactional)
 
 
 async def fence(
     cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition, timeout_seconds: float
 ) -> ProducerStamp:
-    """Make the broker refuse everything of former owners in that partition; the id to go on with.
+    """Make the broker reject everything of former owners in that partition; return the id to continue with.
 
-    The id is taken once more in the end: the coordinator gives it only when every replica has the marker. All
-    that former owners have stored then lies in front of the high watermark, where it can be read. Where it is
-    not the one that follows, somebody else has taken it behind the marker, which does not stop that one:
-    another marker does.
+    Finally acquires the id again, which the coordinator grants only when every replica has the marker: all
+    records that former owners have stored are then below the high watermark, and readable. If the id is not
+    the direct successor, another owner has taken it after the marker, which does not stop that owner: write
+    another marker.
     """
     while True:
         await abort_empty(cluster, name, stamp, target)
@@ -110,8 +112,10 @@ async def fence(
 
 
 async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target: TopicPartition) -> None:
-    """Abort a transaction that only names the partition: all that is open of the producer id there ends with
-    its marker. Raises Fenced, Unreachable."""
+    """Abort a transaction with only that partition, which ends all open ones of the producer id there.
+
+    Raises Fenced, Unreachable.
+    """
     await add_to_transaction(cluster, name, stamp, [target])
     ended = await end(cluster, name, stamp, commit=False, newest=_OLD_PROTOCOL)
     if ended.error:
@@ -121,7 +125,7 @@ async def abort_empty(cluster: Cluster, name: str, stamp: ProducerStamp, target:
 async def add_to_transaction(
     cluster: Cluster, name: str, stamp: ProducerStamp, places: list[TopicPartition]
 ) -> None:
-    """Add partitions to the transaction, which begins with it (the protocol before KIP-890)."""
+    """Add partitions to the transaction, beginning it if needed (the protocol before KIP-890)."""
     call = add_partitions(name, (stamp.producer_id, stamp.epoch), places)
     added = await cluster.ask_coordinator(TRANSACTION, name, call, _worst)
     for place, code in added.items():
@@ -134,12 +138,12 @@ def _worst(codes: Mapping[TopicPartition, int]) -> int:
 
 
 _OLD_PROTOCOL = 4
-"""EndTxn up to this version keeps the epoch; partitions added one by one belong to that protocol."""
+"""Last EndTxn version that keeps the epoch; partitions added explicitly require that protocol."""
 
 
 async def end(
     cluster: Cluster, name: str, stamp: ProducerStamp, *, commit: bool, newest: int
 ) -> ProducerIdentity:
-    """End the open transaction; the coordinator's refusal is in the answer. Raises Unreachable."""
+    """End the open transaction; a rejection by the coordinator is in the result. Raises Unreachable."""
     call = end_transaction(name, (stamp.producer_id, stamp.epoch), commit=commit, newest=newest)
     return await cluster.ask_coordinator(TRANSACTION, name, call, lambda found: found.error)

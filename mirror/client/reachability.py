@@ -1,7 +1,7 @@
-"""Which brokers of a cluster cannot be reached, do not answer, or answer late, and since when.
+"""Tracks which brokers of a cluster are unreachable, silent or slow, and since when.
 
-Reported in one line when that begins and one when it ends, whatever number of attempts lies between. The end
-of such an outage also wakes everything that waits for the cluster.
+Logs one line when an outage begins and one when it ends, regardless of the number of attempts. The end of an
+outage also wakes everything that waits for the cluster.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _MOST_DOUBLINGS: Final = 10
 _SILENT: Final = "silent"
-"""A refused connection and a missing answer are one outage; that we are not let in is news."""
+"""Kind of outage: refused connections and missing responses are one kind; failed authentication is
+another."""
 PATIENCE_SECONDS: Final = 5.0
-"""A question that stays open for longer than this is an outage."""
+"""Time after which an outstanding request counts as an outage."""
 SLOWEST_LINK: Final = 256 * 1024
-"""Bytes of an answer that may take a second: a link that carries less does not carry a full answer in the
-time that a question has."""
+"""Minimum bandwidth in bytes per second; below it, a full response cannot arrive within the request
+timeout."""
 
 
 class Promptness:
-    """Of one connection: whether its answers come much later than the broker was asked to send them.
+    """Detects whether the responses of a connection are much later than requested.
 
-    A late answer counts until a prompt one comes: what was not known while the question was open is not known
-    of the next one either. Moments are monotonic seconds; `asked` is when the answer was due, were it not for
-    the way and the broker.
+    A late response counts until a prompt one arrives, since the next one may be just as late. Times are
+    monotonic seconds; `asked` is when the response was due, not counting transfer and the broker's own time.
     """
 
     __slots__ = ("_until", "seconds", "since")
 
     def __init__(self) -> None:
         self.since = inf
-        """When the first of the late answers in a row was due; infinite while answers are prompt."""
+        """Due time of the first in a row of late responses; infinity while responses are prompt."""
         self.seconds = 0.0
-        """What they take, about: another number only where it is half or twice as much."""
+        """Approximate delay; updated only if it halves or doubles."""
         self._until = inf
 
     def answered(self, asked: float, now: float, size: int) -> None:
-        """An answer of `size` bytes has come."""
+        """Record a response of `size` bytes."""
         took = now - asked - size / SLOWEST_LINK
         if took < PATIENCE_SECONDS:
             self.since, self.seconds = inf, 0.0
@@ -58,8 +58,10 @@ class Promptness:
             self.seconds = took
 
     def silence(self, asked: float, now: float) -> tuple[float, str]:
-        """What is to be said of the broker while its oldest question is open since `asked`, infinity for
-        none: since when, and what. A broker that is asked nothing more is not late for long."""
+        """Return since when the broker is late and a description, given the oldest due time (infinity: none).
+
+        A broker without further requests soon stops counting as slow.
+        """
         if self.since == inf or (asked == inf and now >= self._until):
             return asked, "does not answer"
         is_worse = now - asked >= 2 * self.seconds
@@ -67,7 +69,7 @@ class Promptness:
 
 
 class Reachability:
-    """Of one cluster. Moments are monotonic seconds."""
+    """Reachability of the brokers of one cluster. Times are monotonic seconds."""
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
@@ -78,28 +80,31 @@ class Reachability:
         self._returned: float | None = None
 
     def tries(self, endpoint: Endpoint, now: float) -> float:
-        """A connection is about to be opened: the seconds to wait before."""
+        """Record a connection attempt and return the seconds to wait before it."""
         self._trying.setdefault(endpoint, now)
         failures = self._failures.get(endpoint, 0)
         return min(_FIRST_BACKOFF * 2 ** (failures - 1), _LONGEST_BACKOFF) if failures else 0.0
 
     def failed(self, endpoint: Endpoint, error: HeadraceError, now: float) -> None:
-        """A connection could not be opened."""
+        """Record a failed connection attempt."""
         self._failures[endpoint] = min(self._failures.get(endpoint, 0) + 1, _MOST_DOUBLINGS)
         self._errors[endpoint] = error.message
         kind = _SILENT if error.retriable else type(error).__name__
         self._note_outage(_name(endpoint), kind, error.message, now)
 
     def opened(self, endpoint: Endpoint, now: float) -> None:
-        """A connection is open, and the broker has answered on it."""
+        """Record an open connection whose broker has responded."""
         self._failures.pop(endpoint, None)
         self._trying.pop(endpoint, None)
         self._errors.pop(endpoint, None)
         self._note_end(_name(endpoint), now)
 
     def swept(self, waiting: Mapping[str, tuple[float, str]], now: float) -> None:
-        """By the address of each open connection: since when its answers lack or come late, infinity for
-        neither, and which of it."""
+        """Update outages from open connections.
+
+        `waiting`: by address, since when responses are missing or late (infinity: neither), and a
+        description.
+        """
         attempted = {_name(endpoint) for endpoint in self._trying}
         for endpoint, since in self._trying.items():
             if now - since >= PATIENCE_SECONDS and endpoint not in self._errors:
@@ -111,29 +116,29 @@ class Reachability:
                 self._note_end(name, now)
 
     def keep(self, endpoints: Iterable[Endpoint]) -> None:
-        """The cluster has these brokers; nobody connects to others any more."""
+        """Keep only these brokers; no connections to others will be attempted."""
         for gone in self._trying.keys() - set(endpoints):
             del self._trying[gone]
             self._outages.succeeded(_name(gone), 0.0)
 
     def silence(self) -> tuple[float, str]:
-        """The address that has been tried in vain for the longest time: since when, and why; infinity and
-        nothing when there is none."""
+        """Return since when, and why, an address is unreachable, the longest case; (infinity, "") if none."""
         if not self._trying:
             return inf, ""
         endpoint = min(self._trying, key=self._trying.__getitem__)
         return self._trying[endpoint], self._errors.get(endpoint, f"{_name(endpoint)} does not answer")
 
     def take_returned(self) -> float | None:
-        """The beginning, at the earliest, of the outages that have ended since the last call; None when none
-        has."""
+        """Return the earliest start of the outages that ended since the last call; None if none ended."""
         returned, self._returned = self._returned, None
         return returned
 
     def _note_outage(self, name: str, kind: str, reason: str, now: float) -> None:
         if self._outages.failed(name, kind, now):
             _log.warning(
-                "cluster %s: %s; trying again until it answers, without further lines", self._cluster, reason
+                "cluster %s: %s; retrying until it answers (further failures are not logged)",
+                self._cluster,
+                reason,
             )
 
     def _note_end(self, name: str, now: float) -> None:

@@ -1,6 +1,6 @@
-"""Bytes over one non-blocking socket, in the clear or through TLS.
+"""Non-blocking socket I/O, plaintext or TLS.
 
-Sending takes many buffers at once and copies none of them in the clear; TLS encrypts them one by one.
+Sends several buffers at once, without copying in plaintext; TLS encrypts them one by one.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Transport:
-    """A connected socket. `receive_into` and `send` never wait: None means not now, 0 bytes the end."""
+    """A connected socket. `receive_into` and `send` never block."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.socket = sock
 
     def receive_into(self, buffer: memoryview) -> int | None:
-        """Bytes that came; 0 at the end of the stream. Raises OSError."""
+        """Return the number of bytes received; 0 at end of stream, None if none are available.
+
+        Raises OSError.
+        """
         try:
             return self.socket.recv_into(buffer)
         except (BlockingIOError, ssl.SSLWantReadError):
             return None
 
     def expect(self, size: int) -> None:
-        """Be woken when `size` bytes are there, not for each packet. Raises OSError."""
+        """Wake the loop only when `size` bytes have arrived, not for each packet. Raises OSError."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def send(self, buffers: Sequence[Buffer]) -> int:
-        """Bytes that went; 0 when none can go now. Raises OSError."""
+        """Return the number of bytes sent; 0 if the socket is not writable. Raises OSError."""
         try:
             return self.socket.sendmsg(buffers[:MOST_BUFFERS])
         except BlockingIOError:
@@ -57,15 +60,15 @@ class Transport:
 
 
 class TlsTransport(Transport):
-    """The same through TLS."""
+    """A connected TLS socket."""
 
     socket: ssl.SSLSocket
 
     def expect(self, size: int) -> None:
-        """Nothing to do: bytes on the socket are not yet bytes for us."""
+        """Do nothing: bytes on the socket are not yet decrypted data."""
 
     def send(self, buffers: Sequence[Buffer]) -> int:
-        """One buffer, or the small ones at the front together: a TLS record each would be wasteful."""
+        """Send one buffer, or several small ones together, to avoid a TLS record for each."""
         first = buffers[0]
         if len(first) < _WORTH_JOINING:
             together = bytearray()
@@ -81,35 +84,36 @@ class TlsTransport(Transport):
 
 
 def broken(name: str, error: OSError) -> HeadraceError:
-    """What to tell of a connection that broke. With TLS 1.3 a broker refuses our certificate, or the lack
-    of one, only after the handshake."""
+    """Return the error for a broken connection.
+
+    With TLS 1.3, a broker rejects our client certificate, or its absence, only after the handshake.
+    """
     reason = getattr(error, "reason", None) or ""
     if isinstance(error, ssl.SSLError) and "ALERT" in reason and "CERTIFICATE" in reason:
         return NotAuthorized(
-            f"{name} does not accept our certificate ({reason.lower().replace('_', ' ')})",
-            advice="certificate_file and key_file must hold one that its authority has signed",
+            f"{name} rejected the client certificate ({reason.lower().replace('_', ' ')})",
+            advice="set certificate_file and key_file to a certificate that the broker trusts",
         )
-    return Unreachable(f"the connection to {name} broke: {error.strerror or error}")
+    return Unreachable(f"connection to {name} failed: {error.strerror or error}")
 
 
 _TLS_RECORD: Final = 16 * 1024
 _WORTH_JOINING: Final = 4 * 1024
 
 _CONNECT_SECONDS: Final = 5.0
-"""For TCP alone. The kernel repeats a lost request to connect 1, 3, 7, 15 and 31 s after the first: a host
-that is back would be found as late as that."""
+"""Timeout of the TCP connection; the kernel resends a lost SYN 1, 3, 7, 15 and 31 s after the first, so a
+host that has returned would be noticed that late."""
 
 _looking_up: dict[str, Future[list[Any]]] = {}
 _lock = threading.Lock()
-"""Host names that are being looked up, each in a thread of its own: the system offers no way to do so without
-waiting, and a name server that does not answer holds up the questions for other names no longer."""
+"""Host name lookups in progress, each in a separate thread: the system has no non-blocking lookup, and a name
+server that does not respond must not delay lookups of other names."""
 
 
 async def connect(
     loop: Loop, endpoint: Endpoint, tls: ssl.SSLContext | None, timeout_seconds: float
 ) -> Transport:
-    """A connection to the endpoint. Raises Unreachable, TimedOut, NotAuthorized when certificates do
-    not fit."""
+    """Connect to the endpoint. Raises Unreachable, TimedOut, and NotAuthorized for untrusted certificates."""
     deadline = loop.now() + timeout_seconds
     failure: OSError | TimedOut | None = None
     for family, address in await _resolve(loop, endpoint, deadline):
@@ -122,9 +126,9 @@ async def connect(
         except ssl.SSLCertVerificationError as error:
             sock.close()
             raise NotAuthorized(
-                f"the certificate of {address_of(endpoint.host, endpoint.port)} is not trusted:"
+                f"certificate of {address_of(endpoint.host, endpoint.port)} is not trusted:"
                 f" {error.verify_message}",
-                advice="ca_file must hold the authority that signed it, for that very host name",
+                advice="set ca_file to the authority that signed it; the certificate must name that host",
             ) from error
         except (OSError, TimedOut) as error:
             sock.close()
@@ -134,9 +138,9 @@ async def connect(
             raise
     name = address_of(endpoint.host, endpoint.port)
     if isinstance(failure, TimedOut):
-        raise TimedOut(f"{name} cannot be reached: {failure.message}", advice=failure.advice) from failure
+        raise TimedOut(f"cannot connect to {name}: {failure.message}", advice=failure.advice) from failure
     reason = failure.strerror or str(failure) if failure else "no address"
-    raise Unreachable(f"{name} cannot be reached: {reason}") from failure
+    raise Unreachable(f"cannot connect to {name}: {reason}") from failure
 
 
 Address = tuple[socket.AddressFamily, tuple[str, int]]
@@ -156,14 +160,14 @@ async def _look_up(loop: Loop, endpoint: Endpoint, deadline: float) -> list[Addr
     try:
         found = await _result_of(loop, _addresses_of(host), deadline)
     except TimeoutError:
-        raise TimedOut(f"the host {host} cannot be found: no answer in time") from None
+        raise TimedOut(f"cannot resolve host {host}: timed out") from None
     except OSError as error:
-        raise Unreachable(f"the host {host} cannot be found: {error.strerror}") from error
+        raise Unreachable(f"cannot resolve host {host}: {error.strerror}") from error
     return [(one[0], (str(one[4][0]), endpoint.port)) for one in found]
 
 
 def _addresses_of(host: str) -> Future[list[Any]]:
-    """What the system finds for the name; those that ask at the same time share one look-up."""
+    """Resolve a host name; concurrent callers share one lookup."""
     with _lock:
         known = _looking_up.get(host)
         if known is None:
@@ -181,8 +185,10 @@ def _find(host: str) -> list[Any]:
 
 
 async def beside(loop: Loop, name: str, job: Callable[[], T], seconds: float) -> T:
-    """The result of a job that waits for others than our sockets, done in a thread of its own so that the
-    loop goes on. Raises what it raises, and TimeoutError."""
+    """Run a blocking job in a new thread and return its result, while the loop continues.
+
+    Raises the errors of the job, and TimeoutError.
+    """
     return await _result_of(loop, _in_thread(name, job), loop.now() + seconds)
 
 
@@ -250,9 +256,7 @@ async def _encrypt(
 async def _ready(loop: Loop, sock: socket.socket, events: int, deadline: float) -> None:
     promise = Promise[None]()
     loop.watch(sock, events, lambda _: promise.resolve(None))
-    late = TimedOut(
-        "no connection within the time allowed", advice="is there a Kafka broker at that address?"
-    )
+    late = TimedOut("timed out", advice="check that a Kafka broker listens at that address")
     timer = loop.call_later(deadline - loop.now(), lambda: promise.fail(late))
     try:
         await promise

@@ -1,1 +1,1 @@
-"""Work with an end, on the clients of an engine: copy, verify, translate."""
+"""Finite jobs on the clients of an engine: copy, verify, translate."""

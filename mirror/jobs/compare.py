@@ -1,10 +1,10 @@
-"""Comparing a partition with its copy: every record, in order, whatever the offsets are.
+"""Comparison of a partition with its copy: every record, in order, regardless of offsets.
 
-A copy may be written to while it is compared. Then the end that the source had at the beginning decides:
-what lies before it must arrive, what came later is judged as far as the copy has it already.
+A copy may be written to during the comparison. Then the source's end offset at the start decides: earlier
+records must arrive, later ones are compared as far as the copy has them.
 
-Where both sides hold the very same batch, one comparison of bytes settles all its records; elsewhere the
-records are decoded. Control records and aborted transactions are left out on both sides.
+If both sides have the same batch, one comparison of bytes covers all its records; otherwise the records are
+decoded. Control records and aborted transactions are skipped on both sides.
 """
 
 from __future__ import annotations
@@ -34,18 +34,20 @@ from mirror.protocol.varint import encode
 
 MOST_DIFFERENCES: Final = 5
 _PATIENCE_SECONDS: Final = 5.0
-"""A copy that has not grown for this long lacks what is missing."""
+"""Time without growth after which a copy's missing records count as missing."""
 _LOOK_SECONDS: Final = 0.2
 
 
 def _noted_nowhere(_offsets: int) -> None:
-    """Nobody wants to know how far it is."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One side of a comparison: [start, end) of a partition. `left_out`: only records that were copied by it
-    are compared; the others are counted."""
+    """One side of a comparison: [start, end) of a partition.
+
+    `left_out`: restricts the comparison to copied records; other records are counted.
+    """
 
     cluster: Cluster
     place: TopicPartition
@@ -54,16 +56,16 @@ class Side:
     committed: bool
     left_out: LeftOut | None = None
     on_read: Callable[[int], None] = field(default=_noted_nowhere, compare=False, repr=False)
-    """Called with every number of further offsets that were read."""
+    """Callback for the number of offsets read since the last call."""
 
 
 Look = Callable[[Side], Awaitable[int]]
-"""Finds the end that a side has now."""
+"""Lookup of a side's present end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where the sides part. An offset of -1: that side has no record there any more."""
+    """A difference between the sides. An offset of -1 means that the side has no record there."""
 
     source_offset: int
     target_offset: int
@@ -72,9 +74,12 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """The result for one partition. `records` were compared and are equal; the counts are what each side
-    holds beyond them. `source_end` and `target_end`: up to where each side was judged. `uncopied`: records of
-    the source that were not compared, because the map does not have them."""
+    """Result for one partition.
+
+    `records`: equal records; `missing` and `surplus`: unmatched records per side. `source_end` and
+    `target_end`: ends of the compared ranges. `uncopied`: source records that were not compared because the
+    map lacks them.
+    """
 
     records: int = 0
     equal_batches: int = 0
@@ -87,12 +92,12 @@ class Comparison:
 
     @property
     def is_equal(self) -> bool:
-        """Whether both sides hold the same records in the same order."""
+        """Return whether both sides have the same records in the same order."""
         return not (self.differences or self.missing or self.surplus)
 
 
 class _Cursor:
-    """Goes through the batches of one side; opens one only when records are asked for."""
+    """A cursor over the batches of one side. Batches are opened only when their records are needed."""
 
     def __init__(self, side: Side) -> None:
         self._side = side
@@ -100,12 +105,12 @@ class _Cursor:
         self.end = side.end
         self._batches: list[tuple[memoryview, BatchHeader | None]] = []
         self.records: list[Record] = []
-        """Opened and not taken yet, the next one last."""
+        """Decoded records not taken yet, the next one last."""
         self._tally = UncopiedTally(side.left_out) if side.left_out is not None else None
 
     @property
     def uncopied(self) -> Uncopied:
-        """Records that were read and are not copied."""
+        """Records that were read but are not copied."""
         return self._tally.judge() if self._tally is not None else Uncopied()
 
     def _from(self, start: int, end: int) -> PartitionRange:
@@ -114,7 +119,7 @@ class _Cursor:
 
     @property
     def position(self) -> int:
-        """The offset of the next record, or behind the last one when nothing is left."""
+        """Offset of the next record, or the end if there is none."""
         if self.records:
             return self.records[-1].offset
         if self._batches:
@@ -123,12 +128,12 @@ class _Cursor:
         return self._span.position
 
     def extend(self, end: int) -> None:
-        """The log has grown up to there: go on to that end."""
+        """Extend the range to `end` after the log has grown."""
         self.end = end
         self._span = self._from(self._span.position, end)
 
     async def take(self, count: int) -> list[Record]:
-        """The next records, at most `count`."""
+        """Take the next records, at most `count`."""
         taken: list[Record] = []
         while len(taken) < count and await self.ready():
             self.open()
@@ -137,7 +142,7 @@ class _Cursor:
         return taken
 
     async def ready(self) -> bool:
-        """Whether there is anything left."""
+        """Return whether any records remain."""
         while not self.records and not self._batches:
             part = await self._span.next_part()
             if part is None:
@@ -169,7 +174,7 @@ class _Cursor:
         self._span.position = last + 1
 
     def _is_left_out(self, header: BatchHeader) -> bool:
-        """Count a batch that was left out as a whole: it may be one that cannot be opened."""
+        """Count a batch that the copy skipped entirely, possibly because it cannot be opened."""
         left_out, tally = self._side.left_out, self._tally
         first, end = max(header.base_offset, self._side.start), min(header.last_offset + 1, self.end)
         if left_out is None or tally is None or not left_out.are_left_out(first, end):
@@ -178,7 +183,7 @@ class _Cursor:
         return True
 
     def whole(self) -> tuple[memoryview, BatchHeader] | None:
-        """The next batch, if none of it has been taken and it lies inside of the span as a whole."""
+        """Return the next batch if it is untouched and entirely within the range."""
         if self.records or not self._batches:
             return None
         batch, header = self._batches[-1]
@@ -190,7 +195,7 @@ class _Cursor:
         return batch, header
 
     def skip(self) -> None:
-        """The next batch is settled."""
+        """Drop the next batch, which has been compared."""
         self._batches.pop()
 
     def open(self) -> None:
@@ -208,7 +213,7 @@ class _Cursor:
                     self._tally.note(record.offset)
 
     async def count_rest(self, before: int) -> int:
-        """How many records are left in front of an offset."""
+        """Count the remaining records before an offset."""
         count = 0
         while await self.ready():
             self.open()
@@ -220,8 +225,10 @@ class _Cursor:
 
 
 class _Sides:
-    """Both cursors, and how they go on where the logs grow meanwhile. `look` finds the end that a side has
-    now; without it the ends are what they are."""
+    """Cursors of both sides.
+
+    `look` returns a side's present end so that growing logs can be followed; without it, the ends are fixed.
+    """
 
     def __init__(self, source: Side, target: Side, look: Look | None) -> None:
         self.one, self.two = _Cursor(source), _Cursor(target)
@@ -230,7 +237,10 @@ class _Sides:
         self._is_source_newer = False
 
     async def more_source(self) -> bool:
-        """The copy has more than the source had: records that were written after its end was looked up?"""
+        """Extend the source if the copy has more records: they were written after the end was looked up.
+
+        Return whether the source has any.
+        """
         if self._look is None or self._is_source_newer:
             return False
         self.one.extend(max(await self._look(self._source), self.one.end))
@@ -238,8 +248,10 @@ class _Sides:
         return await self.one.ready()
 
     async def more_target(self, wanted: int) -> bool:
-        """The record at this source offset is not in the copy yet. If the source had it at the beginning,
-        wait for it as long as the copy grows."""
+        """Wait for the record at this source offset, which the copy lacks, as long as the copy grows.
+
+        Return False for a record written after the start of the comparison.
+        """
         if self._look is None or wanted >= self._source.end:
             return False
         loop = self._target.cluster.loop
@@ -258,9 +270,9 @@ class _Sides:
 
 
 async def compare(source: Side, target: Side, look: Look | None = None) -> Comparison:
-    """Every record of one side with its counterpart. Stops looking for differences after a few.
+    """Compare every record of one side with its counterpart. Stops after a few differences.
 
-    With `look` (the end that a side has now) the logs may grow. Raises Unreachable, CorruptData.
+    With `look`, the logs may grow. Raises Unreachable, CorruptData.
     """
     result = Comparison()
     sides = _Sides(source, target, look)
@@ -302,7 +314,7 @@ def _is_same(one: memoryview, first: BatchHeader, two: memoryview, second: Batch
         and first.base_timestamp == second.base_timestamp
         and first.attributes & CODEC_MASK == second.attributes & CODEC_MASK
         and not second.attributes & LOG_APPEND_TIME
-        and bytes(one[HEADER_SIZE:]) == bytes(two[HEADER_SIZE:])  # views are compared byte by byte
+        and bytes(one[HEADER_SIZE:]) == bytes(two[HEADER_SIZE:])  # memoryviews compare element by element
     )
 
 
@@ -312,9 +324,7 @@ def _differing(here: Record, there: Record) -> str:
         for name in ("timestamp", "key", "value", "headers")
         if getattr(here, name) != getattr(there, name)
     ]
-    details = [
-        f"{name} {_short(getattr(here, name))} against {_short(getattr(there, name))}" for name in names
-    ]
+    details = [f"{name} {_short(getattr(here, name))} vs {_short(getattr(there, name))}" for name in names]
     return "; ".join(details)
 
 
@@ -325,7 +335,7 @@ def _short(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RangeHash:
-    """The content of a number of records: their first and last offset, and a digest of them in order."""
+    """First and last offset of a range of records, and a digest of their contents in order."""
 
     first_offset: int
     last_offset: int
@@ -335,8 +345,10 @@ class RangeHash:
 
 @dataclass
 class RangeComparison:
-    """The result for one partition: pairs of ranges that differ, None where a side has no more records.
-    `source_end` and `target_end`: up to where each side was judged. `uncopied` as in `Comparison`."""
+    """Result for one partition: pairs of ranges that differ, None for a side without further records.
+
+    `source_end` and `target_end`: ends of the compared ranges. `uncopied` as in `Comparison`.
+    """
 
     differing: list[tuple[RangeHash | None, RangeHash | None]] = field(default_factory=list)
     source_end: int = 0
@@ -347,8 +359,10 @@ class RangeComparison:
 async def compare_ranges(
     source: Side, target: Side, records_per_range: int, look: Look | None = None
 ) -> RangeComparison:
-    """Digests over keys, values, headers and timestamps; equal contents give equal digests on both
-    sides, whatever batches and offsets they lie in. `look` as for `compare`. Raises Unreachable, CorruptData.
+    """Compare digests over keys, values, headers and timestamps.
+
+    Equal contents have equal digests, regardless of batches and offsets. `look` as for `compare`. Raises
+    Unreachable, CorruptData.
     """
     result = RangeComparison(source_end=source.end)
     sides = _Sides(source, target, look)

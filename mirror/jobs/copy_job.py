@@ -1,4 +1,4 @@
-"""A copy without a service: what is to be copied, decided once, and given out as lanes."""
+"""Planning of a copy without a service: the lanes to copy, decided once."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from mirror.replication.progress_log import ProgressLog
 
 @dataclass(frozen=True)
 class CopyJob:
-    """What to copy. `state` names the stored progress: the same state goes on where it stopped.
+    """Scope and options of a copy. `state` names the stored progress, from which a later run continues.
 
     `until_end` stops each partition at its present end (the last stable offset for committed records).
-    `needs_checkpoint`: refuse partitions that have none. `own`: topics that Headrace writes for itself under
-    names that were configured. `excluded_settings`: topic settings that are not carried to new topics.
-    `positions`: where partitions without a checkpoint begin, instead of at `start`.
+    `needs_checkpoint`: reject partitions without one. `own`: internal topics of Headrace with configured
+    names. `excluded_settings`: topic settings that new topics do not inherit. `positions`: start positions of
+    partitions without a checkpoint, instead of `start`.
     """
 
     state: str
@@ -49,7 +49,7 @@ class CopyJob:
 
     def __post_init__(self) -> None:
         if "/" in bounds.line("the state", self.state):
-            raise InvalidRequest("a state has a name without a slash")
+            raise InvalidRequest("the name of a state must not contain a slash")
         self.selection.require_topic_characters()
         if self.source == self.destination and self.naming.is_identity:
             raise _onto_themselves()
@@ -57,8 +57,10 @@ class CopyJob:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The lanes, and what was done at the destination for them. `remarks`: likely mistakes in the job;
-    `unknown_ends`: partitions that have no end to stop at, and why."""
+    """Lanes of a copy, and the changes made at the destination.
+
+    `remarks`: likely mistakes in the job; `unknown_ends`: partitions whose end is unknown, with the error.
+    """
 
     specs: tuple[LaneSpec, ...]
     changes: TopicChanges
@@ -66,7 +68,7 @@ class CopyPlan:
     unknown_ends: Mapping[TopicPartition, HeadraceError] = field(default_factory=dict)
 
     def followed_by(self, later: CopyPlan) -> CopyPlan:
-        """Return both plans as one, where the later one is of what this one leaves out."""
+        """Return this plan merged with a later one for the partitions that it lacks."""
         before, after = self.changes, later.changes
         changes = replace(
             after,
@@ -80,15 +82,15 @@ class CopyPlan:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Topics and partitions that are not copied, and why."""
+        """Topics and partitions that are not copied, with the errors."""
         topics = {topic: str(error) for topic, error in sorted(self.changes.failures.items())}
         return topics | {str(place): str(error) for place, error in sorted(self.unknown_ends.items())}
 
 
 async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
-    """Look at both clusters, make the destination topics, and say where each partition ends.
+    """Inspect both clusters, create the destination topics, and determine the end of each partition.
 
-    Raises TopicMissing when nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
+    Raises TopicMissing if nothing matches, InvalidRequest for a missing checkpoint, UnsafeProgressTopic,
     UnexpectedCluster, Unreachable, Refused.
     """
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
@@ -100,7 +102,7 @@ async def plan_copy(bench: EngineContext, job: CopyJob) -> CopyPlan:
     if not chosen:
         raise TopicMissing(
             f"no topic of {job.source} matches {job.selection.include}",
-            advice="it must match the whole name; topics without the right DESCRIBE are not listed",
+            advice="the pattern must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await _require_same_cluster(bench, job, chosen)
     identity = bench.identity
@@ -140,9 +142,11 @@ def _spec(job: CopyJob, place: TopicPartition, end: int | None) -> LaneSpec:
 
 
 def _with_later_ones(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[LaneSpec, ...]:
-    """Return the lanes, of which those without progress begin at their beginning if others have some: the
-    copy has run before, and what is in their partitions may have been written since. The progress has been
-    read, where there is any."""
+    """Return the lanes, with those without progress starting from the beginning if others have progress.
+
+    The copy has then run before, and their records may have been written since. If there is progress, it must
+    have been read.
+    """
     stored = {spec.key: log.stored(spec.key) for spec in specs} if log.exists else {}
     if log.is_damaged or all(progress is None for progress in stored.values()):
         return specs
@@ -152,8 +156,10 @@ def _with_later_ones(log: ProgressLog, specs: tuple[LaneSpec, ...]) -> tuple[Lan
 
 
 async def plan_left_out(bench: EngineContext, job: CopyJob, plan: CopyPlan) -> CopyPlan:
-    """Plan once more what a plan leaves out. Raises what `plan_copy` raises, also where all of it has to be
-    left out again."""
+    """Plan the partitions that a plan lacks.
+
+    Raises the errors of `plan_copy`, also if everything fails again.
+    """
     topics = {*plan.changes.failures, *(place.topic for place in plan.unknown_ends)}
     selection = TopicSelection("|".join(re.escape(topic) for topic in sorted(topics)))
     found = await plan_copy(bench, replace(job, selection=selection))
@@ -170,8 +176,11 @@ def _remarks(job: CopyJob, topics: Iterable[str]) -> tuple[str, ...]:
 
 
 def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool) -> tuple[str, ...]:
-    """The chosen ones among a source's topics, sorted. Raises InvalidRequest when they would be copied onto
-    themselves, when some of them are copies that such a job has made, and for a destination of our own."""
+    """Return the source topics that the job selects, sorted.
+
+    Raises InvalidRequest if they would be copied onto themselves, if some are copies made by such a job, and
+    for an internal destination topic.
+    """
     chosen = tuple(
         topic
         for topic in job.selection.choose(topics)
@@ -184,25 +193,28 @@ def topics_to_copy(job: CopyJob, topics: Iterable[str], *, is_one_cluster: bool)
         if is_one_cluster and before is not None and job.selection.matches(before):
             copies = ".*".join(map(re.escape, job.naming.template.split(PLACEHOLDER)))
             raise InvalidRequest(
-                f"topic {topic} may be a copy of {before}, and would be copied again by each further run",
-                advice=f"leave the copies out: --exclude '{copies}'",
+                f"topic {topic} may be a copy of {before}; each further run would copy it again",
+                advice=f"exclude the copies with --exclude '{copies}'",
             )
         if job.naming.destination(topic) in job.own:
             raise InvalidRequest(
-                f"topic {topic} would be copied into a topic that Headrace writes for itself",
-                advice="choose another --rename",
+                f"topic {topic} would be copied to an internal topic of Headrace",
+                advice="use another --rename",
             )
     return chosen
 
 
 def _onto_themselves() -> InvalidRequest:
-    return InvalidRequest("this would copy topics onto themselves", advice="choose --rename, such as copy-*")
+    return InvalidRequest("this would copy topics onto themselves", advice="use --rename, such as copy-*")
 
 
 async def _ends(
     bench: EngineContext, job: CopyJob, places: Sequence[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, HeadraceError]]:
-    """Return the ends of the partitions, and why others have none. Raises Unreachable where all have none."""
+    """Return the ends of the partitions, and the errors of those without one.
+
+    Raises Unreachable if all fail.
+    """
     committed = job.policy.isolation is Isolation.READ_COMMITTED
     source = bench.cluster(job.source)
     ends: dict[TopicPartition, int] = {}
@@ -217,16 +229,16 @@ async def _ends(
 
 def _unknown_end(source: Cluster, place: TopicPartition, code: int) -> HeadraceError:
     if code not in TRANSIENT:
-        return error_of(code, f"asking {source.name} for the end of {place}")
+        return error_of(code, f"reading the end offset of {place} on {source.name}")
     leader = source.leader(place)
     if leader is None:
-        return Unreachable(f"no leader of {place} on {source.name} is available")
+        return Unreachable(f"{place} on {source.name} has no leader")
     host, port = source.brokers[leader[0]]
     return Unreachable(f"broker {leader[0]} of {source.name} ({host}:{port}) returned no end of {place}")
 
 
 async def _require_same_cluster(bench: EngineContext, job: CopyJob, topics: Sequence[str]) -> None:
-    """Compare the destination with where the state was copied to, before anything is written there."""
+    """Check that the destination is the cluster to which the state was copied, before writing to it."""
     log, source, target = bench.progress(job.destination), bench.cluster(job.source), job.destination
     await log.require_safe()
     if not log.exists:
@@ -249,19 +261,19 @@ async def _require_checkpoints(bench: EngineContext, job: CopyJob, places: Seque
         some = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
         raise InvalidRequest(
             f"state {job.state} has no checkpoint of {some}",
-            advice="--start earliest starts them at their beginning",
+            advice="use --start earliest to copy them from the beginning",
         )
 
 
 async def forget_progress(bench: EngineContext, job: CopyJob, specs: Sequence[LaneSpec]) -> None:
-    """Remove what a finished copy has stored. Raises Unreachable."""
+    """Delete the stored progress of a finished copy. Raises Unreachable."""
     log = bench.progress(job.destination)
     await log.load([])
     await log.forget([spec.key for spec in specs], bench.clock.now_ms())
 
 
 def shares(specs: Sequence[LaneSpec], workers: int) -> list[list[LaneSpec]]:
-    """Lanes dealt out to workers; the partitions of a topic go round, a quota is divided."""
+    """Distribute lanes to workers round-robin, mixing the partitions of topics, and divide the quota."""
     dealt: list[list[LaneSpec]] = [[] for _ in range(min(workers, max(len(specs), 1)))]
     for number, spec in enumerate(specs):
         quota = -(-spec.policy.bytes_per_second // len(dealt))

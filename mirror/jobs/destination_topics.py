@@ -1,4 +1,4 @@
-"""Destination topics for a copy: made like their sources, grown after them, never changed otherwise."""
+"""Destination topics of a copy: created and grown like their sources, otherwise never changed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from mirror.protocol.control.topics import create_partitions, describe_settings,
 
 _AT_ONCE: Final = 200
 _MADE: Final = frozenset({Code.NONE, Code.TOPIC_ALREADY_EXISTS, Code.REQUEST_TIMED_OUT})
-"""After a time-out the controller goes on; whether the topic comes is seen when its leaders are awaited."""
+"""Codes after which the topic may exist. After a timeout, the wait for leaders shows the outcome."""
 _SETTLE_SECONDS: Final = 30.0
 _SETTLE_SECONDS_A_PARTITION: Final = 0.02
-"""A controller on a busy machine takes some milliseconds for each."""
+"""Additional time per partition: a busy controller takes some milliseconds for each."""
 
 
 @dataclass(frozen=True)
 class CreationRules:
-    """How missing topics are created. `known_topic`: one that shows the defaults of the destination, if it
-    exists; `excluded_settings`: those of the source that are not carried."""
+    """Rules for creating topics.
+
+    `known_topic`: an existing topic that reveals the defaults of the destination; `excluded_settings`: source
+    settings that are not inherited.
+    """
 
     replication_factor: int = -1
     known_topic: str = ""
@@ -35,9 +38,12 @@ class CreationRules:
 
 @dataclass(frozen=True)
 class TopicChanges:
-    """What was done at the destination, and `drift`: settings that differ, as sentences. `failures`: source
-    topics that the destination refuses, and why; `adjusted`: settings that it refuses, a sentence each;
-    `supplied`: values of new topics that are defaults of the source's brokers."""
+    """Changes made at the destination.
+
+    `drift`: differing settings, one sentence each; `failures`: source topics that the destination rejects,
+    with the error; `adjusted`: settings that it rejects, one sentence each; `supplied`: settings of new
+    topics that come from broker defaults of the source.
+    """
 
     created: list[str] = field(default_factory=list)
     grown: list[str] = field(default_factory=list)
@@ -48,7 +54,7 @@ class TopicChanges:
 
 
 async def describe_topics(cluster: Cluster, names: Iterable[str]) -> Mapping[str, TopicDescription]:
-    """Topics with the settings that were made on them; missing ones are left out. Raises Unreachable."""
+    """Return the existing topics with their explicit settings. Raises Unreachable."""
     wanted = sorted(names)
     await cluster.patiently(lambda: cluster.refresh(wanted))
     present = [name for name in wanted if not cluster.topics[name].error]
@@ -70,9 +76,9 @@ async def prepare_destination(
     naming: TopicNaming,
     rules: CreationRules,
 ) -> TopicChanges:
-    """Make and grow what is missing; a topic that the destination refuses is among the failures.
+    """Create missing topics and partitions. A topic that the destination rejects is among the failures.
 
-    Raises Unreachable, and Refused where a cluster refuses to describe its topics.
+    Raises Unreachable, and Refused if a cluster refuses to describe its topics.
     """
     changes = TopicChanges()
     here = await describe_topics(source, topics)
@@ -125,9 +131,9 @@ async def _prepare(
 
 
 async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -> dict[str, HeadraceError]:
-    """Wait until every partition of new topics has a leader. Returns the topics where some still have none.
+    """Wait until every partition of new topics has a leader. Return the topics that still lack some.
 
-    Raises Unreachable when no broker answers.
+    Raises Unreachable if no broker responds.
     """
     waiting: dict[str, HeadraceError] = {}
 
@@ -137,7 +143,7 @@ async def _wait_for(cluster: Cluster, topics: Collection[str], seconds: float) -
         for topic in topics:
             known = cluster.topics[topic]
             if known.error or any(leader < 0 for leader, _ in known.leaders):
-                waiting[topic] = Unreachable(f"topic {topic} was made and has no leaders yet")
+                waiting[topic] = Unreachable(f"topic {topic} was created but has no leaders yet")
         if waiting:
             raise next(iter(waiting.values()))
 

@@ -1,4 +1,4 @@
-"""What a copy or a datastream has stored of its lanes, beside what its clusters say now."""
+"""Stored lanes of a copy or datastream, together with the present state of their clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirror.replication.context import EngineContext
 async def stored_lanes(
     bench: EngineContext, destination: ClusterRef, state: str
 ) -> Mapping[LaneKey, LaneProgress]:
-    """Everything that a state has stored. Raises NothingStored, Unreachable."""
+    """Return the stored progress of all lanes of a state. Raises NothingStored, Unreachable."""
     log = bench.progress(destination)
     await log.read_all()
     keys = log.keys_of(GroupName(state))
@@ -29,18 +29,20 @@ async def stored_lanes(
     if not lanes:
         known = ", ".join(sorted(log.groups())[:10])
         raise NothingStored(
-            f"nothing is stored under {state} on {destination}",
-            advice=f"there is {known}" if known else "is it the destination of the copy?",
+            f"no progress is stored for {state} on {destination}",
+            advice=f"stored: {known}" if known else "check that it is the destination of the copy",
         )
     return lanes
 
 
 @dataclass(frozen=True)
 class StoredLanes:
-    """What a state has stored, and the ids of its destination topics now: None for one that is not there;
-    one of which nothing was heard is missing. `first_offsets`: where at the destination the first record of a
-    lane will lie at the earliest that has mirrored nothing, as far as it was asked and is known.
-    `source_error`: why the source was asked for that and did not answer."""
+    """Stored lanes of a state, and the present ids of its destination topics.
+
+    `topic_ids`: None for a missing topic; unknown ones have no entry. `first_offsets`: lower bounds, at the
+    destination, of the first record of lanes that have mirrored nothing, if known. `source_error`: error of
+    the source in that lookup.
+    """
 
     lanes: Mapping[LaneKey, LaneProgress]
     topic_ids: Mapping[str, bytes | None]
@@ -48,7 +50,7 @@ class StoredLanes:
     source_error: Unreachable | None = None
 
     def is_current(self, progress: LaneProgress) -> bool | None:
-        """Whether it is about the topic that is at the destination now; None: that is not known."""
+        """Return whether the progress belongs to the present destination topic; None if unknown."""
         if progress.target_topic not in self.topic_ids:
             return None
         now = self.topic_ids[progress.target_topic]
@@ -58,7 +60,7 @@ class StoredLanes:
 
 
 async def stored_and_current(bench: EngineContext, destination: ClusterRef, state: str) -> StoredLanes:
-    """As `stored_lanes`, with a look at the destination's topics."""
+    """Return `stored_lanes` together with the present ids of destination topics."""
     lanes = await stored_lanes(bench, destination, state)
     cluster, names = bench.cluster(destination), {one.target_topic for one in lanes.values()}
     try:
@@ -77,11 +79,11 @@ async def stored_and_current(bench: EngineContext, destination: ClusterRef, stat
 async def stored_to_translate(
     bench: EngineContext, source: ClusterRef, destination: ClusterRef, state: str
 ) -> StoredLanes:
-    """As `stored_and_current`, with the first offsets of lanes that have mirrored nothing.
+    """Return `stored_and_current` together with the first offsets of lanes that have mirrored nothing.
 
-    Their partitions' ends are asked of the destination, then of the source, and then the checkpoints once
-    more: of a lane whose checkpoint is at the source's end, and which still has mirrored nothing, nothing lay
-    at the destination when its end was asked for.
+    The end offsets are requested from the destination, then from the source, and then the checkpoints are
+    read again: if a lane's checkpoint is at the source's end and it still has mirrored nothing, the
+    destination had no record of it when its end was requested.
     """
     stored = await stored_and_current(bench, destination, state)
     empty = {key: one for key, one in stored.lanes.items() if one.target_topic and not len(one.offset_map)}
@@ -109,6 +111,6 @@ async def stored_to_translate(
 
 
 async def _ends(cluster: Cluster, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-    """Log ends; partitions that have none now are missing. Raises Unreachable."""
+    """Return the log ends of partitions, omitting unavailable ones. Raises Unreachable."""
     answers = await cluster.offsets(dict.fromkeys(places, LATEST))
     return {place: answer.offset for place, answer in answers.items() if not answer.error}

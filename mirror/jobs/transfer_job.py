@@ -1,9 +1,9 @@
-"""Running records from a source to a sink, one of which at least is a connector.
+"""Copies from a source to a sink, at least one of which is a connector.
 
-Every second or so it is asked what can be read now; what is new is read, written and committed, a few
-partitions at a time. The position is the sink's: it says where to begin when the partition is taken, and
-nothing else is remembered. A partition that fails is given up, taken again after a while, and touches no
-other.
+Several times a second, the readable offsets are looked up, and new records are read, written and committed, a
+few partitions at a time. The sink stores the position: it is returned when the partition is taken, and
+nothing else is stored. A partition that fails is released and retried after a delay, without affecting
+others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mirror.replication.connector import Bounds, LedgerKeeper, Portion, Position
 _log = logging.getLogger(__name__)
 _ROUND_SECONDS: Final = 0.2
 _TURN_SECONDS: Final = 5.0
-"""What one partition may take before others that wait have their turn."""
+"""Time that one partition may use while others wait."""
 _AT_ONCE: Final = 8
 _FIRST_RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 30.0
@@ -49,9 +49,12 @@ _Step = Callable[["TransferLane", _AllBounds], Awaitable[None]]
 
 @dataclass(frozen=True)
 class TransferJob:
-    """What to run. `until_end` stops each partition at the end that it has when the job begins.
-    `needs_position`: refuse partitions of which nothing was committed. `rules`: the transforms. `own`: topics
-    that Headrace writes for itself under names that were configured."""
+    """Scope and options of a transfer.
+
+    `until_end` stops each partition at its end when the job starts. `needs_position`: reject partitions
+    without a committed position. `rules`: the transforms. `own`: internal topics of Headrace with configured
+    names.
+    """
 
     selection: TopicSelection
     naming: TopicNaming = field(default_factory=TopicNaming)
@@ -64,7 +67,7 @@ class TransferJob:
 
 
 class Counts(NamedTuple):
-    """What was written of a partition: records, bytes of their keys and values, and records left out."""
+    """Totals of a partition: records written, bytes of their keys and values, and records filtered."""
 
     records: int = 0
     bytes: int = 0
@@ -76,10 +79,12 @@ _NOTHING: Final = Counts()
 
 @dataclass
 class TransferLane:
-    """One partition. `read_to`: the next offset to read; `committed`: what the sink has;
-    `end`: where to stop; `seen_end`: the source's end, as it was seen last. `counts`: what was
-    written; `settled`: of that, what is committed. `reason`: why it does not get on; `gaps`: sentences about
-    records that were gone."""
+    """State of one partition.
+
+    `read_to`: next offset to read; `committed`: position at the sink; `end`: where to stop; `seen_end`: last
+    known end of the source. `counts`: totals written; `settled`: totals committed. `reason`: why it makes no
+    progress; `gaps`: sentences about lost records.
+    """
 
     place: TopicPartition
     target: TopicPartition
@@ -102,12 +107,12 @@ class TransferLane:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything up to its end is committed."""
+        """Return whether everything up to the partition's end is committed."""
         return self.end is not None and self.committed >= self.end and not self.reason
 
 
 class Transfer:
-    """`prepare`, then `run`; `stop` from a signal handler."""
+    """A running transfer: call `prepare`, then `run`; `stop` may be called from a signal handler."""
 
     def __init__(self, loop: Loop, source: RecordSource, sink: RecordSink, job: TransferJob) -> None:
         self._loop = loop
@@ -118,14 +123,15 @@ class Transfer:
         self._slots = Slots(_AT_ONCE)
         self._is_stopping = False
         self._refused: dict[str, int] = {}
-        """Topics that the sink has refused, with their numbers of partitions."""
+        """Topics that the sink has rejected, with their partition counts."""
         self.lanes: list[TransferLane] = []
 
     async def prepare(self) -> None:
-        """Choose the partitions, make room for them, and say where each ends. A topic that the sink refuses
-        is tried again when its partitions are taken, and an end that is unknown is the first that is known.
+        """Select the partitions, create their topics in the sink, and determine the end of each.
 
-        Raises TopicMissing when none matches, Unreachable, and what the sink refuses all topics with.
+        A topic that the sink rejects is retried when its partitions are taken; an unknown end is set once it
+        is known. Raises TopicMissing if none matches, Unreachable, and the sink's error if it rejects all
+        topics.
         """
         job, topics = self._job, await self._source.topics()
         chosen = [
@@ -136,13 +142,13 @@ class Transfer:
         if not chosen:
             raise TopicMissing(
                 f"no topic of the source matches {job.selection.include}",
-                advice="it must match the whole name",
+                advice="the pattern must match the whole name",
             )
         for topic in chosen:
             if job.naming.destination(topic) in job.own:
                 raise InvalidRequest(
-                    f"topic {topic} would be copied into a topic that Headrace writes for itself",
-                    advice="choose another --rename",
+                    f"topic {topic} would be copied to an internal topic of Headrace",
+                    advice="use another --rename",
                 )
         await self._make_room({job.naming.destination(topic): topics[topic] for topic in chosen})
         self.lanes = [
@@ -156,7 +162,10 @@ class Transfer:
                 lane.end = bounds[lane.place].end if lane.place in bounds else None
 
     async def _make_room(self, topics: Mapping[str, int]) -> None:
-        """Prepare the topics, one by one where the sink refuses some. Raises what it refuses all with."""
+        """Prepare the topics, one by one if the sink rejects some.
+
+        Raises the sink's error if it rejects all.
+        """
         try:
             await self._sink.prepare(topics)
         except HeadraceError as error:
@@ -178,11 +187,11 @@ class Transfer:
             raise refusals[0]
 
     def stop(self) -> None:
-        """Commit what was written, and end. Idempotent."""
+        """Commit all written records and end the run. Idempotent."""
         self._is_stopping = True
 
     async def run(self) -> None:
-        """Until every partition is over, or `stop`."""
+        """Copy until every partition is finished or `stop` is called."""
         while not self._is_stopping and not all(lane.is_over for lane in self.lanes):
             await self._round()
             await self._loop.sleep(_ROUND_SECONDS)
@@ -199,7 +208,7 @@ class Transfer:
             return
         try:
             bounds = await self._source.bounds([lane.place for lane in lanes])
-        except Exception as error:  # noqa: BLE001 - a connector's fault ends no copy
+        except Exception as error:  # noqa: BLE001 - a connector's fault must not end the copy
             for lane in lanes:
                 await self._set_aside(lane, _problem(error))
             return
@@ -211,13 +220,13 @@ class Transfer:
         try:
             async with self._slots:
                 await step(lane, bounds or {})
-        except Exception as error:  # noqa: BLE001 - a connector's fault in one partition touches no other
+        except Exception as error:  # noqa: BLE001 - a connector's fault affects one partition only
             await self._set_aside(lane, _problem(error))
         finally:
             lane.is_busy = False
 
     async def _set_aside(self, lane: TransferLane, error: HeadraceError) -> None:
-        """Give the partition up; what was not committed is read again."""
+        """Release the partition and schedule a retry; uncommitted records are read again."""
         if lane.reason != str(error):
             _log.warning("%s pauses: %s", lane.place, error)
         lane.reason = str(error)
@@ -233,7 +242,7 @@ class Transfer:
     async def _advance(self, lane: TransferLane, all_bounds: _AllBounds) -> None:
         bounds = all_bounds.get(lane.place)
         if bounds is None:
-            raise Unreachable(f"the offsets of {lane.place} are not known now")
+            raise Unreachable(f"the source returned no offsets for {lane.place}")
         lane.seen_end = bounds.end
         if self._job.until_end and lane.end is None:
             lane.end = bounds.end
@@ -260,7 +269,7 @@ class Transfer:
         if held is None:
             if self._job.needs_position:
                 raise InvalidRequest(
-                    f"nothing of {lane.place} was committed", advice="--start earliest begins with it"
+                    f"{lane.place} has no committed position", advice="use --start earliest to copy it"
                 )
             is_new = self._job.start is StartPosition.LATEST and lane.start < 0
             lane.read_to = bounds.end if is_new else bounds.first
@@ -271,23 +280,23 @@ class Transfer:
             lane.start = lane.read_to
 
     def _check(self, lane: TransferLane, bounds: Bounds) -> None:
-        elsewhere = "copy it into another place, or with another --state"
+        elsewhere = "use another destination or another --state"
         if lane.origin and bounds.origin and lane.origin != bounds.origin:
             raise TopicRecreated(
-                f"{lane.place} is another log than the one that was copied up to {lane.read_to}",
+                f"{lane.place} is not the log that was copied up to {lane.read_to}",
                 advice=elsewhere,
             )
         known_end = max(lane.read_to, lane.end or 0)
         if known_end > bounds.end:
             raise DataLossDetected(
-                f"{lane.place} ends at {bounds.end}, and ended at {known_end}: the source has lost records",
+                f"{lane.place} ends at {bounds.end} but ended at {known_end} before: the source lost records",
                 advice=elsewhere,
             )
         if lane.read_to < bounds.first:
             missing = f"offsets {lane.read_to} to {bounds.first - 1} of {lane.place} are gone from the source"
             if self._job.on_loss is OnLoss.HALT:
-                raise SourceTruncated(missing, advice="--on-loss continue goes on behind them")
-            _log.warning("%s; going on behind the gap", missing)
+                raise SourceTruncated(missing, advice="--on-loss continue skips them")
+            _log.warning("%s; continuing after the gap", missing)
             lane.gaps.append(missing)
             self._pass_over(lane, SkippedOffsets(OffsetClass.LOST, lane.read_to, bounds.first))
             lane.read_to = bounds.first
@@ -303,13 +312,13 @@ class Transfer:
                 if self._is_stopping or self._loop.now() >= until:
                     await portions.aclose()
                     return
-        except Exception:  # where the loop is closed meanwhile, nothing can be awaited any more
+        except Exception:  # if the loop is closed meanwhile, nothing can be awaited
             await portions.aclose()
             raise
         if lane.read_to < end:
             raise Unexpected(
-                f"the source showed {lane.place} up to offset {lane.read_to}, and says that it goes to {end}",
-                advice="its connector is at fault",
+                f"the source returned {lane.place} only up to offset {lane.read_to}, not to its end {end}",
+                advice="report it to the author of the connector",
             )
 
     def _pass_over(self, lane: TransferLane, skipped: SkippedOffsets) -> None:
@@ -317,7 +326,7 @@ class Transfer:
             self._keeper.pass_over(lane.target, skipped)
 
     def _kept(self, lane: TransferLane, portion: Portion, end: int) -> list[Record]:
-        """Transform the records, and account for the offsets of which nothing is written."""
+        """Transform the records and account for offsets that are not written."""
         kept: list[Record] = []
         position, span = lane.read_to, portion.span
         for record in portion.records:
@@ -333,7 +342,7 @@ class Transfer:
         return kept
 
     def _note_hole(self, lane: TransferLane, first: int, following: int, span: Span) -> None:
-        """Account for offsets without a record, in front of what the source showed and within it."""
+        """Account for offsets without a record, both before the returned span and within it."""
         for start, stop in ((first, min(following, span.first)), (max(first, span.first), following)):
             if start < stop:
                 self._pass_over(lane, compacted(Hole(start, stop, span)))
@@ -371,4 +380,4 @@ def _problem(error: Exception) -> HeadraceError:
     if isinstance(error, HeadraceError):
         return error
     _log.error("a step of a connector failed", exc_info=error)
-    return Unexpected(f"unexpected: {type(error).__name__}: {error}", advice="the log has the traceback")
+    return Unexpected(f"unexpected: {type(error).__name__}: {error}", advice="see the traceback in the log")

@@ -1,8 +1,8 @@
-"""Moving consumer groups between a source and its copy, exactly, in either direction.
+"""Translation of consumer group offsets between a source and its copy, in either direction.
 
-A group's committed positions go through the stored offset maps of the lanes. A stored map is as old as the
-last checkpoint: a position beyond it becomes the end of the map, so that a group may read a little again
-and never misses anything.
+The committed offsets of a group are translated by the stored offset maps of the lanes. A stored map is as old
+as the last checkpoint: an offset beyond it becomes the end of the map, so a group may read some records again
+but misses none.
 """
 
 from __future__ import annotations
@@ -26,17 +26,20 @@ from mirror.protocol.control.offsets import commit_offsets, committed_offsets
 from mirror.replication.context import EngineContext
 
 NOT_MIRRORED: Final = "not mirrored"
-NOTHING_YET: Final = "nothing of it is stored yet"
-GONE: Final = "the destination topic was deleted since, with what was mirrored"
-AHEAD: Final = "the group is ahead there"
-UNCHANGED: Final = "as it is"
+NOTHING_YET: Final = "no progress is stored yet"
+GONE: Final = "the destination topic was deleted, with its mirrored records"
+AHEAD: Final = "the group is already ahead there"
+UNCHANGED: Final = "unchanged"
 
 
 @dataclass(frozen=True)
 class TranslateJob:
-    """Which group goes where. `state`: the copy's, or a datastream's group. `back`: from the destination
-    to the source. `as_group`: its name on the other side, empty for the same. `rewinds`: also moves a
-    group back that is ahead on the other side already."""
+    """Parameters of a translation.
+
+    `state`: name of the copy, or group of the datastream. `back`: from the destination to the source.
+    `as_group`: name of the group on the other side, empty for the same. `rewinds`: also move offsets backward
+    where the group is already ahead.
+    """
 
     state: str
     source: ClusterRef
@@ -48,22 +51,22 @@ class TranslateJob:
 
     @property
     def sides(self) -> tuple[ClusterRef, ClusterRef]:
-        """Where the group is, and where it goes."""
+        """Clusters from and to which the group is translated."""
         return (self.destination, self.source) if self.back else (self.source, self.destination)
 
     @property
     def target_group(self) -> str:
-        """The group whose positions are set."""
+        """Group whose offsets are committed."""
         return self.as_group or self.group
 
 
 @dataclass(frozen=True, slots=True)
 class PositionMove:
-    """One partition of the group: from `here` at `offset` to `there` at `becomes`.
+    """Translation of one partition: from `here` at `offset` to `there` at `becomes`.
 
-    `precision` is that of `lane.offset_map`; `present` the position that the group has there already.
-    `skipped` says why the position is not set; then `becomes` may be -1. `behind`: the stored progress of the
-    mirrored topic has not reached the offset, so a later checkpoint gives a better answer.
+    `precision` is that of `lane.offset_map`; `present` the group's present offset there. `skipped`: reason
+    why the offset is not committed; `becomes` may then be -1. `behind`: the stored progress of the mirrored
+    topic has not reached the offset, so a later checkpoint gives a better result.
     """
 
     here: TopicPartition
@@ -77,17 +80,16 @@ class PositionMove:
 
     @property
     def is_translated(self) -> bool:
-        """Whether `becomes` is an offset."""
+        """Return whether `becomes` is an offset."""
         return self.becomes >= 0
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether the group would begin at its partition there as a consumer without a position does, though
-        its topic is mirrored."""
+        """Return whether the group would have no offset there, although the topic is mirrored."""
         return not self.is_translated and (self.behind or self.skipped != NOT_MIRRORED)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "topic": self.here.topic,
             "partition": self.here.partition,
@@ -102,15 +104,17 @@ class PositionMove:
 
 
 class Translator:
-    """Offsets of one side of a copy on the other side, as far as it is stored. `back`: from the destination
-    to the source."""
+    """Translator of offsets from one side of a copy to the other, based on stored progress.
+
+    `back`: from the destination to the source.
+    """
 
     def __init__(self, stored: StoredLanes, *, back: bool) -> None:
         self._stored = stored
         self._back = back
 
     def move(self, place: TopicPartition, offset: int) -> PositionMove:
-        """Where a group that would next read `offset` goes on at the other side."""
+        """Translate the next offset that a group would read."""
         lane = self._lanes.get(place)
         if lane is None:
             skipped, behind = NOT_MIRRORED, place.topic in self._topics
@@ -127,7 +131,7 @@ class Translator:
         )
 
     def _found(self, key: LaneKey, progress: LaneProgress, offset: int) -> Translation | None:
-        """The offset by what is stored of its lane, or of what will be mirrored first; None: not known."""
+        """Return the offset by the lane's stored progress or first mirrored record, None if unknown."""
         if len(progress.offset_map):
             look_up = progress.offset_map.backward if self._back else progress.offset_map.forward
             return look_up(offset)
@@ -136,47 +140,47 @@ class Translator:
 
     @cached_property
     def _topics(self) -> Set[str]:
-        """Names of mirrored topics on the side that offsets are given of."""
+        """Names of mirrored topics on the side of the given offsets."""
         return {place.topic for place in self._lanes}
 
     @cached_property
     def _lanes(self) -> Mapping[TopicPartition, tuple[LaneKey, LaneProgress]]:
-        """By their partition on the side that offsets are given of."""
+        """Lanes, keyed by partition on the side of the given offsets."""
         return {self._places(*lane)[0]: lane for lane in self._stored.lanes.items()}
 
     def _places(self, key: LaneKey, progress: LaneProgress) -> tuple[TopicPartition, TopicPartition]:
-        """(where the offsets are, where they go) of one lane."""
+        """Return a lane's partition on the side of the given offsets, and its counterpart."""
         copy = TopicPartition(progress.target_topic or key.partition.topic, key.partition.partition)
         return (copy, key.partition) if self._back else (key.partition, copy)
 
 
 class GroupPositions(NamedTuple):
-    """What a group has committed: where it is, and where it goes."""
+    """Committed offsets of a group on both sides."""
 
     here: Mapping[TopicPartition, int]
     there: Mapping[TopicPartition, int]
 
 
 async def group_positions(bench: EngineContext, job: TranslateJob) -> GroupPositions:
-    """What the clusters say of the group. Raises NotAuthorized, Unreachable."""
+    """Read the group's offsets from both clusters. Raises NotAuthorized, Unreachable."""
     here, there = (bench.cluster(one) for one in job.sides)
     found = await bench.loop.together([committed_at(here, job.group), committed_at(there, job.target_group)])
     return GroupPositions(*found)
 
 
 async def plan_translation(bench: EngineContext, job: TranslateJob) -> list[PositionMove]:
-    """What would be committed. Raises InvalidRequest, NotAuthorized, Unreachable."""
+    """Return the offsets to commit. Raises InvalidRequest, NotAuthorized, Unreachable."""
     stored = await stored_to_translate(bench, job.source, job.destination, job.state)
     return moves_of(job, stored, await group_positions(bench, job))
 
 
 def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) -> list[PositionMove]:
-    """What would be committed, in order. Raises NotFound for a group that has committed nothing.
+    """Return the offsets to commit, in order. Raises NotFound for a group without committed offsets.
 
-    `stored` was read before `positions`: then what is beyond it is behind the group, never ahead.
+    `stored` must be read before `positions`, so that it may lag behind the group but is never ahead.
     """
     if not positions.here:
-        raise NotFound(f"group {job.group} has committed nothing on {job.sides[0]}")
+        raise NotFound(f"group {job.group} has no committed offsets on {job.sides[0]}")
     translator = Translator(stored, back=job.back)
     return [
         _beside(job, translator.move(place, offset), positions)
@@ -185,7 +189,7 @@ def moves_of(job: TranslateJob, stored: StoredLanes, positions: GroupPositions) 
 
 
 def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) -> PositionMove:
-    """With what the group has there already."""
+    """Compare a translation with the group's present offset there."""
     present = positions.there.get(move.there)
     if move.skipped or present is None:
         return move
@@ -198,9 +202,9 @@ def _beside(job: TranslateJob, move: PositionMove, positions: GroupPositions) ->
 
 
 async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequence[PositionMove]) -> int:
-    """Commit what is not skipped; returns how many positions were set.
+    """Commit the translations that are not skipped; return their number.
 
-    Raises Refused when the group has members there, NotAuthorized, Unreachable.
+    Raises Refused if the group has members there, NotAuthorized, Unreachable.
     """
     offsets = {move.there: move.becomes for move in moves if not move.skipped}
     if not offsets:
@@ -212,8 +216,8 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
     for place, code in codes.items():
         if code == Code.UNKNOWN_MEMBER_ID:
             raise Refused(
-                f"group {group} has members on {there.name} and keeps its own positions",
-                advice="stop its consumers there, or choose another name with --as-group",
+                f"group {group} has active members on {there.name}",
+                advice="stop its consumers there, or use another group with --as-group",
             )
         if code:
             raise error_of(code, f"committing {place} for group {group} on {there.name}")
@@ -221,12 +225,12 @@ async def apply_translation(bench: EngineContext, job: TranslateJob, moves: Sequ
 
 
 async def committed_at(cluster: Cluster, group: str) -> dict[TopicPartition, int]:
-    """All positions of a group on one cluster. Raises NotAuthorized, Unreachable."""
+    """Return all committed offsets of a group on one cluster. Raises NotAuthorized, Unreachable."""
     call = committed_offsets(group, None)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
-        raise error_of(found.error, f"reading the positions of group {group}")
+        raise error_of(found.error, f"reading offsets of group {group}")
     for place, answer in found.offsets.items():
         if answer.error:
-            raise error_of(answer.error, f"reading the positions of group {group} ({place})")
+            raise error_of(answer.error, f"reading offsets of group {group} ({place})")
     return {place: answer.offset for place, answer in found.offsets.items()}

@@ -1,4 +1,4 @@
-"""Verifying a copy: which stretches of which partitions are compared, and what came of it."""
+"""Verification of a copy: the ranges to compare, and the results."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ _AT_ONCE: Final = 4
 
 @dataclass(frozen=True)
 class VerifyJob:
-    """What to compare. With a `state`, the range that it has copied, aligned by its offset map; else both
-    logs, up to the end that the source has at the beginning. `records_per_range` above 0 compares digests of
-    ranges instead of records. `allows_expired`: the destination keeps less than the source on purpose, and
-    what it has deleted of the copy is not missing."""
+    """Scope and options of a verification.
+
+    With a `state`, the range that it has copied, aligned by its offset map; otherwise both logs up to the
+    source's end at the start. `records_per_range` above 0 compares digests of ranges instead of records.
+    `allows_expired`: the destination has a shorter retention on purpose, so records that it has deleted are
+    not missing.
+    """
 
     source: ClusterRef
     destination: ClusterRef
@@ -43,18 +46,19 @@ class VerifyJob:
         self.selection.require_topic_characters()
         if self.allows_expired and not self.state:
             raise InvalidRequest(
-                "without a state nothing shows which records have expired at the destination",
-                advice="name the state of the copy",
+                "expired records cannot be recognized without a state",
+                advice="give the state of the copy",
             )
 
 
 @dataclass(frozen=True)
 class PartitionVerdict:
-    """One partition: the offsets compared on both sides, and the result. `problem` when it could not be.
+    """Result of one partition: the offsets compared on both sides, and the outcome. `problem`: why it could
+    not be compared.
 
-    `left_out`: records of the source that were filtered or dead-lettered, as the state's checkpoint knows;
-    None without a state, where they cannot be told from missing ones. `expired`: offsets of the copy that the
-    destination has deleted and that the source still has, where that is allowed.
+    `left_out`: source records that were filtered or dead-lettered, according to the state's checkpoint; None
+    without a state, because they cannot be distinguished from missing ones. `expired`: offsets of the copy
+    that the destination has deleted but the source has not, if allowed.
     """
 
     partition: TopicPartition
@@ -68,11 +72,11 @@ class PartitionVerdict:
 
     @property
     def is_equal(self) -> bool:
-        """Whether nothing differs but for what was left out on purpose."""
+        """Return whether the sides differ only by records skipped on purpose."""
         return not self.problem and self.comparison.is_equal and not self.differing_ranges
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return {
             "topic": self.partition.topic,
             "partition": self.partition.partition,
@@ -111,11 +115,11 @@ def _plain(digest: RangeHash | None) -> dict[str, Any] | None:
 
 
 Tell = Callable[[int, int, int], None]
-"""Partitions that are compared, of how many, and offsets that were read of both sides."""
+"""Callback: partitions compared, their total, and offsets read on both sides."""
 
 
 class _ComparisonProgress:
-    """How far a comparison is, which `tell` is given after every part that was read."""
+    """Progress of a comparison, reported to `tell` after every part read."""
 
     def __init__(self, partitions: int, tell: Tell | None) -> None:
         self._partitions = partitions
@@ -123,12 +127,12 @@ class _ComparisonProgress:
         self._done = self._offsets = 0
 
     def read(self, offsets: int) -> None:
-        """Further offsets of a side."""
+        """Add offsets read."""
         self._offsets += offsets
         self._say()
 
     def finished(self, partitions: int) -> None:
-        """Further partitions are compared."""
+        """Add compared partitions."""
         self._done += partitions
         self._say()
 
@@ -140,8 +144,11 @@ class _ComparisonProgress:
 async def verify_copy(
     bench: EngineContext, job: VerifyJob, tell: Tell | None = None
 ) -> list[PartitionVerdict]:
-    """Compare every partition of the chosen topics; `tell` hears in the loop's thread how far it is. Raises
-    TopicMissing when none is chosen, Unreachable."""
+    """Compare every partition of the selected topics.
+
+    `tell` is called on the loop's thread with the progress. Raises TopicMissing if no topic is selected,
+    Unreachable.
+    """
     places = await _places(bench, job)
     watched = _ComparisonProgress(len(places), tell)
     stored = await _stored(bench, job, places)
@@ -162,7 +169,7 @@ async def _places(bench: EngineContext, job: VerifyJob) -> list[TopicPartition]:
     if not chosen:
         raise TopicMissing(
             f"no topic of {job.source} matches {job.selection.include}",
-            advice="it must match the whole name; topics without the right DESCRIBE are not listed",
+            advice="the pattern must match the whole name; topics without the right DESCRIBE are not listed",
         )
     await target.patiently(lambda: target.refresh([job.naming.destination(topic) for topic in chosen]))
     return [TopicPartition(topic, number) for topic in chosen for number in range(len(topics[topic].leaders))]
@@ -193,8 +200,8 @@ async def _verify(
                 place,
                 (one.start, one.end),
                 (two.start, two.end),
-                problem=f"{counted(gone, 'offset')} that the state has mirrored and the source still has"
-                f" are gone from the destination, which begins at {two.start}: see its retention",
+                problem=f"{counted(gone, 'offset')} of mirrored records that the source still has"
+                f" are missing at the destination, which starts at {two.start}: check its retention",
             )
         look = None if job.state else _end_now
         if job.records_per_range:
@@ -219,14 +226,14 @@ def _without_left_out(verdict: PartitionVerdict, uncopied: Uncopied) -> Partitio
 async def _end_now(side: Side) -> int:
     answer = (await side.cluster.offsets({side.place: LATEST}, committed=side.committed))[side.place]
     if answer.error:
-        raise Unreachable(f"the end of {side.place} on {side.cluster.name} is not known now")
+        raise Unreachable(f"{side.cluster.name} returned no end offset for {side.place}")
     return answer.offset
 
 
 async def _sides(
     bench: EngineContext, job: VerifyJob, place: TopicPartition, stored: LaneProgress | None
 ) -> tuple[Side, Side, int]:
-    """Return the ranges to compare, and how many offsets of the copy the destination no longer has."""
+    """Return the ranges to compare, and the number of copied offsets that the destination has deleted."""
     source, target = bench.cluster(job.source), bench.cluster(job.destination)
     copy = TopicPartition(job.naming.destination(place.topic), place.partition)
     committed = job.isolation is Isolation.READ_COMMITTED
@@ -256,15 +263,17 @@ async def _range(cluster: Cluster, place: TopicPartition, *, committed: bool) ->
     end = (await cluster.offsets({place: LATEST}, committed=committed))[place]
     for answer in (start, end):
         if answer.error:
-            raise Unreachable(f"{place} is not there on {cluster.name}, or has no leader now")
+            raise Unreachable(f"{place} on {cluster.name} is missing or has no leader")
     return start.offset, end.offset
 
 
 @dataclass(frozen=True)
 class CopiedRange:
-    """What a state has copied of one partition: [start, end) on both sides. `unjudged`: offsets that the
-    source has behind it; `left_out`: which records before it were copied, filtered or dead-lettered;
-    None where nothing was."""
+    """Range that a state has copied of one partition: [start, end) on both sides.
+
+    `unjudged`: number of source offsets after it; `left_out`: classes of the records before it (copied,
+    filtered or dead-lettered), None without progress.
+    """
 
     partition: TopicPartition
     source_range: tuple[int, int]
@@ -274,10 +283,10 @@ class CopiedRange:
 
 
 async def copied_ranges(bench: EngineContext, job: VerifyJob) -> list[CopiedRange]:
-    """Of every partition of the chosen topics, as the job's state was stored last: with it both sides can be
-    compared while they grow. A destination topic that is gone holds nothing.
+    """Return the copied range of every partition of the selected topics, according to the stored state. It
+    allows both sides to be compared while they grow. A missing destination topic counts as empty.
 
-    Raises TopicMissing when no topic is chosen, Unreachable.
+    Raises TopicMissing if no topic is selected, Unreachable.
     """
     places = await _places(bench, job)
     stored = await _stored(bench, job, places)

@@ -1,6 +1,6 @@
-"""Everything that is true of one partition's copying. Pure: no sockets, no clock of its own.
+"""Copying of one partition. Pure: no sockets, no clock.
 
-Imports wire, ports, model and errors. `lane.py` holds the invariants; `batch_router.py` decides how each
-batch goes on its way; `ledger.py` and `offset_map.py` say what became of every offset and where it is;
-`progress.py` is what survives a restart.
+Imports protocol, ports, model and errors. `lane.py` enforces the invariants; `batch_router.py` decides how
+each batch is processed; `ledger.py` and `offset_map.py` record the class of every source offset and its
+position at the destination; `progress.py` is the state that survives a restart.
 """

@@ -1,14 +1,14 @@
-"""From fetched bytes to what a lane has to do: verify every batch, find the class of every offset, and
-choose how each batch goes on its way.
+"""Turns fetched bytes into batches to send and classified offsets.
 
-A batch passes unopened when nothing about it has to change. It is reframed when it has holes, begins
-before our position, carries append times or is too large, or when small batches have piled up: a
-broker pays 35 to 45 microseconds for a batch beside what its bytes cost, so sending ten records at a
-time costs the destination more than merging them costs us (`python -m bench mirror_drain`).
+Verifies every batch, determines the class of every offset, and chooses how each batch is processed. A batch
+passes unopened if nothing in it has to change. It is reframed if it has holes, starts before our position,
+carries append times or is too large, or if small batches have accumulated: a broker spends 35 to 45
+microseconds per batch in addition to the cost of its bytes, so sending ten records at a time costs the
+destination more than merging them costs us (`python -m bench mirror_drain`).
 
-A batch that cannot be opened passes as it is where it had not to be opened. Otherwise it is the trouble: what
-lies before it has become items, and it is where the router stands. No offset gets a class because it is what
-remains of a range: a router whose items do not add up raises Unaccounted.
+A batch that cannot be opened passes unchanged, unless it has to be opened. In that case it is an error: the
+router has made items of everything before it and stops there. No offset is classified merely because it is
+the remainder of a range: a router whose items do not add up raises Unaccounted.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from mirror.protocol.batches.reframe import START, Reframed, Reframer, Resume, R
 _NO_MERGE: Final = MergeRule(records=(0, 0, 0, 0, 0), small_bytes=0)
 _NO_LIMIT: Final = 2**62
 _SPLIT_MARGIN: Final = 0.8
-"""Part of the limit that a split aims at, because records compress unevenly."""
+"""Fraction of the limit that a split aims for, because records compress unevenly."""
 
 
 class BatchRouter:
-    """One pass over a partition's part of one response. Used once."""
+    """One pass over the part of a response for one partition. Not reusable."""
 
     def __init__(
         self,
@@ -55,38 +55,41 @@ class BatchRouter:
         self._end = _NO_LIMIT if end is None else end
         self._first = position
         self._cursor = position
-        """Everything in front of it is in `items`."""
+        """Offset up to which everything is in `items`."""
         self._batches: list[tuple[memoryview, BatchHeader, bool]] = []
-        """Taken and not sent yet, with whether they must be opened; or `_records`, never both."""
+        """Batches taken but not sent yet, with whether they must be opened; empty if `_records` is used."""
         self._records: list[Record] = []
         self._bytes = 0
         self._source_batches = 0
         self._skipped: list[SkippedOffsets] = []
-        """Of what is taken and not sent yet: offsets that are not sent."""
+        """Offsets taken but not sent yet that will not be sent."""
         self._codec = 0
         self._is_small = False
         self._made_bytes = 0
         self._slab: Slab | None = None
         self.items: list[Item] = []
         self.position = position
-        """The next source offset to fetch."""
+        """Next source offset to fetch."""
         self.leader_epoch = -1
-        """Of the last batch taken, -1 when none was."""
+        """Leader epoch of the last batch taken, -1 if none was."""
         self._epoch = -1
-        """Leader epoch of the batch at hand; messages of formats 0 and 1 have none."""
+        """Leader epoch of the current batch; -1 for messages of formats 0 and 1."""
         self.largest = 0
-        """Bytes of the largest batch that was looked at."""
+        """Size of the largest batch seen."""
         self.is_cut = False
-        """Whether the rest was left for later, because `room` is used up."""
+        """True if the remainder was deferred because `room` is used up."""
 
     @property
     def work(self) -> int:
-        """Cost of what was opened, see `BatchOpener.work`."""
+        """Cost of the batches opened, see `BatchOpener.work`."""
         return self._opener.work
 
     def take(self, records: memoryview, aborted: Sequence[tuple[int, int]], slab: Slab) -> None:
-        """Go through the batches. Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with
-        the source offset; `items` and `position` then tell what lies before the first trouble."""
+        """Process the batches of a response.
+
+        Raises CorruptData, BatchTooLarge, RecordTooLarge and TransformFailed with the source offset; `items`
+        and `position` then cover everything before the first error.
+        """
         committed = AbortedFilter(aborted) if aborted and self._rules.read_committed else None
         self._slab = slab
         try:
@@ -107,13 +110,13 @@ class BatchRouter:
                     self._take_batch(batch, header, committed)
             self._flush()
         except (CorruptData, BatchTooLarge, RecordTooLarge, TransformFailed):
-            self._flush()  # trouble in what was taken before comes first
+            self._flush()  # an error in the batches taken before comes first
             raise
         finally:
             slab.made_bytes += self._made_bytes
 
     def free(self) -> None:
-        """Let go of every batch that was found."""
+        """Free the buffers of all items."""
         for item in self.items:
             if isinstance(item, OutBatch):
                 item.free()
@@ -140,7 +143,7 @@ class BatchRouter:
             self._join_batches(batch, header, after)
 
     def _take_empty(self, batch: memoryview, header: BatchHeader) -> None:
-        """Compaction leaves the header of a batch without records."""
+        """Take a batch without records, which compaction has left."""
         if len(batch) > HEADER_SIZE:
             self._opener.records(batch, header)
         self._pass_hole(header.last_offset + 1, header.span)
@@ -149,17 +152,17 @@ class BatchRouter:
         rules = self._rules
         if rules.opens_records or rules.transforms:
             return True
-        if rules.opened_below < 0 and not rules.omitted:  # of most lanes: no call for each batch
+        if rules.opened_below < 0 and not rules.omitted:  # the common case: avoids a call per batch
             return False
         return rules.is_opened(header.base_offset, header.last_offset, header.leader_epoch)
 
     def _refused(self, refusals: Mapping[int, Refusal], offset: int) -> OffsetClass | None:
-        """Return the class of what is left out of the batch at hand; None for what is not."""
+        """Return the class of an offset of the current batch if it is refused, else None."""
         refusal = refusals.get(offset)
         return None if refusal is None or not refusal.concerns(self._epoch) else refusal.offset_class
 
     def _take_legacy(self, message: memoryview) -> bool:
-        """Take a message of formats 0 and 1; return whether what follows it may lie before the end."""
+        """Take a message of format 0 or 1; return whether the next one may be before the end."""
         last = last_offset(message)
         if last < self.position:
             return True
@@ -178,7 +181,7 @@ class BatchRouter:
         return not is_behind
 
     def _pass_hole(self, following: int, evidence: Span) -> None:
-        """The next offsets, up to `following`, have no record, as a batch shows that was read."""
+        """Skip the offsets up to `following`, which have no record according to a batch that was read."""
         if self.position < following:
             self._pass(compacted(Hole(self.position, following, evidence)))
 
@@ -252,7 +255,7 @@ class BatchRouter:
             skipped.append(SkippedOffsets(offset_class, offset, offset + 1))
 
     def _flush(self) -> None:
-        """Make items of what was taken; where that fails, of what lies in front of the trouble."""
+        """Make items of everything taken; on an error, of everything before it."""
         batches, self._batches = self._batches, []
         records, self._records = self._records, []
         try:
@@ -272,10 +275,10 @@ class BatchRouter:
         finally:
             self._bytes = self._source_batches = 0
         if self._skipped or self._cursor != self.position:
-            raise Unaccounted(f"nothing shows what offsets {self._cursor} to {self.position - 1} are")
+            raise Unaccounted(f"offsets {self._cursor} to {self.position - 1} have no known class")
 
     def _send_skipped(self) -> None:
-        """Make items of the skipped offsets that follow what was sent."""
+        """Make items of the skipped offsets that directly follow the last item."""
         sent = 0
         for skipped in self._skipped:
             if skipped.first != self._cursor:
@@ -286,7 +289,7 @@ class BatchRouter:
         del self._skipped[:sent]
 
     def _send_unopened(self, batch: memoryview, header: BatchHeader, *, is_small: bool = False) -> None:
-        assert self._slab is not None, "what was taken lies in a buffer"
+        assert self._slab is not None, "batches taken have a slab"
         base, count = header.base_offset, header.record_count
         outgoing = OutBatch(batch, ((base, count),), count, base, base + count)
         outgoing.first_timestamp, outgoing.max_timestamp = header.first_timestamp, header.max_timestamp
@@ -299,7 +302,7 @@ class BatchRouter:
 
     @property
     def _codec_to_write(self) -> int:
-        """The source's, unless the destination cannot read it."""
+        """Codec of the source, unless the destination does not support it."""
         return Codec.LZ4 if self._codec == Codec.ZSTD and not self._rules.takes_zstd else self._codec
 
     def _reframe(self, batches: Sequence[tuple[memoryview, BatchHeader, bool]]) -> None:
@@ -318,8 +321,10 @@ class BatchRouter:
         self._send_reframed(reframer)
 
     def _add(self, reframer: Reframer, batch: memoryview, header: BatchHeader) -> Reframer:
-        """Add a batch, all of it or nothing, and return the reframer to continue with. Raises BatchTooLarge,
-        UndecodableBatch."""
+        """Add a whole batch and return the reframer to continue with.
+
+        Raises BatchTooLarge, UndecodableBatch, and then has added nothing.
+        """
         former, made, codec = reframer, list[Reframer](), self._codec_to_write
         payload = self._opener.payload(batch, header)
         limit = self._merge.payload_bytes
@@ -356,7 +361,7 @@ class BatchRouter:
 
     def _halve(self, batch: bytearray, runs: Sequence[Run]) -> None:
         header = next(scan(memoryview(batch)))[2]
-        assert header is not None, "we write format 2"
+        assert header is not None, "Headrace writes format 2"
         offsets = [first + step for first, count in runs for step in range(count)]
         most = self._rules.opened_records + header.record_count
         records = read_batch(memoryview(batch), header, most=most)
@@ -373,7 +378,7 @@ class BatchRouter:
             raise
 
     def _find_unwritable(self, records: Sequence[Record]) -> None:
-        """Send what comes before the record that cannot be written. Raises TransformFailed for that one."""
+        """Find the record that cannot be encoded, send the records before it, and raise TransformFailed."""
         for number, record in enumerate(records):
             try:
                 write_batch([record])
@@ -387,10 +392,10 @@ class BatchRouter:
         if len(batch) > self._rules.batch_limit:
             if len(records) == 1:
                 raise RecordTooLarge(
-                    f"the record at offset {records[0].offset} makes a batch of {len(batch)} bytes,"
-                    f" the destination takes {self._rules.batch_limit}",
+                    f"the record at offset {records[0].offset} takes a batch of {len(batch)} bytes,"
+                    f" the destination accepts {self._rules.batch_limit}",
                     offset=records[0].offset,
-                    advice="raise max.message.bytes of the destination topic, or let the policy skip it",
+                    advice="raise max.message.bytes of the destination topic, or change on-rejection",
                 )
             middle = len(records) // 2
             self._send_records(records[:middle])
@@ -415,11 +420,14 @@ class BatchRouter:
         self.items.append(outgoing)
 
     def _pass_to(self, after: int, count: int) -> list[SkippedOffsets] | None:
-        """Return the skipped offsets between the cursor and `after`, which all others but `count` are."""
+        """Move the cursor to `after` and return the skipped offsets before it.
+
+        Raises Unaccounted unless these and `count` records cover the range.
+        """
         passed = [skipped for skipped in self._skipped if skipped.first < after]
         unknown = after - self._cursor - count - sum(skipped.count for skipped in passed)
         if unknown:
-            raise Unaccounted(f"nothing shows what {unknown} offsets from {self._cursor} to {after - 1} are")
+            raise Unaccounted(f"{unknown} offsets from {self._cursor} to {after - 1} have no known class")
         del self._skipped[: len(passed)]
         self._cursor = after
         return passed or None

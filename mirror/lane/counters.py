@@ -1,4 +1,4 @@
-"""What a lane has done since it was last asked. Counted by batch, never by record."""
+"""Counters of a lane since the last report. Updated per batch, never per record."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirror.model.metrics import LATENCY_BUCKETS, SUMMED, age_ms, latency_bucket
 from mirror.model.movement.excuses import ExcusedLane
 
 MEASURED: Final = tuple(name for name in SUMMED if name not in ("cpu_ms", "spare_cpu_ms"))
-"""Fields of `MirrorMetric` that have their names here, too; CPU time is a worker's, and shared out."""
+"""Fields of `MirrorMetric` with the same names here, except CPU time, which is measured per worker."""
 
 _SUMS: Final = (
     *MEASURED,
@@ -21,21 +21,21 @@ _SUMS: Final = (
     "recompressed_bytes",
     "encoded_records",
 )
-"""Counters that add up as numbers."""
+"""Counters that are summed as numbers."""
 
 
 class LaneCounters:
     """Sums since the last `take`, and since the start of the lane for reports.
 
-    Each of `MEASURED` must be assigned in the constructor. `wait_ms` … `produce_ms` split the latency, summed
-    over batches: how long their records lay at the source, on average, were received (`fetch_ms`), lay in our
-    queue, and were on their way to acknowledgement. A record is as old as the newest of its source batch.
+    The constructor must assign each of `MEASURED`. `wait_ms`, `fetch_ms`, `queue_ms` and `produce_ms` split
+    the latency, summed over batches: mean time of their records at the source, in transfer to us, in our
+    queue, and until acknowledgement. The age of a record is that of the newest record in its source batch.
 
-    The rest is what copying costs by (`mirror/replication/reports/copy_costs.py`): `fetched_parts`: answers
-    of the source with records; `small_batches` of `batches`, with `small_bytes` as fetched: those that were
-    merged, or would have been had there been more in the answer; `merged_bytes`, as fetched: of batches that
-    were reframed without decoding their records, and `recompressed_bytes` before compression of those
-    of them that are compressed; `encoded_records`: those that were decoded.
+    The other counters are the cost factors of copying (`mirror/replication/reports/copy_costs.py`).
+    `fetched_parts`: source responses with records. `small_batches`: batches that were merged, or would
+    have been if the response had contained more; `small_bytes`: their size as fetched. `merged_bytes`, as
+    fetched: batches reframed without decoding; `recompressed_bytes`: uncompressed size of the
+    compressed ones. `encoded_records`: records decoded and encoded.
     """
 
     __slots__ = (*_SUMS, "batches_by_path", "latency")
@@ -63,9 +63,10 @@ class LaneCounters:
     def delivered(
         self, outgoing: OutBatch, now_ms: int, now: float, excused: ExcusedLane | None = None
     ) -> None:
-        """One batch was acknowledged. `now_ms` is wall time, `now` monotonic seconds. Of records whose
-        timestamp says no age the latency is not known: they are in no bucket of the histogram. Neither are
-        records that do not count, as `excused` has it."""
+        """Count an acknowledged batch. `now_ms` is wall time, `now` monotonic seconds.
+
+        The latency histogram omits records without a usable timestamp, and records that `excused` excludes.
+        """
         self.records_copied += outgoing.count
         self.bytes_copied += outgoing.source_bytes
         self.uncompressed_bytes += outgoing.payload_bytes
@@ -85,7 +86,7 @@ class LaneCounters:
             self.wait_ms += max(total_ms - produce_ms - queue_ms - fetch_ms, 0.0)
 
     def _count_latency(self, outgoing: OutBatch, now_ms: int, excused: ExcusedLane | None) -> float | None:
-        """The mean over its records that count, None where their timestamps say nothing."""
+        """Count latencies and return their mean over the counted records; None if there are none."""
         summed = known = 0
         for timestamp, count in outgoing.by_source or ((outgoing.max_timestamp, outgoing.count),):
             age = age_ms(now_ms, timestamp)
@@ -109,11 +110,11 @@ class LaneCounters:
             self.encoded_records += outgoing.count
 
     def measured(self) -> dict[str, Any]:
-        """The values of `MEASURED`, by name."""
+        """Return the values of `MEASURED` by name."""
         return {name: getattr(self, name) for name in MEASURED}
 
     def add(self, other: LaneCounters) -> None:
-        """Include another's sums."""
+        """Add the sums of another instance."""
         for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.batches_by_path = [

@@ -1,5 +1,7 @@
-"""Flow control: how much may be taken now, how much is asked for, and which replica is asked. Pure; the clock
-is passed in."""
+"""Flow control: how much to take now, how much to request, and from which replica.
+
+Pure; the clock is passed in.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +11,16 @@ from typing import Final
 
 
 def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
-    """Bytes of a partition to ask a broker for: about its `share`, whole batches, at least one of them, and
-    otherwise not more than `most`. `batch`: the largest that came lately, 0 when that is not known; `spread`:
-    how much sizes have differed, see `spread_of`.
+    """Return the number of bytes of a partition to request: about its `share`, in whole batches.
 
-    A broker cuts its answer off at the bytes asked for. What it has sent of the last batch is useless, and is
-    sent again. So there is room for a batch that is larger than those before, as far as batches of
-    this partition differ: room that is not needed is filled with a part of one more. And the number of
-    batches is the nearest, not the next: where it is too high, responses are full before they have come to
-    every partition, and a produce request takes one batch of each partition that there is.
+    At least one batch, otherwise at most `most`. `batch`: size of the largest recent batch, 0 if unknown;
+    `spread`: variation of sizes, see `spread_of`.
+
+    A broker truncates its response at the requested size; a truncated batch is useless and is sent again. So
+    the request leaves room for a larger batch than the recent ones, according to the variation; unused room
+    is filled with part of the next batch. The number of batches is rounded to the nearest: if it is too high,
+    responses fill up before they reach every partition, while a produce request takes one batch per
+    partition.
     """
     allowed = min(share, most)
     if not batch:
@@ -28,23 +31,24 @@ def bytes_to_ask(share: int, most: int, batch: int, spread: int) -> int:
 
 
 def spread_of(spread: int, expected: int, size: int) -> int:
-    """The mean deviation of batch sizes in bytes, as RFC 6298 estimates that of round trips: `size` came
-    where `expected` was thought of."""
+    """Return the updated mean deviation of batch sizes in bytes, by the method of RFC 6298.
+
+    `expected`: the estimate before a batch of `size` bytes arrived.
+    """
     return spread + (abs(size - expected) - spread) // 4
 
 
 _DEVIATIONS: Final = 4
-"""RFC 6298's factor too."""
+"""Factor of RFC 6298."""
 _MOST_ROOM: Final = 16
-"""At most this part of a batch is left as room."""
+"""Maximum room, as the divisor of the batch size."""
 
 
 class TokenBucket:
-    """A quota in bytes per second that allows bursts of one second and debt of one take; `owner`: whose.
-    `for_catching_up`: who is up to date does not wait for it.
+    """A quota in bytes per second that allows bursts of one second and a debt of one take.
 
-    A take may exceed what is left (a batch is never cut for a quota); the debt is paid before the
-    next one.
+    A take may exceed the balance (a batch is never split for a quota); the debt is paid before the next one.
+    `owner`: owner of the quota. `for_catching_up`: up-to-date lanes are exempt.
     """
 
     def __init__(
@@ -57,28 +61,28 @@ class TokenBucket:
         self._at = now
 
     def set_rate(self, bytes_per_second: float, now: float) -> None:
-        """Another quota from now on; what had been saved up under the old one counts up to the new one."""
+        """Change the quota. The saved balance is limited to the new quota."""
         self._refill(now)
         self._rate = bytes_per_second
         self._tokens = min(self._tokens, bytes_per_second)
 
     @property
     def bytes_per_second(self) -> float:
-        """The quota."""
+        """The quota in bytes per second."""
         return self._rate
 
     @property
     def share_bytes(self) -> int:
-        """A good size of one take: small enough that its debt holds nobody up for long."""
+        """Suitable size of one take: small enough that its debt blocks no other lane for long."""
         return max(int(self._rate / 8), 16 * 1024)
 
     def seconds_until_open(self, now: float) -> float:
-        """0 when something may be taken now, else the wait in seconds."""
+        """Return 0 if something may be taken now, else the wait in seconds."""
         self._refill(now)
         return 0.0 if self._tokens > 0 else (1.0 - self._tokens) / self._rate
 
     def take(self, size_bytes: int, now: float) -> None:
-        """Note what was taken."""
+        """Record a take."""
         self._refill(now)
         self._tokens -= size_bytes
 
@@ -88,7 +92,7 @@ class TokenBucket:
 
 
 class HeldTime:
-    """For how long something is held back. What still lies ahead counts when it has passed."""
+    """Tracks the total time for which something is held back. Future time counts once it has passed."""
 
     __slots__ = ("_from", "_passed", "_until")
 
@@ -98,12 +102,12 @@ class HeldTime:
         self._passed = 0.0
 
     def hold(self, now: float, until: float) -> None:
-        """It is held back from `now` on, in monotonic seconds, at least up to that moment."""
+        """Hold back from `now` until at least `until`, in monotonic seconds."""
         self._pass(now)
         self._from, self._until = now, max(self._until, until)
 
     def take(self, now: float) -> float:
-        """The seconds since the last call in which it was held back."""
+        """Return the seconds held back since the last call."""
         self._pass(now)
         passed, self._passed = self._passed, 0.0
         return passed
@@ -116,32 +120,35 @@ class HeldTime:
 
 
 _LEASE_SECONDS: Final = 300.0
-"""After that the leader is asked again, as Kafka's consumer does (its `metadata.max.age.ms`)."""
+"""Time to read from a preferred replica before asking the leader again, as in Kafka's consumer
+(`metadata.max.age.ms`)."""
 _AWAY_SECONDS: Final = 30.0
-"""How long the leader is read after a replica has failed. A leader goes on naming a replica that is gone
-until the controller has noticed that, so it is asked without our rack meanwhile, and sends the records."""
+"""Time to read from the leader after a replica has failed. A leader keeps naming a dead replica until the
+controller has noticed, so requests omit our rack meanwhile, and the leader returns the records itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Replica:
-    """A broker to read instead of asking the leader for one, until that moment in monotonic seconds.
-    `broker` is None for the leader, which is asked without our rack."""
+    """A broker to read from until a time in monotonic seconds, instead of asking the leader for one.
+
+    `broker` None means the leader, in requests without our rack.
+    """
 
     broker: int | None
     until: float
 
     def is_usable(self, leader: int, brokers: Container[int], now: float) -> bool:
-        """Whether it is still to be read."""
+        """Return whether it is still valid to read from this broker."""
         if now >= self.until:
             return False
         return self.broker is None or (self.broker != leader and self.broker in brokers)
 
 
 def named(broker: int, present: Replica | None, leader: int, brokers: Container[int], now: float) -> Replica:
-    """What to read after an answer that only names this broker, when `present` was read.
+    """Return the broker to read from after a response that only names a preferred replica.
 
-    A replica that names another one, and a name that the metadata lack, could lead in circles: the leader is
-    read instead.
+    `present`: the replica that returned it, None for the leader. Reads from the leader if a replica names
+    another one, or if the name is not in the metadata, which could both loop.
     """
     if present is not None or broker == leader or broker not in brokers:
         return avoided(now)
@@ -149,5 +156,5 @@ def named(broker: int, present: Replica | None, leader: int, brokers: Container[
 
 
 def avoided(now: float) -> Replica:
-    """What to read after a replica has failed: the leader, for a while."""
+    """Return the choice after a replica has failed: the leader, for a while."""
     return Replica(None, now + _AWAY_SECONDS)

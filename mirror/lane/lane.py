@@ -1,11 +1,10 @@
-"""The copying of one partition: what is in hand, in which order, and what is certain.
+"""The copying of one partition: items in progress, their order, and the state that is certain.
 
     fetched -> `accept` -> queue -> `next_to_send` -> sent -> `acknowledge` -> ledger, map, checkpoint
 
-Invariants: batches are sent in source order with consecutive sequences; at most five are unanswered,
-and only one until the destination has accepted the first of an identity (a broker that does not know a
-producer accepts any first sequence, so a second batch could overtake a first that failed); the ledger
-advances over what is acknowledged without a gap, and never back.
+Invariants: batches are sent in source order with consecutive sequences; at most five are in flight, one until
+the destination has accepted the first of an identity (brokers accept any first sequence of an unknown
+producer, so a second batch could overtake a failed first); the ledger covers acknowledged items without gaps.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ MOST_IN_FLIGHT: Final = 5
 
 
 class Lane:
-    """Bookkeeping of one partition. Knows no sockets; who drives it is `copying.engine`."""
+    """State of one partition. No I/O; driven by `mirror.replication`."""
 
     __slots__ = (
         "bytes_in_hand",
@@ -89,36 +88,36 @@ class Lane:
         self.life = 0
         self.gaps: list[str] = []
         self.target_loss = ""
-        """What the destination has lost, as long as it is not decided that the lane continues behind it."""
+        """Description of a loss at the destination, until it is decided to continue after it."""
         self.owner: Owner | None = None
-        """The producer id and epoch that the progress in memory was made under last."""
+        """Producer id and epoch that last wrote the progress in memory."""
         self.owned_from: int | None = None
-        """As of `LaneProgress`."""
+        """See `LaneProgress`."""
         self.stored: Version | None = None
-        """The stored record that we have loaded or written last."""
+        """The stored record last loaded or written."""
         self.pause: Pause | None = None
         self.position = 0
         self.high_watermark = self.stable_offset = self.log_start = -1
-        self.queue: list[Item] = []  # lists, because an empty deque takes 760 bytes, and most lanes are idle
+        self.queue: list[Item] = []  # lists: an empty deque takes 760 bytes, and most lanes are idle
         self.sent: list[Item] = []
         self.in_flight = self.bytes_in_hand = self.sequence = 0
         self.identity: ProducerStamp | None = None
         self.is_held = False
-        """Batches that have not been sent yet wait: a transaction is about to end, or to begin."""
+        """True while unsent batches wait for the end or the beginning of a transaction."""
         self.trouble: Trouble | None = None
         self.delivered_ms = -1
         """Timestamp of the newest record at the destination."""
         self.caught_up_ms = -1
-        """When everything that could be read at the source was read last, in wall time."""
+        """Wall time at which the lane had last read every readable record of the source."""
         self.caught_up = 0
-        """As of `LaneProgress`."""
+        """See `LaneProgress`."""
         self.excused: ExcusedLane | None = None
-        """Records that do not count, until the lane has caught up."""
+        """Records excluded from the latency, until the lane has caught up."""
         self.waiting = (-1, -1)
-        """Source offset and timestamp of the first batch in hand that was let go of, to be fetched again."""
+        """Source offset and timestamp of the first batch that was dropped, to be fetched again."""
         self.foreign_records = 0
         self.target_next: int | None = None
-        """Where the next batch will lie if nobody else writes there; None when unknown."""
+        """Destination offset of the next batch if no other producer writes there; None if unknown."""
         self.counters = LaneCounters()
         self.totals: LaneCounters | None = None
 
@@ -129,40 +128,40 @@ class Lane:
 
     @property
     def checkpoint(self) -> int:
-        """The source offset that is safe to resume from."""
+        """Source offset that is safe to resume from."""
         return self.ledger.next
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is in hand."""
+        """True if the lane has no items."""
         return not self.queue and not self.sent
 
     @property
     def readable_end(self) -> int:
-        """Where the records end that can be read, by the last answer: an open transaction hides the rest."""
+        """End of the readable records in the last response: before an open transaction, if read_committed."""
         return self.stable_offset if self.rules.read_committed else self.high_watermark
 
     def note_end(self, high_watermark: int, stable_offset: int, now_ms: int) -> None:
-        """Where the source ends, as it said now."""
+        """Update the end offsets of the source from a response."""
         if self.high_watermark >= 0 and self.position >= self.readable_end:
-            self.caught_up_ms = now_ms  # nothing had been said to be there until now
+            self.caught_up_ms = now_ms  # no record beyond our position was known until now
             if self.excused is not None and self.excused.end < 0:
                 self.excused.end = self.position
                 self._end_excuse()
         self.high_watermark, self.stable_offset = high_watermark, stable_offset
 
     def excuse(self, patience_ms: int, now_ms: int) -> None:
-        """Count nothing of what the lane finds when it begins now, for at most that time."""
+        """Exclude the lane's backlog at its start from the latency, for at most that time."""
         if self.spec.excuse.name:
             self.excused = ExcusedLane(self.spec.excuse.as_of(now_ms), patience_ms)
 
     def _end_excuse(self) -> None:
-        """The lane has caught up where all is delivered that was there."""
+        """End the exclusion once every record that existed at catch-up is delivered."""
         if (excused := self.excused) is not None and 0 <= excused.end <= self.checkpoint:
             self.excused, self.caught_up = None, excused.excuse.name
 
     def restore(self, progress: LaneProgress) -> None:
-        """Go on from stored progress."""
+        """Resume from stored progress."""
         self.ledger = progress.ledger
         self.offset_map = progress.offset_map
         self.source = progress.source
@@ -182,8 +181,7 @@ class Lane:
         self.dirty = False
 
     def begin_elsewhere(self) -> None:
-        """What is stored is about another destination: nothing of it counts here but who owned the lane's
-        producer id. The lane has no position, as if it had never been copied."""
+        """Reset all but the producer id's owner: the stored progress is of another destination."""
         self.ledger, self.offset_map = Ledger(0), OffsetMap()
         self.source = SourceIdentity()
         self.target_id, self.target_next, self.target_cluster = b"", None, ""
@@ -192,14 +190,14 @@ class Lane:
         self.position = -1
 
     def begin(self, position: int) -> None:
-        """Start a ledger and a map at this source offset; what came before is not ours."""
+        """Start a ledger and a map at this source offset; earlier offsets are not covered."""
         self.ledger = Ledger(position)
         self.offset_map = OffsetMap()
         self.position = position
         self.dirty = True
 
     def progress(self, *, clean: bool = False) -> LaneProgress:
-        """What to store. Shares the ledger and the map: encode it before the lane goes on."""
+        """Return the progress to store. Shares ledger and map: encode it before the lane changes."""
         return LaneProgress(
             self.ledger,
             self.offset_map,
@@ -220,7 +218,7 @@ class Lane:
         )
 
     def accept(self, router: BatchRouter, now: float, began_at: float | None = None) -> None:
-        """Take over what a router found from our position on. `began_at`: when it began to arrive."""
+        """Take the items of a router that started at our position. `began_at`: start of their reception."""
         self.position = router.position
         if 0 <= router.leader_epoch != self.source.leader_epoch:
             self.source = replace(self.source, leader_epoch=router.leader_epoch)
@@ -233,8 +231,7 @@ class Lane:
         self._pass_over()
 
     def lose(self, upto: int, sentence: str) -> None:
-        """Source offsets from our position to `upto` are gone; continue behind them, where another leader
-        epoch may have begun."""
+        """Skip lost source offsets up to `upto`; a new leader epoch may have begun there."""
         self.queue.append(SkippedOffsets(OffsetClass.LOST, self.position, upto))
         self.position = upto
         self.source = replace(self.source, leader_epoch=-1)
@@ -243,20 +240,22 @@ class Lane:
 
     @property
     def may_send(self) -> bool:
-        """Whether one more batch may be under way."""
+        """True if another batch may be in flight."""
         if self.identity is None or self.trouble is not None:
             return False
         return self.in_flight < (MOST_IN_FLIGHT if self.is_established else 1)
 
     def begin_life(self, position: int, sentence: str, *, same_log: bool, leader_epoch: int = -1) -> None:
-        """Go on at a position that need not lie ahead: the source is another log, or parts from what it
-        was. A new ledger begins; the map keeps what lies before `position` when it is the `same_log`.
-        `leader_epoch`: of the record before `position`, -1 where unknown."""
+        """Continue at a position that may be behind, as the source is another log or has diverged.
+
+        Starts a new ledger; keeps the map before `position` if it is the `same_log`. `leader_epoch`: of
+        the record before `position`, -1 if unknown.
+        """
         self.drop()
         self.life += 1
         self.gaps.append(sentence)
         self.ledger = Ledger(position)
-        if not self.source.topic_id:  # leader epochs begin again in a topic that is not told from this one
+        if not self.source.topic_id:  # a recreated topic looks the same, but its leader epochs start over
             self.rules = self.rules.without_refusals()
         self.waiting = (-1, -1)
         if same_log:
@@ -269,24 +268,24 @@ class Lane:
         self.dirty = True
 
     def pass_marker(self) -> None:
-        """The marker of a transaction of ours lies behind what was mirrored."""
+        """Account for the marker of our own transaction after the mirrored records."""
         if self.target_next is not None:
             self.target_next += 1
 
     @property
     def target_end(self) -> int:
-        """The destination's log ends there or behind it, unless it has lost something."""
+        """Offset that the end of the destination log must have reached, unless records were lost."""
         return max(self.offset_map.target_end or 0, self.target_next or 0)
 
     def lose_target(self, first: int) -> None:
-        """The destination has lost what it had from that offset on."""
+        """Record that the destination lost its records from that offset on."""
         lost = f"{first} to {self.target_end - 1}"
-        self.target_loss = f"the destination has lost its offsets {lost} of {self.key.partition}"
+        self.target_loss = f"the destination lost offsets {lost} of {self.key.partition}"
         self.gaps.append(self.target_loss)
         self.offset_map.forget_targets(first)
 
     def find(self, found: Sequence[FoundRecords | SkippedOffsets], target_next: int) -> None:
-        """The destination holds these already, in source order from our checkpoint on."""
+        """Account for records found at the destination, in source order from the checkpoint on."""
         for stretch in found:
             if isinstance(stretch, SkippedOffsets):
                 self.ledger.pass_over(stretch)
@@ -300,7 +299,7 @@ class Lane:
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that was ever sent is acknowledged."""
+        """True if everything that was ever sent is acknowledged."""
         if self.in_flight or self.trouble is not None:
             return False
         return not any(
@@ -309,10 +308,7 @@ class Lane:
         )
 
     def next_to_send(self) -> OutBatch | None:
-        """The next batch with our identity on it, or None when none may be sent now.
-
-        A batch that went out before goes out again unchanged: same bytes, same sequence.
-        """
+        """Return the next batch, stamped with our identity, or None. A resent batch is unchanged."""
         if self.identity is None or not self.may_send:
             return None
         while self.queue:
@@ -335,7 +331,7 @@ class Lane:
         self.in_flight += 1
 
     def acknowledge(self, outgoing: OutBatch, target: int, now_ms: int, now: float) -> None:
-        """The destination has the batch at `target`."""
+        """Record that the destination has stored the batch at `target`."""
         outgoing.outstanding = False
         outgoing.acknowledged = True
         outgoing.target = target
@@ -349,25 +345,23 @@ class Lane:
         self._end_excuse()
 
     def unanswered(self, outgoing: OutBatch, *, maybe_stored: bool) -> None:
-        """The destination refused the batch, or its answer was lost; then it may be stored all the same, also
-        where it is sent again and refused."""
+        """Record a rejection or a lost response. Once `maybe_stored`, a batch stays so, even if refused."""
         outgoing.outstanding = False
         outgoing.maybe_stored = outgoing.maybe_stored or maybe_stored
         self.in_flight -= 1
 
     def requeue(self) -> None:
-        """Put every batch that is not acknowledged back in front, in order. Nothing is outstanding."""
-        assert self.in_flight == 0, "a batch could overtake one that is under way"
+        """Move unacknowledged batches back to the queue, in order. Requires that none is outstanding."""
+        assert self.in_flight == 0, "a batch could overtake one in flight"
         self.queue = self.sent + self.queue
         self.sent = []
         self.trouble = None
         self._pass_over()
 
     def drop(self) -> None:
-        """Let go of everything in hand and go back to the checkpoint. Nothing is outstanding.
+        """Drop all items and return to the checkpoint. Requires that none is outstanding.
 
-        The next sequence is that of the first batch let go; where the destination may have stored a
-        batch all the same, a new identity must follow.
+        Sequences continue at the first dropped batch; if one may be stored, a new identity is required.
         """
         assert self.in_flight == 0, "the destination may still read from these buffers"
         self._note_waiting()
@@ -378,12 +372,12 @@ class Lane:
                 item.free()
         self.queue, self.sent = [], []
         self.bytes_in_hand = 0
-        if self.position >= 0:  # a lane that has not begun yet is still to find where
+        if self.position >= 0:  # a lane without a position keeps none
             self.position = self.ledger.next
         self.trouble = None
 
     def shed(self) -> None:
-        """Let go of what has not been sent yet; it is fetched again later."""
+        """Drop unsent items; they are fetched again later."""
         unsent = [item for item in self.queue if isinstance(item, OutBatch) and not item.is_stamped]
         if unsent:
             self.waiting = unsent[0].first_offset, unsent[0].first_timestamp
@@ -403,7 +397,7 @@ class Lane:
                 return
 
     def identify(self, identity: ProducerStamp) -> None:
-        """Take a new identity; sequences begin at 0, and what was stamped is stamped again."""
+        """Set a new identity; sequences start at 0, and queued batches are stamped again."""
         self.identity = identity
         owner = identity.producer_id, identity.epoch
         if owner != self.owner:
@@ -415,7 +409,7 @@ class Lane:
                 item.is_stamped = False
 
     def take_counters(self) -> LaneCounters:
-        """Sums since the last call."""
+        """Return the sums since the last call."""
         taken = self.counters
         if taken.batches or taken.fetched_parts:
             self.counters = LaneCounters()

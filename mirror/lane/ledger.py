@@ -1,13 +1,13 @@
-"""The ledger of a lane: what became of every source offset.
+"""The ledger of a lane: the class of every source offset.
 
-Invariant: the counts of all classes add up to `next - start`; with what is in flight, to the range
-that was consumed. An offset is entered once, when its class is certain, in offset order. No class is what
-remains of a range: COMPACTED takes the hole that was seen between two records or batches.
+Invariant: the counts of all classes add up to `next - start`; with batches in flight, to the range consumed.
+An offset is entered once, in order, when its class is certain. No class is the remainder of a range:
+COMPACTED requires the hole observed between two records or batches.
 
-With the offset map a ledger also shows which records were left out on purpose. Of the offsets that it
-accounts for, those in the map are at the destination. A record that the source still has at any other offset
-is missing, whatever class the ledger has for it, unless it lies where records were filtered or dead-lettered:
-these stretches of offsets are stored with the ledger.
+Together with the offset map, a ledger shows which records were skipped on purpose. Of the offsets it covers,
+those in the map are at the destination. Any other record that the source still has is missing, whatever its
+class in the ledger, unless it lies in a range with filtered or dead-lettered records: these ranges are stored
+with the ledger.
 """
 
 from __future__ import annotations
@@ -25,36 +25,37 @@ from mirror.protocol.batches.holes import Hole
 from mirror.protocol.batches.reframe import Run
 
 _MOST_STRETCHES: Final = 32
-"""Most stretches of left-out offsets in a ledger; beyond this number neighbours are joined."""
+"""Maximum number of stored ranges of skipped records; beyond it, neighbours are joined."""
 
 
 class OffsetClass(IntEnum):
-    """The classes of offsets."""
+    """Classes of source offsets."""
 
     MIRRORED = 0
     """The record is at the destination."""
     CONTROL = 1
     """A transaction marker of the source."""
     ABORTED = 2
-    """A record of an aborted transaction, left out under read_committed."""
+    """A record of an aborted transaction, skipped under read_committed."""
     FILTERED = 3
-    """Left out by a transform or by the rejection policy."""
+    """Dropped by a transform or by the rejection policy."""
     COMPACTED = 4
-    """No record there any more: compaction, or a batch that compaction emptied."""
+    """The offset has no record: compaction, or a batch that compaction emptied."""
     LOST = 5
-    """Gone from the source before it was copied: truncation or retention."""
+    """Removed from the source before it was copied: truncation or retention."""
     DEAD_LETTERED = 6
-    """The destination refused the record; it is in the dead-letter topic."""
+    """Rejected by the destination; the record is in the dead-letter topic."""
 
 
 class Unaccounted(Exception):
-    """Source offsets would get a class that nothing shows."""
+    """Raised if source offsets would be classified without evidence."""
 
 
 class SkippedOffsets:
-    """Source offsets [first, next) that are not sent, with their class: certain once all before them are.
+    """Source offsets [first, next) that are not sent, and their class.
 
-    COMPACTED takes the hole. Raises Unaccounted without it.
+    Final once all offsets before them are classified. COMPACTED requires the hole; raises Unaccounted without
+    it.
     """
 
     __slots__ = ("first", "next", "offset_class")
@@ -64,9 +65,7 @@ class SkippedOffsets:
     ) -> None:
         is_hole = hole is not None and hole.first == first and hole.next == following
         if first >= following or is_hole != (offset_class is OffsetClass.COMPACTED):
-            raise Unaccounted(
-                f"nothing shows that offsets {first} to {following - 1} are {offset_class.name}"
-            )
+            raise Unaccounted(f"no evidence that offsets {first} to {following - 1} are {offset_class.name}")
         self.offset_class = offset_class
         self.first = first
         self.next = following
@@ -78,12 +77,12 @@ class SkippedOffsets:
 
 
 def compacted(hole: Hole) -> SkippedOffsets:
-    """Return the offsets of a hole with their class."""
+    """Return the offsets of a hole as skipped offsets."""
     return SkippedOffsets(OffsetClass.COMPACTED, hole.first, hole.next, hole)
 
 
 class LeftOutStretch(NamedTuple):
-    """Offsets [first, next), of which `records` were filtered or dead-lettered."""
+    """Range [first, next) in which `records` offsets were filtered or dead-lettered."""
 
     first: int
     next: int
@@ -91,7 +90,7 @@ class LeftOutStretch(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Return whether all of its offsets were left out."""
+        """True if all offsets in the range were filtered or dead-lettered."""
         return self.records == self.next - self.first
 
 
@@ -103,35 +102,37 @@ class Ledger:
     def __init__(self, start: int) -> None:
         self.start = start
         self.next = start
-        """The checkpoint: everything below is accounted for."""
+        """The checkpoint: every offset below is accounted for."""
         self.counts = [0] * len(OffsetClass)
         self.left_out: list[LeftOutStretch] = []
-        """Where records were filtered or dead-lettered, in order."""
+        """Ranges with filtered or dead-lettered records, in order."""
         self._grain = 0
-        """Stretches that span no more offsets together are joined."""
+        """Neighbouring ranges that span at most this many offsets together are joined."""
 
     def enter(self, offset_class: OffsetClass, count: int) -> None:
         """Account for the next `count` offsets. Raises Unaccounted for COMPACTED: see `pass_over`."""
         if offset_class is OffsetClass.COMPACTED:
-            raise Unaccounted(f"nothing shows that {count} offsets from {self.next} on are a hole")
+            raise Unaccounted(f"no evidence that {count} offsets from {self.next} on are a hole")
         self._count(offset_class, count)
 
     def pass_over(self, skipped: SkippedOffsets) -> None:
         """Account for offsets that are not sent. Raises Unaccounted unless they are the next ones."""
         if skipped.first != self.next:
-            raise Unaccounted(f"offsets from {skipped.first} on follow {self.next - 1}")
+            raise Unaccounted(f"offsets from {skipped.first} on do not follow {self.next - 1}")
         self._count(skipped.offset_class, skipped.next - skipped.first)
 
     def enter_batch(self, runs: Sequence[Run], passed: Sequence[SkippedOffsets]) -> None:
-        """Account for the offsets of mirrored records and for those between them, in order. Raises
-        Unaccounted unless they follow each other without a gap."""
+        """Account for the offsets of mirrored records and the skipped ones between them, in order.
+
+        Raises Unaccounted if there is a gap.
+        """
         place = 0
         for first, count in runs:
             while place < len(passed) and passed[place].first < first:
                 self.pass_over(passed[place])
                 place += 1
             if first != self.next:
-                raise Unaccounted(f"the record at offset {first} follows {self.next - 1}")
+                raise Unaccounted(f"the record at offset {first} does not follow {self.next - 1}")
             self._count(OffsetClass.MIRRORED, count)
         for skipped in passed[place:]:
             self.pass_over(skipped)
@@ -149,25 +150,25 @@ class Ledger:
             self.left_out = _joined(self.left_out, self._grain)
 
     def prune(self, below: int) -> None:
-        """Forget left-out records that the source has expired: those below its log start."""
+        """Drop ranges that have expired at the source, below its log start."""
         if self.left_out and self.left_out[0].next <= below:
             self.left_out = [stretch for stretch in self.left_out if stretch.next > below]
 
     def total(self, offset_class: OffsetClass) -> int:
-        """How many offsets met this class."""
+        """Return the number of offsets in this class."""
         return self.counts[offset_class]
 
     @property
     def is_balanced(self) -> bool:
-        """Whether the invariant holds."""
+        """True if the invariant holds."""
         return sum(self.counts) == self.next - self.start
 
     def by_class(self) -> dict[str, int]:
-        """Counts by name, for people and programs."""
+        """Return the counts by class name."""
         return {offset_class.name.lower(): self.counts[offset_class] for offset_class in OffsetClass}
 
     def to_json(self) -> dict[str, Any]:
-        """As stored in a progress record; zeros are left out."""
+        """Return the stored form, without zero counts."""
         counts = {
             offset_class.name.lower(): self.counts[offset_class]
             for offset_class in OffsetClass
@@ -180,24 +181,24 @@ class Ledger:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], next_offset: int) -> Ledger:
-        """Read it back. Raises CorruptData when it does not add up."""
+        """Restore a ledger from its stored form. Raises CorruptData if it does not add up."""
         ledger = cls(int(document["start"]))
         for name, count in document["counts"].items():
             ledger.counts[OffsetClass[name.upper()]] = int(count)
         ledger.next = next_offset
         if not ledger.is_balanced:
-            raise CorruptData(f"a stored ledger does not add up: {document} up to {next_offset}")
+            raise CorruptData(f"the counts of a stored ledger do not add up: {document} up to {next_offset}")
         count = ledger.total(OffsetClass.FILTERED) + ledger.total(OffsetClass.DEAD_LETTERED)
         if "left_out" in document:
             stretches = [LeftOutStretch(*map(int, stretch)) for stretch in document["left_out"]]
             ledger.left_out = [stretch for stretch in stretches if stretch.records > 0]
-        elif count:  # of a version that did not store them: they may lie anywhere
+        elif count:  # written by a version that did not store the ranges: the records may be anywhere
             ledger.left_out = [LeftOutStretch(ledger.start, ledger.next, count)]
         return ledger
 
 
 def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStretch]:
-    """Join neighbours that follow each other, and those that span at most `grain` offsets together."""
+    """Join neighbouring ranges that leave no gap, or that together span at most `grain` offsets."""
     joined: list[LeftOutStretch] = []
     for stretch in stretches:
         if joined:
@@ -211,19 +212,21 @@ def _joined(stretches: Sequence[LeftOutStretch], grain: int) -> list[LeftOutStre
 
 
 class Uncopied(NamedTuple):
-    """Records of the source that the checkpoints know not to be at the destination: those that were left out
-    on purpose, and the others, which are missing."""
+    """Source records that the checkpoints know are not at the destination.
+
+    `left_out`: skipped on purpose; `missing`: all others.
+    """
 
     left_out: int = 0
     missing: int = 0
 
 
 class LeftOut:
-    """Distinguishes records that were left out on purpose from missing ones.
+    """Distinguishes records that were skipped on purpose from missing ones.
 
-    `forgotten`: mirrored records that the map no longer has, because the destination has lost them; where
-    stretches of left-out offsets were joined they cannot be told from what was left out, so that many at most
-    count as missing there. It is 0 for a map whose first runs were pruned.
+    `forgotten`: number of mirrored records that are no longer in the map because the destination lost them.
+    In joined ranges they are indistinguishable from skipped records, so up to that many count as missing
+    there. It is 0 for a map whose first runs were pruned.
     """
 
     __slots__ = ("_map", "forgotten", "stretches")
@@ -245,29 +248,29 @@ class LeftOut:
         return self._map.holds(start, end)
 
     def stretch_of(self, source: int) -> int:
-        """Return the number of the stretch in which the offset lies, -1 for none."""
+        """Return the index of the range that contains the offset, -1 if none does."""
         index = bisect_right(self.stretches, source, key=attrgetter("first")) - 1
         return index if index >= 0 and source < self.stretches[index].next else -1
 
     def are_left_out(self, start: int, end: int) -> bool:
-        """Return whether every source offset of [start, end) was left out."""
+        """Return whether every source offset of [start, end) was skipped on purpose."""
         index = self.stretch_of(start)
         return index >= 0 and self.stretches[index].is_whole and end <= self.stretches[index].next
 
 
 class UncopiedTally:
-    """Counts the records that the source has at offsets that are not copied."""
+    """Counts source records at offsets that were not copied."""
 
     def __init__(self, left_out: LeftOut) -> None:
         self._left_out = left_out
         self._found = Counter[int]()
 
     def note(self, source: int, count: int = 1) -> None:
-        """Count a record, or `count` of a batch that begins there and was left out as a whole."""
+        """Count a record, or `count` records of a batch at that offset that was skipped as a whole."""
         self._found[self._left_out.stretch_of(source)] += count
 
     def judge(self) -> Uncopied:
-        """Return how many of them were left out on purpose, and how many are missing."""
+        """Return the number of records skipped on purpose and of missing ones."""
         known = self._left_out
         whole = joined = most = 0
         for index, count in self._found.items():

@@ -1,7 +1,7 @@
-"""The life of a lane: its states, what may happen to it, and what is to be done then. Pure.
+"""The lifecycle of a lane: states, events, and the resulting actions. Pure.
 
-`advance(lifecycle, event)` is the whole table: the next lifecycle, and the actions that lead there, in order.
-`!` raises ImpossibleEvent, `-` changes nothing, `>` adds the intent and settles, `CHECKP.` is CHECKPOINTING.
+`advance(lifecycle, event)` implements this table: the next lifecycle, and the actions to take, in order. `!`
+raises ImpossibleEvent, `-` changes nothing, `>` adds the intent and settles, `CHECKP.` is CHECKPOINTING.
 
     event        | STARTING   | COPYING    | RECOVERING | DRAINING   | PAUSED   | CHECKPOINTING | STOPPED
     -------------|------------|------------|------------|------------|----------|---------------|--------
@@ -16,31 +16,31 @@
     FAILED_AHEAD | the same with the intent PAUSE_WHEN_DRAINED             | -        | note pause >  | -
     INVALIDATED  | RESTART >  | RESTART >  | RESTART >  | RESTART >  | -        | -             | -
     STOP_ASKED   | CHECKP.    | DRAINING > | DRAINING > | STOP >     | CHECKP.  | -             | -
-    SETTLING     | as the intent says, below                         | -        | -, or let go  | -
-    GAVE_UP      | CHECKP. where the intent is STOP, else !          | !        | !             | !
-    BROKE        | PAUSED; CHECKP. where the intent is STOP          | PAUSED   | CHECKP.       | -
+    SETTLING     | according to the intent, below                    | -        | -, or drop    | -
+    GAVE_UP      | CHECKP. if the intent is STOP, else !             | !        | !             | !
+    BROKE        | PAUSED; CHECKP. if the intent is STOP             | PAUSED   | CHECKP.       | -
     DUE          | -          | -          | -          | -          | STARTING | -             | -
     STORED       | !          | !          | !          | !          | !        | STOPPED       | -
 
-An intent waits until nothing of the lane is outstanding, because a request still reads from its buffers. An
-event that adds one ends with the action SETTLE: the runner looks at what is in hand, and SETTLING carries the
-intent out. The first line that fits counts:
+An intent waits until no batch of the lane is outstanding, because a request still reads from its buffers. An
+event that adds one ends with the action SETTLE: the runner inspects the items, and SETTLING carries out the
+intent. The first matching line applies:
 
-    in hand                                     | leads to
+    items                                       | leads to
     --------------------------------------------|-----------------------------------------------------
-    something is outstanding, or no intent      | nothing yet
-    lost (as after another owner), STOP         | CHECKPOINTING, letting go
-    lost, FINISH                                | STARTING, letting go
+    any outstanding, or no intent               | nothing yet
+    lost (as after another owner), STOP         | CHECKPOINTING, dropping them
+    lost, FINISH                                | STARTING, dropping them
     drained in an open transaction, not RESTART | COMMIT first, which settles again
     drained, STOP or FINISH                     | CHECKPOINTING
-    refused, STOP                               | CHECKPOINTING, letting go
-    drained or refused, PAUSE_WHEN_DRAINED      | PAUSED, letting go
-    anything, PAUSE                             | PAUSED, letting go
-    anything, RESTART                           | STARTING, letting go
+    rejected, STOP                              | CHECKPOINTING, dropping them
+    drained or rejected, PAUSE_WHEN_DRAINED     | PAUSED, dropping them
+    any, PAUSE                                  | PAUSED, dropping them
+    any, RESTART                                | STARTING, dropping them
 
-A stop that was asked for is never taken back, and a lasting pause is replaced by nothing but a stop. The
-generation (`turn`) rises with every way into PAUSED, CHECKPOINTING and STOPPED, and with a restart: what was
-begun in an earlier generation no longer counts.
+A requested stop is never withdrawn, and only a stop replaces a lasting pause. The generation (`turn`)
+increases with every transition to PAUSED, CHECKPOINTING and STOPPED, and with a restart: operations begun in
+an earlier generation no longer count.
 """
 
 from __future__ import annotations
@@ -55,22 +55,25 @@ from mirror.model.datastreams.lanes import PauseCause
 
 @dataclass(frozen=True, slots=True)
 class ProbeRule:
-    """The wait doubles from `first_seconds` with every attempt, up to `longest_seconds`."""
+    """Retry delay that doubles from `first_seconds` with every attempt, up to `longest_seconds`."""
 
     first_seconds: float = 1.0
     longest_seconds: float = 60.0
 
     def delay_ms(self, attempt: int) -> int:
-        """Wait before probe number `attempt` (from 1)."""
+        """Return the delay before probe number `attempt` (from 1)."""
         doubled = self.first_seconds * 2 ** min(attempt - 1, 30)
         return int(min(doubled, self.longest_seconds) * 1000)
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Why a lane waits. `lasting`: no probe; a person or a new owner has to act. `failed_ms`: of the latest
-    failure. That and the `cause` are not stored: of a stored pause it is 0, and nobody here was told of it.
-    Times in epoch ms."""
+    """Reason for which a lane waits. Times in epoch ms.
+
+    `lasting`: no probe; an operator or a new owner has to act. `failed_ms`: time of the latest failure. It
+    and the `cause` are not stored: for a stored pause, `failed_ms` is 0, and this process has not reported
+    it.
+    """
 
     reason: str
     since_ms: int
@@ -81,22 +84,21 @@ class Pause:
     cause: PauseCause = PauseCause.OTHER
 
     def is_woken(self, since_ms: int) -> bool:
-        """Whether to try again at once after an outage that began then: what has failed during the outage may
-        have failed because of it, whatever the answer was."""
+        """Return whether to retry after an outage since `since_ms`, which may have caused the failure."""
         return not self.lasting and self.failed_ms >= since_ms
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it is time to try again."""
+        """Return whether it is time to retry."""
         return not self.lasting and now_ms >= self.probe_at_ms
 
     def to_json(self) -> dict[str, Any]:
-        """As stored in a progress record."""
+        """Return the stored form."""
         document: dict[str, Any] = {"reason": self.reason, "since_ms": self.since_ms, "attempt": self.attempt}
         return document | {"lasting": True} if self.lasting else document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any], now_ms: int) -> Pause:
-        """Read it back; a restart is a good moment to probe."""
+        """Restore a pause from its stored form, with a probe due now, as after any restart."""
         return cls(str(document["reason"]), int(document["since_ms"]), int(document["attempt"]), now_ms)
 
 
@@ -110,94 +112,97 @@ def pause_again(
     counts: bool = True,
     cause: PauseCause = PauseCause.OTHER,
 ) -> Pause:
-    """The pause after a failure; `former` is the one whose probe has just failed, if there was one. Failures
-    that do not count, those of a cluster that is away, make no later wait longer."""
+    """Return the pause after a failure.
+
+    `former`: the pause whose probe has just failed, if any. Failures that do not count, those of an
+    unavailable cluster, do not increase later delays.
+    """
     attempt = (former.attempt if former else 0) + counts
     since = former.since_ms if former else now_ms
     return Pause(reason, since, attempt, now_ms + rule.delay_ms(max(attempt, 1)), lasting, now_ms, cause)
 
 
 class LaneState(StrEnum):
-    """Where a lane is in its life."""
+    """States of a lane."""
 
     STARTING = "starting"
-    """Looking up its position, leaders and identity."""
+    """Looks up its position, leaders and producer identity."""
     COPYING = "copying"
     RECOVERING = "recovering"
-    """Comparing the destination's tail before it continues."""
+    """Compares the end of the destination log before it continues."""
     PAUSED = "paused"
     DRAINING = "draining"
-    """Reads no more: sends what it has in hand."""
+    """Reads no more; sends the remaining items."""
     CHECKPOINTING = "checkpointing"
-    """Has nothing in hand; stops as soon as its checkpoint is durable."""
+    """Has no items; stops once its checkpoint is durable."""
     STOPPED = "stopped"
 
 
 class Intent(StrEnum):
-    """What a lane is about to do, once nothing of it is outstanding."""
+    """Transition that a lane makes once no batch is outstanding."""
 
     PAUSE_WHEN_DRAINED = "pause when drained"
-    """The source has a problem behind what is in hand."""
+    """The source has a problem after the items read so far."""
     PAUSE = "pause"
-    """The destination refuses what is in hand."""
+    """The destination rejects an item."""
     RESTART = "restart"
     FINISH = "finish"
-    """All is read. What the destination refuses may still pause or restart the lane."""
+    """Everything was read. A rejection by the destination may still pause or restart the lane."""
     STOP = "stop"
-    """Somebody else wants it stopped: it ends where it stands."""
+    """A stop was requested: the lane ends at its current position."""
 
 
 class EventKind(StrEnum):
-    """What may happen to a lane."""
+    """Events of a lane."""
 
     RESTORED = "restored"
     """A pause was stored with its progress."""
     DISPLACED = "displaced"
-    """Its stored progress is about another destination."""
+    """Its stored progress is of another destination."""
     POSITIONED = "positioned"
-    """Everything is known that it needs for copying."""
+    """Everything needed for copying is known."""
     HEADWAY = "headway"
     READ_ALL = "read all"
     COMPARING = "comparing"
     COMPARED = "compared"
     FAILED = "failed"
-    """It cannot continue with what is in hand."""
+    """It cannot continue with its items."""
     FAILED_AHEAD = "failed ahead"
-    """It cannot continue behind what is in hand."""
+    """It cannot continue after its items."""
     INVALIDATED = "invalidated"
     """It has to start again from its checkpoint."""
     STOP_ASKED = "stop asked"
     SETTLING = "settling"
     GAVE_UP = "gave up"
-    """It has to stop, and what is in hand cannot be sent. Nothing is outstanding."""
+    """It has to stop, and its items cannot be sent. No batch is outstanding."""
     BROKE = "broke"
-    """Its own steps for pausing fail."""
+    """The steps of pausing it have failed."""
     DUE = "due"
-    """It is time to try again."""
+    """It is time to retry."""
     STORED = "stored"
-    """Its last checkpoint is durable, or cannot be."""
+    """Its last checkpoint is durable, or cannot be stored."""
 
 
 class LaneAction(StrEnum):
-    """What the runner does for a lane."""
+    """Actions that the runner takes for a lane."""
 
     DETACH_READER = "detach reader"
     DETACH_WRITER = "detach writer"
     SHED = "shed"
-    """Let go of what has not been sent."""
+    """Drop unsent items."""
     LET_GO = "let go"
-    """Let go of everything in hand and go back to the checkpoint."""
+    """Drop all items and return to the checkpoint."""
     FREE = "free"
-    """Forget everything in hand, whatever fails; progress is loaded again."""
+    """Free all items, ignoring errors; progress will be loaded again."""
     SETTLE = "settle"
-    """Look at what is in hand and report SETTLING."""
+    """Inspect the items and report SETTLING."""
     COMMIT = "commit"
     """End the open transaction; the commit reports SETTLING again."""
     START = "start"
-    """Look for the position from which to copy."""
+    """Find the position to copy from."""
     READ_ON = "read on"
     PROBE = "probe"
-    """Report DUE at the time that the pause says."""
+    """Report DUE at the time of the pause's next probe."""
     AWAIT_CHECKPOINT = "await checkpoint"
     """Report STORED when the checkpoint is durable."""
     MARK_DIRTY = "mark dirty"
@@ -207,8 +212,11 @@ class LaneAction(StrEnum):
 
 
 class InHand(NamedTuple):
-    """What of a lane is not at the destination yet. `outstanding`: sent, and not answered. `refused`: the
-    destination refuses some of it. `uncommitted`: in an open transaction. `lost`: it can only be let go."""
+    """Items of a lane that are not yet at the destination.
+
+    `outstanding`: some are sent without a response. `refused`: the destination rejects some. `uncommitted`:
+    in an open transaction. `lost`: they can only be dropped.
+    """
 
     outstanding: bool = False
     drained: bool = True
@@ -218,9 +226,11 @@ class InHand(NamedTuple):
 
 
 class LifecycleEvent(NamedTuple):
-    """Something that has happened. `pause`: of RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: of
-    SETTLING. `generation`: of the lane when that was begun which led to the event; None when it counts
-    always."""
+    """An event.
+
+    `pause`: with RESTORED, FAILED, FAILED_AHEAD and BROKE. `in_hand`: with SETTLING. `generation`: that of
+    the lane when the operation behind the event began; None if the event always counts.
+    """
 
     kind: EventKind
     pause: Pause | None = None
@@ -229,7 +239,7 @@ class LifecycleEvent(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """State, pending intent, reason for the pause that lasts or is coming, and generation (`turn`)."""
+    """State, pending intent, current or upcoming pause, and generation (`turn`)."""
 
     state: LaneState = LaneState.STARTING
     intent: Intent | None = None
@@ -242,7 +252,7 @@ Advance = tuple[Lifecycle, Actions]
 
 
 class ImpossibleEvent(Exception):
-    """The lane cannot be in this state when that happens."""
+    """Raised for an event that cannot happen in the state of the lane."""
 
 
 _S = LaneState
@@ -250,16 +260,16 @@ _A = LaneAction
 _K = EventKind
 NOTHING: Final[Actions] = ()
 ACTIVE: Final = frozenset({_S.COPYING, _S.RECOVERING, _S.DRAINING, _S.CHECKPOINTING})
-"""Neither starting nor at rest."""
+"""States that are neither starting nor at rest."""
 _BEFORE_REST: Final = frozenset({_S.STARTING, _S.COPYING, _S.RECOVERING, _S.DRAINING})
-"""What may still be paused or restarted."""
+"""States in which a lane may still be paused or restarted."""
 _ENDS: Final = (Intent.STOP, Intent.FINISH)
 _READ_AGAIN: Final = (None, Intent.FINISH, Intent.PAUSE_WHEN_DRAINED)
-"""After a comparison nothing is in hand: what had been read is read again, up to the end or the problem."""
+"""Intents that end with a comparison, after which there are no items: reading starts again."""
 
 
 def advance(now: Lifecycle, event: LifecycleEvent) -> Advance:
-    """The lifecycle after the event, and what is to be done. Raises ImpossibleEvent."""
+    """Return the lifecycle after the event, and the actions to take. Raises ImpossibleEvent."""
     return _RULES[event.kind](now, event)
 
 
@@ -300,7 +310,7 @@ def _compared(now: Lifecycle, event: LifecycleEvent) -> Advance:
     if now.intent in _READ_AGAIN:
         return now._replace(state=_S.COPYING, intent=None), (_A.READ_ON,)
     state = _S.DRAINING if now.intent is Intent.STOP else _S.COPYING
-    return now._replace(state=state), (_A.SETTLE,)  # nothing is in hand: no answer would settle it
+    return now._replace(state=state), (_A.SETTLE,)  # there are no items, so no response would trigger it
 
 
 def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
@@ -317,7 +327,7 @@ def _failed(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _pause_for_good(now: Lifecycle) -> Advance:
-    """Whatever else happens, its reason is that of the lasting pause."""
+    """Pause with the reason of the lasting pause, whatever else happens."""
     intent = Intent.STOP if now.intent is Intent.STOP else Intent.PAUSE
     return now._replace(intent=intent), (_A.DETACH_READER, _A.SETTLE)
 
@@ -354,7 +364,7 @@ def _settling(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 
 def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
-    """Nothing is outstanding, and there is nothing to commit."""
+    """Carry out an intent when no batch is outstanding or uncommitted."""
     if intent in _ENDS:
         if hand.drained:
             return _checkpoint(now, _A.DETACH_WRITER)
@@ -370,7 +380,7 @@ def _carry_out(now: Lifecycle, intent: Intent, hand: InHand) -> Advance:
 def _gave_up(now: Lifecycle, event: LifecycleEvent) -> Advance:
     _expect(now, event, *_BEFORE_REST)
     if now.intent is not Intent.STOP:
-        raise ImpossibleEvent(f"{event.kind} while the intent is {now.intent}")
+        raise ImpossibleEvent(f"{event.kind} with intent {now.intent}")
     return _checkpoint(now, _A.LET_GO)
 
 
@@ -400,7 +410,7 @@ def _stored(now: Lifecycle, event: LifecycleEvent) -> Advance:
 
 def _expect(now: Lifecycle, event: LifecycleEvent, *states: LaneState) -> None:
     if now.state not in states:
-        raise ImpossibleEvent(f"{event.kind} while {now.state}")
+        raise ImpossibleEvent(f"{event.kind} in state {now.state}")
 
 
 def _is_lasting(pause: Pause | None) -> bool:
@@ -413,7 +423,7 @@ def _probe(pause: Pause | None) -> Actions:
 
 def _checkpoint(now: Lifecycle, *actions: LaneAction) -> Advance:
     then = Lifecycle(_S.CHECKPOINTING, Intent.STOP, now.pause, now.turn + 1)
-    return then, (_A.AWAIT_CHECKPOINT, *actions)  # where letting go fails, it still has to stop
+    return then, (_A.AWAIT_CHECKPOINT, *actions)  # first, as the lane must stop even if dropping fails
 
 
 def _start_again(now: Lifecycle) -> Advance:

@@ -1,15 +1,14 @@
-"""Memory of a worker: one byte budget, and the buffers that responses are received into.
+"""Memory of a worker: one byte budget, and the receive buffers.
 
-A fetched batch is sent from the buffer it arrived in, so a buffer is busy until the last of its
-batches is acknowledged or dropped. A response is received when there is room for it, and for batches made
-of it if the last one's were remade. The clusters that responses come from share the budget: one that holds
-less than its share has room, whatever the others hold, so no source can take the memory of another.
-Invariant: bytes in buffers and in reframed batches never exceed twice the budget by more than one response
-of each cluster (a single batch may be larger than any limit), and with one cluster never the budget itself
-by more than that.
+A batch is sent from the buffer it was received in, so a buffer is in use until the last of its batches is
+acknowledged or dropped. A response is received if there is room for it and, if the batches of the last
+response were rebuilt, for rebuilt ones too. All source clusters share the budget: one that uses less than its
+share always has room, so no source can take the memory of another. Invariant: buffers and rebuilt batches
+never exceed twice the budget by more than one response per cluster (a single batch may be larger than any
+limit); with one cluster, they never exceed the budget itself by more than that.
 
-Room is counted in full when a response is announced; memory is taken as its bytes arrive, because pages of
-a buffer exist once something is written to them.
+The full size is reserved when a response is announced; memory is used as its bytes arrive, because the pages
+of a buffer are allocated on the first write.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Final
 
 _SMALL: Final = 64 * 1024
-"""Responses up to here get a buffer of their own size; larger ones a pooled one."""
+"""Responses up to this size get their own buffer; larger ones use a pooled one."""
 
 
 class ByteBudget:
-    """Number of bytes that may be held. Taking never fails; check `has_room` or `free` first.
+    """A limit on bytes in use. Taking never fails; check `has_room` or `free` first.
 
-    `whole`: the budget that this one is a part of.
+    `whole`: the budget of which this one is a part.
     """
 
     __slots__ = ("_next", "_parts", "is_wanted", "limit", "on_room", "used", "whole")
@@ -36,25 +35,25 @@ class ByteBudget:
         self.whole = whole
         self.used = 0
         self.is_wanted = False
-        """Whether a response waits for room in it."""
+        """True if a response is waiting for room in it."""
         self.on_room: Callable[[], None] | None = None
-        """Called after bytes came back."""
+        """Called after bytes are returned."""
         self._parts: list[ByteBudget] = []
         self._next = 0
 
     def part(self) -> ByteBudget:
-        """Return the budget of another cluster that shares this one."""
+        """Add and return the budget of another cluster that shares this one."""
         part = ByteBudget(self.limit, self)
         self._parts.append(part)
         return part
 
     @property
     def free(self) -> int:
-        """Bytes left; negative when a response was larger than announced."""
+        """Bytes available; negative if a response was larger than announced."""
         return self.limit - self.used
 
     def has_room(self, size: int) -> bool:
-        """Return whether `size` bytes more fit: into what is free, or into the share of this part."""
+        """Return whether `size` more bytes fit into the free bytes, or into the share of this part."""
         if self.used == 0:
             return True
         if self.whole is None:
@@ -62,18 +61,18 @@ class ByteBudget:
         return self.whole.free >= size or self.used + size <= self.whole.share()
 
     def share(self) -> int:
-        """Return the bytes for each part that holds something or wants to."""
+        """Return the share in bytes of each part that uses or waits for memory."""
         active = sum([1 for part in self._parts if part.used or part.is_wanted])
         return self.limit // max(active, 1)
 
     def take(self, size: int) -> None:
-        """Count `size` bytes more as held."""
+        """Count `size` more bytes as used."""
         self.used += size
         if self.whole is not None:
             self.whole.used += size
 
     def give(self, size: int) -> None:
-        """Count `size` bytes as held no longer."""
+        """Count `size` bytes as returned."""
         self.used -= size
         if self.whole is None:
             self.notify()
@@ -82,7 +81,7 @@ class ByteBudget:
             self.whole.notify()
 
     def notify(self) -> None:
-        """Let those that wait use the room, another part first each time."""
+        """Offer the room to waiting parts, starting with another one each time."""
         if self.on_room is not None:
             self.on_room()
         count = len(self._parts)
@@ -92,7 +91,7 @@ class ByteBudget:
 
 
 class BufferStock:
-    """Large buffers of one size that are not in use, for all pools of a budget."""
+    """Unused large buffers of one size, shared by all pools of a budget."""
 
     __slots__ = ("_free", "_most", "size")
 
@@ -108,7 +107,7 @@ class BufferStock:
         return self._free.pop() if self._free else _new(self.size)
 
     def take_back(self, buffer: mmap) -> None:
-        """Keep the buffer for the next response if it has the usual size."""
+        """Keep the buffer for reuse if it has the standard size."""
         if len(buffer) == self.size and len(self._free) < self._most:
             self._free.append(buffer)
 
@@ -118,25 +117,25 @@ def _new(size: int) -> mmap:
 
 
 class Slab:
-    """A receive buffer with the number of those who still need it. Starts with one holder."""
+    """A reference-counted receive buffer. Starts with one reference."""
 
     __slots__ = ("_pool", "began_at", "buffer", "holders", "made_bytes")
 
     def __init__(self, buffer: bytearray | mmap, pool: SlabPool | None) -> None:
         self.buffer = buffer
         self.began_at = 0.0
-        """When what lies in it began to arrive, in monotonic seconds."""
+        """Time at which its contents began to arrive, in monotonic seconds."""
         self.holders = 1
         self.made_bytes = 0
-        """What the batches that were made of its own take."""
+        """Total size of the batches rebuilt from its contents."""
         self._pool = pool
 
     def retain(self) -> None:
-        """One more needs the buffer."""
+        """Add a reference."""
         self.holders += 1
 
     def release(self) -> None:
-        """One fewer; the last one gives it back."""
+        """Remove a reference; the last one returns the buffer."""
         self.holders -= 1
         if self.holders == 0 and self._pool is not None:
             self._pool.take_back(self)
@@ -152,14 +151,14 @@ class SlabPool:
         self._stock = stock or BufferStock(size, budget.limit)
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._made_bytes = 0
-        """What the next response may be made into: as much as the last."""
+        """Expected size of the batches rebuilt from the next response: that of the last one."""
         budget.on_room = self._serve
 
     def slab(self, size: int) -> Slab | None:
-        """A buffer of at least `size` bytes, on the budget; None when there is no room now.
+        """Return a buffer of at least `size` bytes within the budget; None if there is no room now.
 
-        Small ones are always to be had, and one of any size while the cluster holds nothing else: what is
-        held can then never wait for what waits for it.
+        Always succeeds for small sizes, and for any size while the cluster uses no other buffer, so that a
+        buffer in use never waits for a response that waits for it.
         """
         if size <= _SMALL:
             return Slab(bytearray(size), None)
@@ -170,12 +169,12 @@ class SlabPool:
         return Slab(buffer, self)
 
     def when_free(self, size: int, callback: Callable[[], None]) -> None:
-        """Call back, once, when there may be room for that size; first come, first served."""
+        """Call back once there may be room for that size; first come, first served."""
         self._waiting.append((size, callback))
         self._budget.is_wanted = True
 
     def take_back(self, slab: Slab) -> None:
-        """Called by the slab whose last holder is gone."""
+        """Return a buffer to the budget; called by a slab without references."""
         self._made_bytes = slab.made_bytes
         size = len(slab.buffer)
         if isinstance(slab.buffer, mmap):

@@ -1,9 +1,8 @@
 """The offset map of a lane: exact translation between source and destination offsets.
 
-A run says that `length` consecutive source offsets lie at as many consecutive destination offsets. A
-topic without holes needs one run, whatever its length; holes at either side (transaction markers,
-compaction, what was filtered) begin a new one. Both sides rise from run to run, so that a look-up is a
-binary search.
+A run maps `length` consecutive source offsets to as many consecutive destination offsets. A topic without
+gaps needs one run of any length; a gap on either side (transaction markers, compaction, filtered records)
+starts another one. Both offsets increase from run to run, so a lookup is a binary search.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 CHUNK: Final = 256
-"""Runs that are stored together once they cannot change any more."""
+"""Number of runs that are stored together once they are final."""
 
 
 class MapRun(NamedTuple):
-    """`length` records from `source` on lie from `target` on."""
+    """A run of `length` records from `source` and `target` on."""
 
     source: int
     target: int
@@ -27,16 +26,16 @@ class MapRun(NamedTuple):
 
 
 class Precision(StrEnum):
-    """How a translation came about."""
+    """Kind of a translation."""
 
     EXACT = "exact"
     """The record itself."""
     NEXT = "next"
-    """There is no record at that offset; this is where the next one lies. Nothing is skipped or repeated."""
+    """The offset has no record: position of the next one. No record is skipped or repeated."""
     END = "end"
-    """Beyond what is mirrored: the end of it, never ahead."""
+    """After the mirrored records: their end, never ahead."""
     BEFORE = "before"
-    """Before the map begins: its beginning."""
+    """Before the map: its start."""
 
 
 class Translation(NamedTuple):
@@ -47,7 +46,7 @@ class Translation(NamedTuple):
 
 
 class OffsetMap:
-    """Runs in order. `sealed` runs have been stored for good; see `chunks`."""
+    """Runs in order. `sealed` runs are stored for good; see `unsealed`."""
 
     __slots__ = ("_counts", "_first_index", "_sources", "_targets", "sealed")
 
@@ -67,16 +66,16 @@ class OffsetMap:
 
     @property
     def first_index(self) -> int:
-        """Absolute number of the first run kept; pruning raises it."""
+        """Absolute number of the first run kept; pruning increases it."""
         return self._first_index
 
     @property
     def target_end(self) -> int | None:
-        """Destination offset behind the last mirrored record; None while there is none."""
+        """Destination offset after the last mirrored record; None if there is none."""
         return self._targets[-1] + self._counts[-1] if self._sources else None
 
     def add(self, source: int, target: int, count: int) -> None:
-        """Note records in rising order of source offsets."""
+        """Add records, in increasing order of source offsets."""
         if self._sources:
             last = self._counts[-1]
             if self._sources[-1] + last == source and self._targets[-1] + last == target:
@@ -87,35 +86,34 @@ class OffsetMap:
         self._counts.append(count)
 
     def extend(self, runs: Iterable[tuple[int, int, int]]) -> None:
-        """Take runs that were stored."""
+        """Add stored runs."""
         for source, target, count in runs:
             self._sources.append(source)
             self._targets.append(target)
             self._counts.append(count)
 
     def forward(self, source: int) -> Translation:
-        """Where a group that would next read `source` goes on at the destination."""
+        """Return the destination position of a group that would next read `source`."""
         return _look_up(self._sources, self._targets, self._counts, source)
 
     def backward(self, target: int) -> Translation:
-        """Where a group that would next read `target` goes on at the source."""
+        """Return the source position of a group that would next read `target`."""
         return _look_up(self._targets, self._sources, self._counts, target)
 
     def holds(self, start: int, end: int) -> bool:
-        """Whether one run has every source offset of [start, end), which is not empty."""
+        """Return whether one run contains every source offset of the non-empty range [start, end)."""
         index = bisect_right(self._sources, start) - 1
         return index >= 0 and end <= self._sources[index] + self._counts[index]
 
     def source_behind(self, target: int) -> int | None:
-        """Return the source offset behind the last record that lies in front of a destination offset; None
-        where none does."""
+        """Return the source offset after the last record before a destination offset, or None."""
         index = bisect_left(self._targets, target) - 1
         if index < 0:
             return None
         return self._sources[index] + min(self._counts[index], target - self._targets[index])
 
     def count(self, start: int, end: int) -> int:
-        """How many source offsets of [start, end) are mirrored."""
+        """Return the number of mirrored source offsets in [start, end)."""
         found = 0
         for index in range(len(self._sources)):
             first = self._sources[index]
@@ -123,7 +121,7 @@ class OffsetMap:
         return found
 
     def rewind(self, source: int) -> None:
-        """Forget everything from `source` on: it will be mirrored again, elsewhere."""
+        """Remove everything from `source` on: it will be mirrored again, to other offsets."""
         while self._sources and self._sources[-1] >= source:
             self._drop_last()
         if self._sources:
@@ -132,7 +130,7 @@ class OffsetMap:
         self.sealed = min(self.sealed, last - last % CHUNK)
 
     def forget_targets(self, target: int) -> None:
-        """Forget what lay at the destination from `target` on: it is there no more."""
+        """Remove all records that were at the destination from `target` on and no longer exist there."""
         while self._targets and self._targets[-1] + self._counts[-1] > target:
             kept = target - self._targets[-1]
             if kept > 0:
@@ -141,7 +139,7 @@ class OffsetMap:
             self.rewind(self._sources[-1])
 
     def prune(self, below: int) -> None:
-        """Forget runs that lie wholly below the source's log start, in whole chunks."""
+        """Remove runs entirely below the source's log start, in whole chunks."""
         keep = 0
         while keep < len(self._sources) and self._sources[keep] + self._counts[keep] <= below:
             keep += 1
@@ -154,9 +152,9 @@ class OffsetMap:
             self.sealed = max(self.sealed, self._first_index)
 
     def unsealed(self) -> tuple[list[tuple[int, list[MapRun]]], list[MapRun]]:
-        """(full chunks to store now, by number; the rest, which may still change).
+        """Return (full chunks to store now, by number; the remaining runs, which may still change).
 
-        The last run can still grow, so it never is in a full chunk.
+        The last run may still grow, so it is never in a full chunk.
         """
         runs = list(self)
         full: list[tuple[int, list[MapRun]]] = []

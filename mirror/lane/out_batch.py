@@ -1,4 +1,4 @@
-"""What a lane has in hand between the source and the destination, in source order."""
+"""Items of a lane between source and destination, in source order."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mirror.protocol.batches.batch import CODEC_MASK
 from mirror.protocol.batches.reframe import Run
 
 _ATTRIBUTES_AT: Final = 22
-"""The low byte of a batch's attributes; the high one is not used."""
+"""Offset of the low byte of a batch's attributes; the high byte is unused."""
 
 
 class Path(IntEnum):
-    """How a batch came to be."""
+    """Processing path of a batch."""
 
     PASSTHROUGH = 0
-    """As it was at the source, with our identity."""
+    """Unchanged from the source, except for our producer identity."""
     REFRAMED = 1
-    """Decompressed, renumbered or merged, compressed again; keys and values untouched."""
+    """Decompressed, renumbered or merged, and compressed; keys and values unchanged."""
     RECORDS = 2
     """Decoded and encoded, record by record."""
 
 
 class OutBatch:
-    """One batch on its way.
+    """One batch to send.
 
-    It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` are those of its
-    records, in order; `passed` has the class of the others. `target`: where the destination has it,
-    once acknowledged. Times are monotonic seconds; between `began_at` and `fetched_at` it was received.
+    It accounts for the source offsets from `first_offset` up to `next_offset`: `runs` contain its records,
+    in order; `passed` classifies all other offsets. `target`: its destination offset, once
+    acknowledged. Times are monotonic seconds; it was received between `began_at` and `fetched_at`.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class OutBatch:
         self.first_timestamp = -1
         self.max_timestamp = -1
         self.by_source: tuple[tuple[int, int], ...] = ()
-        """The newest timestamp and the number of records of each source batch; empty where it is one."""
+        """Newest timestamp and record count of each source batch; empty if there is only one."""
         self.payload_bytes = 0
         self.source_batches = 1
         self.source_bytes = len(batch)
@@ -86,33 +86,33 @@ class OutBatch:
         self.sent_at = 0.0
         self.sequence = -1
         self.is_small = False
-        """Made of batches that are merged with what follows in the same answer."""
+        """Made of batches small enough to be merged with following ones in the same response."""
         self.is_stamped = False
         self.outstanding = False
         self.acknowledged = False
         self.maybe_stored = False
-        """An answer was lost: the destination may have it all the same."""
+        """A response was lost: the destination may have stored the batch."""
         self.target = -1
         self.slab: Slab | None = None
         self.budget: ByteBudget | None = None
 
     @property
     def is_compressed(self) -> bool:
-        """Whether its records are compressed."""
+        """True if its records are compressed."""
         return bool(self.attributes & CODEC_MASK)
 
     def hold(self, slab: Slab) -> None:
-        """The batch lies in that buffer."""
+        """Reference the slab that contains the batch."""
         slab.retain()
         self.slab = slab
 
     def charge(self, budget: ByteBudget) -> None:
-        """The batch has memory of its own."""
+        """Charge the batch's own memory to a budget."""
         budget.take(len(self.batch))
         self.budget = budget
 
     def detach(self, budget: ByteBudget) -> None:
-        """Copy the batch out of a buffer that others wait for."""
+        """Copy the batch out of its slab, for which others are waiting."""
         if self.slab is not None:
             slab, self.slab = self.slab, None
             self.batch = memoryview(bytearray(self.batch))
@@ -120,14 +120,14 @@ class OutBatch:
             slab.release()
 
     def forget(self) -> None:
-        """Nobody waits for the answer; the bytes are let go, when it comes if the batch is outstanding."""
+        """Ignore the response; frees the batch now, or when the response arrives if it is outstanding."""
         if self.outstanding:
             self.outstanding = False
         else:
             self.free()
 
     def free(self) -> None:
-        """The bytes are not needed any more."""
+        """Release the memory of the batch."""
         if self.slab is not None:
             slab, self.slab = self.slab, None
             slab.release()
@@ -143,8 +143,7 @@ Item = OutBatch | SkippedOffsets
 
 
 class FoundRecords(NamedTuple):
-    """Records that a comparison has found at the destination: `length` of them, from `source` and `target`
-    on."""
+    """A run of `length` records that a comparison found at the destination, from `source` and `target` on."""
 
     source: int
     target: int
@@ -153,8 +152,11 @@ class FoundRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """The first batch that the destination did not take, and its words. Nothing more is sent until all
-    that is outstanding is answered; then it is decided how to go on."""
+    """The first batch that the destination rejected, with its response.
+
+    Nothing more is sent until every outstanding batch has a response; then the lane decides how to
+    continue.
+    """
 
     outgoing: OutBatch
     code: int

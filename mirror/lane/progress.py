@@ -1,8 +1,8 @@
-"""What survives of a lane: the records of the progress topic. Pure codec.
+"""Stored state of a lane: the records of the progress topic. Pure codec.
 
-A lane has one main record, key `group/topic/partition`, and for long offset maps chunks of 256 runs
-under `group/topic/partition/map/<number>`. All values are JSON; readers ignore fields that they do not
-know. A chunk is written in the same batch as the main record that names it, so the two cannot part.
+A lane has one main record, key `group/topic/partition`, and for long offset maps chunks of 256 runs under
+`group/topic/partition/map/<number>`. All values are JSON; readers ignore unknown fields. A chunk is written
+in the same batch as the main record that refers to it, so they are always consistent.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ _TOPIC_ID_BYTES: Final = 16
 Owner = tuple[int, int]
 """(producer id, epoch)."""
 Version = tuple[str, int, int]
-"""What distinguishes the stored records of a lane: (engine that wrote it, epoch ms, next offset). The engine
-is empty in records of versions that did not name it."""
+"""Identity of a stored record of a lane: (engine that wrote it, epoch ms, next offset). The engine is empty
+in records of versions that did not store it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceIdentity:
-    """Which log was copied: topic id (empty where the cluster has none), the leader epoch of the last record
-    taken, -1 where unknown, and what the cluster calls itself (empty where that is not known)."""
+    """Identity of the source log that was copied.
+
+    Topic id (empty if the cluster has none), leader epoch of the last record taken (-1 if unknown), and
+    cluster id (empty if unknown).
+    """
 
     topic_id: bytes = b""
     leader_epoch: int = -1
@@ -42,15 +45,15 @@ class SourceIdentity:
 class LaneProgress:
     """The state to resume from.
 
-    `target_id`: the destination topic's id, `target_topic` its name, `target_cluster` the id of its
-    cluster; `target_next`: where the lane's next record will lie there. `restart_ms`: the last restart of
-    the datastream that it is of, 0 for none. `clean`: the lane was drained and nobody has written since.
-    `life` counts source topics that bore the name. `gaps`: sentences about what was lost, newest last;
-    `target_loss` is the one about the destination that the lane has not continued behind. `owner`: the
-    producer id and epoch that the lane wrote under last, None when it never wrote. `version`: which
-    stored record this is, None when it was made here. `caught_up`: name of the last excuse that is over
-    because the lane has caught up, 0 for none. `owned_from`: destination offset from which on all records of
-    the map were written by `owner`, None where that is unknown, as with transactions.
+    `target_id`, `target_topic`: id and name of the destination topic; `target_cluster`: id of its cluster;
+    `target_next`: next destination offset of the lane. `restart_ms`: the datastream's last restart that this
+    state belongs to, 0 for none. `clean`: the lane was drained and nothing has been written since. `life`:
+    number of source topics with the name. `gaps`: sentences about losses, newest last; `target_loss`: the one
+    about the destination after which the lane has not continued. `owner`: last producer id and epoch of the
+    lane, None if it never wrote. `version`: identity of the stored record, None if it was not
+    loaded. `caught_up`: name of the last excuse that ended by catching up, 0 for none. `owned_from`:
+    destination offset from which all records of the map were written by `owner`, None if unknown, as with
+    transactions.
     """
 
     ledger: Ledger
@@ -77,37 +80,40 @@ class LaneProgress:
         return self.ledger.next
 
     def is_of(self, target_topic: str, target_id: bytes, restart_ms: int) -> bool:
-        """Return whether it is about copying to this topic since that restart. The id is empty where it is
-        unknown. What an operator has written by hand names no destination and counts for any."""
+        """Return whether this state is about copying to this topic since that restart.
+
+        The id is empty if unknown. A state written manually by an operator names no destination and always
+        matches.
+        """
         if self.restart_ms < restart_ms and self.target_topic:
             return False
         is_same_topic = bool(target_id) and self.target_id == target_id
         return is_same_topic or self.target_topic in ("", target_topic)
 
     def require_cluster(self, name: str, cluster_id: str) -> None:
-        """Raise UnexpectedCluster if another cluster than this holds what was copied."""
+        """Raise UnexpectedCluster if the copied records are on another cluster."""
         if self.target_cluster and cluster_id and cluster_id != self.target_cluster:
             raise UnexpectedCluster.at(name, self.target_cluster, cluster_id)
 
 
 Entry = tuple[bytes, bytes | None]
-"""Key and value of a record to write; a value of None forgets the key."""
+"""Key and value of a record to write; a value of None is a tombstone."""
 
 
 def main_key(key: LaneKey) -> bytes:
-    """Key of the lane's main record."""
+    """Return the key of the lane's main record."""
     return f"{key.group}/{key.partition.topic}/{key.partition.partition}".encode()
 
 
 def chunk_key(key: LaneKey, number: int) -> bytes:
-    """Key of a chunk of the lane's offset map."""
+    """Return the key of a chunk of the lane's offset map."""
     return main_key(key) + b"/map/%d" % number
 
 
 def entries_of(
     key: LaneKey, progress: LaneProgress, written_ms: int, engine: str = ""
 ) -> tuple[list[Entry], int]:
-    """(records to write, value of `offset_map.sealed` once they are durable). `engine`: which one writes."""
+    """Return (records to write, value of `offset_map.sealed` once they are durable). `engine`: the writer."""
     full, rest = progress.offset_map.unsealed()
     entries: list[Entry] = [
         (chunk_key(key, number), _compact([list(run) for run in runs])) for number, runs in full
@@ -150,13 +156,15 @@ def entries_of(
 
 
 def forgotten_chunks(key: LaneKey, before: int, after: int) -> list[Entry]:
-    """Tombstones for the chunks that pruning from run `before` to run `after` has emptied."""
+    """Return tombstones for the chunks that pruning from run `before` to run `after` has emptied."""
     return [(chunk_key(key, number), None) for number in range(before // CHUNK, after // CHUNK)]
 
 
 def is_outdated(stored: bytes, newer: bytes) -> bool:
-    """Whether `newer`, which was written after `stored`, comes from a former owner all the same: one that
-    was frozen, and wrote what it knew when it woke up. The epochs of a producer id only rise."""
+    """Return whether `newer`, although written after `stored`, is by a former owner of the lane.
+
+    Such an owner was frozen, and wrote its old state when it resumed. Epochs of a producer id only increase.
+    """
     before, after = _owner(stored), _owner(newer)
     if not before or after is None:
         return False
@@ -164,7 +172,7 @@ def is_outdated(stored: bytes, newer: bytes) -> bool:
 
 
 def written_at(value: bytes) -> tuple[int, int]:
-    """Return when a main record was written (epoch ms) and its checkpoint; lowest where it is unreadable."""
+    """Return (epoch ms, checkpoint) of a main record; (-1, -1) if it is unreadable."""
     try:
         document = json.loads(value)
         return int(document.get("written_ms", -1)), int(document["next_offset"])
@@ -173,7 +181,7 @@ def written_at(value: bytes) -> tuple[int, int]:
 
 
 def _owner(value: bytes) -> list[int] | None:
-    """Empty when the lane had never written; None where the record does not tell."""
+    """Return the owner in a record: empty if the lane had never written, None if the record does not say."""
     try:
         owner = json.loads(value).get("owner")
     except (ValueError, AttributeError, RecursionError):
@@ -183,9 +191,9 @@ def _owner(value: bytes) -> list[int] | None:
 
 
 def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress | None:
-    """A lane's progress from the newest value of every key; None when there is none.
+    """Return a lane's progress from the latest value of every key; None if there is none.
 
-    Raises CorruptData for values that cannot be, NewerFormat for those of a later version.
+    Raises CorruptData for invalid values, NewerFormat for those of a later version.
     """
     value = stored.get(main_key(key))
     if value is None:
@@ -194,14 +202,14 @@ def read_progress(key: LaneKey, stored: Mapping[bytes, bytes]) -> LaneProgress |
         document = json.loads(value)
         if document.get("format", FORMAT) > FORMAT:
             raise NewerFormat(
-                f"progress of {key.partition} has format {document['format']}, the newest known is {FORMAT}",
-                advice="start the newer version again",
+                f"progress of {key.partition} has format {document['format']}, newer than {FORMAT}",
+                advice="run the newer version again",
             )
         return _progress(key, document, stored)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
         raise CorruptData(
-            f"the stored progress of {key.partition} cannot be read: {error!r}",
-            advice=f"write a good record under the key {main_key(key).decode()} of the progress topic, or"
+            f"cannot read the stored progress of {key.partition}: {error!r}",
+            advice=f"write a valid record under key {main_key(key).decode()} to the progress topic, or"
             ' {"next_offset": N} to continue at source offset N',
         ) from error
 

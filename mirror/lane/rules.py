@@ -1,4 +1,4 @@
-"""What a router is told: the destination's limits, the datastream's choices, aborted transactions."""
+"""Rules of a router: limits of the destination, options of the datastream, aborted transactions."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ LARGEST_BATCH: Final = 1_048_588
 
 _ABORT_MARKER: Final = 0
 _LARGEST_MARKER: Final = 4096
-"""Bytes of a control batch, which has one record."""
+"""Maximum size of a control batch, which has one record."""
 
 
 class Transform(Protocol):
-    """Changes one record, or drops it by returning None. Keeps no state."""
+    """Stateless function that changes one record, or drops it by returning None."""
 
     def __call__(self, record: Record) -> Record | None:
-        """The record as it must be at the destination; its offset does not matter."""
+        """Return the record to write to the destination; its offset is ignored."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MergeRule:
-    """Which batches are small enough to be merged, and how large the result may become.
+    """Defines which batches are small enough to merge, and how large the result may become.
 
-    `records` by codec number: a batch with fewer is small, because opening one costs differently.
-    Sizes in bytes, compressed but for `payload_bytes`.
+    `records`, by codec number: a batch with fewer records is small; the values differ because opening costs
+    differ. Sizes are bytes, compressed except for `payload_bytes`.
     """
 
     records: tuple[int, int, int, int, int] = (40, 5, 20, 20, 10)
@@ -43,31 +43,32 @@ class MergeRule:
 
 
 class Refusal(NamedTuple):
-    """A record or a batch of the source to leave out, and the class that it has then. `leader_epoch`: the
-    newest that the lane had taken at that time. After an unclean election other records have the same
-    offsets, under higher epochs: those are to be copied."""
+    """A refused record or batch of the source, which is skipped, and its class.
+
+    `leader_epoch`: the newest that the lane had taken at that time. After an unclean election, other records
+    have the same offsets under higher epochs: these are copied.
+    """
 
     offset_class: OffsetClass
     leader_epoch: int
 
     def concerns(self, leader_epoch: int) -> bool:
-        """Return whether it is about the batch that the source has there now."""
+        """Return whether it applies to a batch of that leader epoch."""
         return leader_epoch <= self.leader_epoch
 
 
 @dataclass(frozen=True, slots=True)
 class RoutingRules:
-    """What holds for a lane.
+    """Processing rules of a lane.
 
-    `batch_limit`: the destination's largest batch in bytes. Without `merge` small batches stay as they
-    are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`:
-    records that the destination refused, by source offset. Batches from `opened_from` to `opened_below`, of
-    leader epochs up to `opened_epoch`, are encoded again, with `opens_singly` one for each record.
-    `transform_names`: of the transforms, for messages. `opened_bytes`, `opened_records`: a batch that opens
-    into more is not opened, unless it is large as it comes. `unopened`: batches that are left out for that,
-    or because they cannot be decoded, by their last offset. `refused_of`: topic id and cluster id of the
-    source topic in which something was refused, empty where unknown; `refused_life`: the lane's newest life
-    in which that happened.
+    `batch_limit`: maximum batch size of the destination in bytes. `merge`: None leaves small batches as they
+    are. `keeps_append_time`: append times of the source become timestamps of the records. `omitted`: records
+    that the destination rejected, by source offset. Batches from `opened_from` to `opened_below`, of leader
+    epochs up to `opened_epoch`, are encoded again, with `opens_singly` as one batch per record.
+    `transform_names`: names of the transforms, for messages. `opened_bytes`, `opened_records`: limits on the
+    contents of an opened batch, unless its own size is larger. `unopened`: batches that are skipped because
+    they exceed these limits or cannot be decoded, by their last offset. `refused_of`: topic id and cluster id
+    of the source topic with refusals, empty if unknown; `refused_life`: newest life of the lane that has any.
     """
 
     read_committed: bool = True
@@ -90,12 +91,12 @@ class RoutingRules:
     refused_life: int = 0
 
     def with_refusals_of(self, topic_id: bytes, cluster_id: str) -> RoutingRules:
-        """Return the rules without what refusals of another topic have taught."""
+        """Return the rules without refusals of another topic."""
         topic = (topic_id, cluster_id)
         return self if topic == self.refused_of else self.without_refusals()
 
     def without_refusals(self) -> RoutingRules:
-        """Return the rules without what refusals have taught."""
+        """Return the rules without refusals."""
         if not self.omitted and not self.unopened and self.opened_below < 0:
             return self
         return replace(
@@ -110,7 +111,7 @@ class RoutingRules:
         )
 
     def is_opened(self, first: int, last: int, leader_epoch: int) -> bool:
-        """Return whether the batch of these offsets is encoded again for what was refused of it."""
+        """Return whether the batch with these offsets is encoded again because of refusals."""
         if first < self.opened_below and last >= self.opened_from and leader_epoch <= self.opened_epoch:
             return True
         return any(
@@ -119,7 +120,7 @@ class RoutingRules:
         )
 
     def transform(self, record: Record) -> Record | None:
-        """The record after all transforms, None when one of them dropped it. Raises TransformFailed."""
+        """Return the record after all transforms, None if one dropped it. Raises TransformFailed."""
         changed = record
         for number, step in enumerate(self.transforms):
             try:
@@ -127,25 +128,25 @@ class RoutingRules:
                 if made is None:
                     return None
                 changed = made._replace(offset=record.offset)
-            except BaseException as error:  # a transform of others may raise SystemExit, too
+            except BaseException as error:  # a third-party transform may even raise SystemExit
                 raise self.transform_failed(record.offset, error, number) from error
         return changed
 
     def transform_failed(self, offset: int, error: BaseException, number: int = -1) -> TransformFailed:
-        """What to raise for a record at that source offset. `number`: of the transform, -1 for the last."""
+        """Return the error for a record. `number`: index of the transform, -1 for the last."""
         name = self.transform_names[number] if self.transform_names else "?"
         return TransformFailed(
-            legible(f"transform {name} fails for the record at offset {offset}: {named(error)}", 500),
+            legible(f"transform {name} failed on the record at offset {offset}: {named(error)}", 500),
             offset=offset,
-            advice="mend the transform or the record, or let on-rejection put such records aside",
+            advice="fix the transform or the record, or set on-rejection to dead-letter or skip",
         )
 
 
 class AbortedFilter:
-    """Says of each batch, in offset order, whether its transaction was aborted.
+    """Classifies batches, in offset order, by whether their transaction was aborted.
 
-    `aborted`: (producer id, first offset) from the fetch response. A producer's batches are left out
-    from that offset on until its abort marker (Apache Kafka, `CompletedFetch`).
+    `aborted`: (producer id, first offset) in the fetch response. A producer's batches are skipped from that
+    offset until its abort marker (Apache Kafka, `CompletedFetch`).
     """
 
     __slots__ = ("_active", "_waiting")
@@ -155,7 +156,7 @@ class AbortedFilter:
         self._active: set[int] = set()
 
     def offset_class(self, batch: memoryview, header: BatchHeader) -> OffsetClass | None:
-        """CONTROL, ABORTED, or None for a batch to copy."""
+        """Return CONTROL, ABORTED, or None for a batch to copy."""
         while self._waiting and self._waiting[-1][1] <= header.last_offset:
             self._active.add(self._waiting.pop()[0])
         if header.attributes & CONTROL:

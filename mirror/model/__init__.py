@@ -1,5 +1,5 @@
-"""Frozen values and their invariants: the nouns of DESIGN section 2.
+"""Frozen values of the domain and their invariants.
 
-Imports the standard library and `mirror.errors` only; no clock, no logging, no client library.
-Start with `topics.py`, then `datastream.py` and `plan.py`.
+Imports only the standard library and `mirror.errors`: no clock, no logging, no client library. Start with
+`topics.py`, then `datastream.py` and `plan.py`.
 """

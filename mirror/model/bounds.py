@@ -1,8 +1,8 @@
-"""What a stored text or number may be. Every field of a definition, a request or a command passes one of
-these checks, on the way in and when it is read back, so that nothing beyond them has to expect the worst.
+"""Limits on stored text and numbers. Each field of a definition, request or command passes one of these
+checks on input and again when it is read back, so the rest of the code can rely on valid values.
 
-Each check takes a value of any type, returns it with the type that it then has, and raises InvalidRequest
-that names the field (`what`) and shows the value in part.
+Each check accepts a value of any type and returns it with its checked type, or raises InvalidRequest. The
+message names the field (`what`) and quotes the start of the value.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LONGEST_NAME: Final = 200
-"""Characters of names that go into znode paths, consumer groups and transactional ids."""
+"""Maximum length, in characters, of names used in znode paths, consumer groups and transactional ids."""
 
 LONGEST_REASON: Final = 1_000
-"""Characters of a sentence that a person gives."""
+"""Maximum length, in characters, of a reason given by an operator."""
 
 LARGEST_MS: Final = 10**15
-"""The largest moment or length of time in milliseconds; a moment of the year 33658."""
+"""Largest timestamp or duration in milliseconds; as a timestamp, in the year 33658."""
 
 LARGEST_PARTITION: Final = 2**31 - 1
-"""The largest partition number of Kafka's protocol."""
+"""Largest partition number in Kafka's protocol."""
 
 _MOST_DIGITS: Final = 18
 _SHOWN: Final = 60
@@ -37,7 +37,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def shown(value: object) -> str:
-    """A value for a message: in quotes, with escapes, cut where it is long."""
+    """Format a value for a message: quoted, escaped, and truncated if long."""
     if isinstance(value, str):
         return (
             repr(value)
@@ -52,74 +52,75 @@ def shown(value: object) -> str:
 
 
 def text(what: str, value: object, longest: int, *, shortest: int = 0) -> str:
-    """Text of bounded length that UTF-8 can encode; tabs and line ends are its only control characters."""
+    """Return text of bounded length that UTF-8 can encode; allow no control characters except tabs and line
+    ends."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{what} must be text, not {shown(value)}")
     if not shortest <= len(value) <= longest:
         raise InvalidRequest(
             f"{what} has {counted(len(value), 'character')}",
-            advice=f"{shortest} to {counted(longest, 'character')} are possible",
+            advice=f"must be {shortest} to {counted(longest, 'character')}",
         )
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InvalidRequest(f"{what} {shown(value)} has half of a surrogate pair") from error
+        raise InvalidRequest(f"{what} {shown(value)} contains half of a surrogate pair") from error
     if any((one < " " and one not in _BLANKS) or one == "\x7f" for one in value):
-        raise InvalidRequest(f"{what} {shown(value)} has control characters")
+        raise InvalidRequest(f"{what} {shown(value)} contains control characters")
     return value
 
 
 def line(what: str, value: object, longest: int = LONGEST_NAME, *, shortest: int = 1) -> str:
-    """Printable text of one line, without blanks around it."""
+    """Return printable, single-line text without surrounding blanks."""
     found = text(what, value, longest, shortest=shortest)
     if not found.isprintable() or found != found.strip():
-        raise InvalidRequest(f"{what} {shown(found)} must be printable, without blanks around it")
+        raise InvalidRequest(f"{what} {shown(found)} must be printable and must not start or end with blanks")
     return found
 
 
 def integer(what: str, value: object, lowest: int, highest: int) -> int:
-    """A whole number within bounds; truth values are no numbers."""
+    """Return an integer within bounds; booleans are rejected."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidRequest(f"{what} must be a whole number, not {shown(value)}")
     if not lowest <= value <= highest:
-        raise InvalidRequest(f"{what} is {shown(value)}; it must lie between {lowest} and {highest}")
+        raise InvalidRequest(f"{what} is {shown(value)}; must be between {lowest} and {highest}")
     return value
 
 
 def digits(what: str, value: object, lowest: int, highest: int) -> int:
-    """A whole number that is written as text in decimal digits."""
+    """Parse an integer written in decimal digits."""
     found = text(what, value, LONGEST_REASON * 10)
     if not (found.isascii() and found.isdecimal()) or len(found) > _MOST_DIGITS:
-        raise InvalidRequest(f"{what} is {shown(found)}; a number from {lowest} to {highest} is needed")
+        raise InvalidRequest(f"{what} is {shown(found)}; must be a number from {lowest} to {highest}")
     return integer(what, int(found), lowest, highest)
 
 
 def decimal(what: str, value: object, lowest: float, highest: float) -> float:
-    """A finite number that is written as text: in digits, perhaps with a point and an exponent."""
+    """Parse a finite decimal number; a point and an exponent are allowed."""
     found = text(what, value, LONGEST_REASON * 10)
     if not _DECIMAL.fullmatch(found):
-        raise InvalidRequest(f"{what} is {shown(found)}; a number from {lowest:g} to {highest:g} is needed")
+        raise InvalidRequest(f"{what} is {shown(found)}; must be a number from {lowest:g} to {highest:g}")
     return number(what, float(found), lowest, highest)
 
 
 def number(what: str, value: object, lowest: float, highest: float) -> float:
-    """A finite number within bounds."""
+    """Return a finite number within bounds."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidRequest(f"{what} must be a number, not {shown(value)}")
     if not (math.isfinite(value) if isinstance(value, float) else True) or not lowest <= value <= highest:
-        raise InvalidRequest(f"{what} is {shown(value)}; it must lie between {lowest:g} and {highest:g}")
+        raise InvalidRequest(f"{what} is {shown(value)}; must be between {lowest:g} and {highest:g}")
     return float(value)
 
 
 def flag(what: str, value: object) -> bool:
-    """A truth value."""
+    """Return a boolean."""
     if not isinstance(value, bool):
         raise InvalidRequest(f"{what} must be true or false, not {shown(value)}")
     return value
 
 
 def choice(what: str, kind: type[_Choice], value: object) -> _Choice:
-    """One of the values of an enum."""
+    """Return the enum member with this value."""
     if isinstance(value, str):
         for one in kind:
             if one.value == value:
@@ -129,23 +130,23 @@ def choice(what: str, kind: type[_Choice], value: object) -> _Choice:
 
 
 def mapping(what: str, value: object) -> Mapping[str, Any]:
-    """An object of JSON: values by text."""
+    """Return a JSON object: a mapping with text keys."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InvalidRequest(f"{what} must map names to values, not {shown(value)}")
     return value
 
 
 def sequence(what: str, value: object, longest: int) -> list[Any]:
-    """A list of JSON of bounded length."""
+    """Return a JSON list of bounded length."""
     if not isinstance(value, list):
         raise InvalidRequest(f"{what} must be a list, not {shown(value)}")
     if len(value) > longest:
-        raise InvalidRequest(f"{what} has {len(value)} entries", advice=f"{longest} are possible")
+        raise InvalidRequest(f"{what} has {len(value)} entries", advice=f"at most {longest} are allowed")
     return value
 
 
 def field(document: Mapping[str, Any], name: str) -> Any:
-    """A field that must be there."""
+    """Return a required field."""
     if name not in document:
-        raise InvalidRequest(f"the field {name} is missing")
+        raise InvalidRequest(f"missing field {name}")
     return document[name]

@@ -1,4 +1,4 @@
-"""How a datastream names a Kafka cluster: by an alias of the settings, or by its bootstrap servers."""
+"""References to Kafka clusters in datastreams: an alias from the settings, or bootstrap servers."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ADVICE_OF_OTHERS: Final = "write host:port[,host:port…]"
 
 
 def is_address(reference: str) -> bool:
-    """Whether a reference is a list of bootstrap servers rather than an alias."""
+    """Return whether a reference is a list of bootstrap servers rather than an alias."""
     return ":" in reference or "," in reference
 
 
 def checked_cluster(what: str, value: object) -> str:
-    """A reference that can be looked up or connected to. Raises InvalidRequest that names the part."""
+    """Validate a cluster reference. Raises InvalidRequest that names the malformed part."""
     reference = bounds.line(what, value, _LONGEST_LIST)
     if is_address(reference):
         bootstrap_servers(what, reference)
@@ -38,7 +38,7 @@ def address_of(host: str, port: int) -> str:
 
 
 def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
-    """Hosts and ports of `host:port[,host:port…]`; an IPv6 address stands in brackets: `[::1]:9092`.
+    """Parse `host:port[,host:port…]` into hosts and ports. IPv6 addresses need brackets: `[::1]:9092`.
 
     Raises InvalidRequest for an empty or malformed host and for a port outside 1 to 65535.
     """
@@ -46,16 +46,16 @@ def bootstrap_servers(what: str, text: str) -> tuple[tuple[str, int], ...]:
 
 
 def server_addresses(what: str, text: str) -> tuple[tuple[str, int], ...]:
-    """The same for servers that are no brokers, such as ZooKeeper's, which have no aliases."""
+    """Parse addresses of servers other than brokers, such as ZooKeeper, which have no aliases."""
     return tuple(_server(what, one.strip(), "address", _ADVICE_OF_OTHERS) for one in text.split(","))
 
 
 def _server(what: str, address: str, kind: str, advice: str) -> tuple[str, int]:
     if "@" in address:  # the message must not repeat what may be a password
-        raise InvalidRequest(f"{what}: an address holds no credentials", advice=advice)
+        raise InvalidRequest(f"{what}: an address must not contain credentials", advice=advice)
     host, colon, port = address.rpartition(":")
     if not colon or not _is_host(host):
-        raise InvalidRequest(f"{what}: {bounds.shown(address)} is no {kind}", advice=advice)
+        raise InvalidRequest(f"{what}: {bounds.shown(address)} is not a valid {kind}", advice=advice)
     return host.strip("[]"), bounds.digits(f"{what}: the port of {bounds.shown(address)}", port, 1, 65_535)
 
 
@@ -70,7 +70,7 @@ def _is_host(host: str) -> bool:
 
 
 def is_like(server: tuple[str, int], pattern: str) -> bool:
-    """Return whether a server matches a pattern of HOST:PORT, in which an IPv6 address may have brackets."""
+    """Return whether a server matches a HOST:PORT pattern; an IPv6 address in it may be in brackets."""
     host, port, wanted = server[0].lower(), server[1], pattern.lower()
     if wanted.startswith("["):
         return fnmatchcase(address_of(host, port), wanted.replace("[", "[[]"))

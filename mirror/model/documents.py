@@ -1,4 +1,5 @@
-"""JSON from outside: of a request, or of a znode that anybody may have written. Changes of JSON documents."""
+"""JSON from outside, such as request bodies and znodes that any process may have written, and changes of JSON
+documents."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from mirror.errors import InvalidRequest
 from mirror.wording import counted
 
 LARGEST: Final = 900_000
-"""Bytes of a document, in a request and as it is stored: a znode holds 1 MiB."""
+"""Maximum size of a document in bytes, in a request and when stored; a znode holds 1 MiB."""
 _HALF_OF_A_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _NESTING: Final = (dict, list)
 
 
 def parsed(data: bytes) -> Any:
-    """The value of a JSON text in UTF-8. Whatever is in it can be encoded again.
+    """Parse UTF-8 JSON into a value that is guaranteed to be encodable again.
 
-    Raises InvalidRequest for anything else: bytes that are no UTF-8, halves of surrogate pairs, NaN and
-    infinities, numbers of more digits than Python reads, nesting beyond what Python's stack bears.
+    Raises InvalidRequest for anything else: bytes that are not UTF-8, unpaired surrogates, NaN and
+    infinities, numbers with more digits than Python reads, and nesting deeper than Python's stack allows.
     """
     try:
         text = data.decode()
@@ -31,27 +32,29 @@ def parsed(data: bytes) -> Any:
     except RecursionError as error:
         raise InvalidRequest("the JSON is nested too deeply") from error
     except ValueError as error:
-        raise InvalidRequest(f"it is not JSON: {str(error)[:200]}") from error
+        raise InvalidRequest(f"invalid JSON: {str(error)[:200]}") from error
     return value
 
 
 def check_shape(value: object, deepest: int, most_keys: int) -> None:
-    """Raises InvalidRequest when lists and objects are nested beyond `deepest`, or an object has more than
-    `most_keys`."""
+    """Raise InvalidRequest if lists and objects are nested deeper than `deepest`, or an object has more than
+    `most_keys` keys."""
     level = _below([[value]])
     for _ in range(deepest):
         if any(isinstance(one, dict) and len(one) > most_keys for one in level):
             raise InvalidRequest(
-                "an object of the JSON is too large", advice=f"{counted(most_keys, 'key')} are possible"
+                "a JSON object is too large", advice=f"at most {counted(most_keys, 'key')} allowed"
             )
         level = _below(level)
         if not level:
             return
-    raise InvalidRequest("the JSON is nested too deeply", advice=f"{counted(deepest, 'level')} are possible")
+    raise InvalidRequest(
+        "the JSON is nested too deeply", advice=f"at most {counted(deepest, 'level')} allowed"
+    )
 
 
 def _below(level: Sequence[Any]) -> list[Any]:
-    """Lists and objects that are directly in these."""
+    """Return the lists and objects directly inside these values."""
     return [
         below
         for one in level
@@ -61,7 +64,7 @@ def _below(level: Sequence[Any]) -> list[Any]:
 
 
 def _no_number(constant: str) -> float:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _finite(text: str) -> float:
@@ -70,8 +73,8 @@ def _finite(text: str) -> float:
 
 
 class ChangedValue(NamedTuple):
-    """A value that is another one in a second document; None for one that is not there. `pointer` says where
-    it is (RFC 6901)."""
+    """A value that differs between two documents; None for a missing field. `pointer` locates it (RFC
+    6901)."""
 
     pointer: str
     before: Any
@@ -79,12 +82,13 @@ class ChangedValue(NamedTuple):
 
 
 def pointer_to(parts: Iterable[object]) -> str:
-    """A JSON pointer (RFC 6901)."""
+    """Return the JSON pointer (RFC 6901) for a path."""
     return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in parts)
 
 
 def merged(target: Any, patch: Any) -> Any:
-    """A document after a merge patch (RFC 7386): objects are merged, null removes, anything else replaces."""
+    """Return a document after a merge patch (RFC 7386): objects are merged, null removes, any other value
+    replaces."""
     if not isinstance(patch, dict):
         return patch
     found = dict(target) if isinstance(target, dict) else {}
@@ -97,7 +101,7 @@ def merged(target: Any, patch: Any) -> Any:
 
 
 def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
-    """Remove a field of nested objects, where it is there."""
+    """Remove a field of nested objects if it exists."""
     *parents, field = place
     level: Any = document
     for parent in parents:
@@ -107,7 +111,8 @@ def take_out(document: dict[str, Any], place: Sequence[str]) -> None:
 
 
 def differences(before: Any, after: Any, *parts: str) -> Iterator[ChangedValue]:
-    """Where two documents differ, as deep as both have objects there, sorted by pointer."""
+    """Yield the fields that differ between two documents, sorted by pointer; descend while both are
+    objects."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for key in sorted(before.keys() | after.keys()):
             yield from differences(before.get(key), after.get(key), *parts, key)

@@ -1,7 +1,7 @@
-"""Regular expressions that users give, matched in time that grows with the text and not beyond.
+"""User-supplied regular expressions, matched in linear time.
 
-RE2 (google-re2) compiles them: its automata cannot run for ever, whatever the expression. What it cannot
-express, look-around and back-references, is refused.
+RE2 (google-re2) compiles them, so no expression can run away. Syntax that RE2 does not support, look-around
+and back-references, is rejected.
 """
 
 from __future__ import annotations
@@ -21,42 +21,44 @@ if TYPE_CHECKING:
     import re2
 
 LONGEST: Final = 30_000
-"""Characters of an expression: some hundreds of topics by name."""
+"""Maximum length of an expression in characters: enough for some hundreds of topic names."""
 
 _MOST_MEMORY: Final = 1 << 20
-"""Bytes of a compiled expression. One that needs more states is matched more slowly, in the same memory."""
+"""Memory limit of a compiled expression in bytes; expressions that need more states match more slowly."""
 
 _LITERAL: Final = re.compile(r"[A-Za-z0-9_-]*")
 _MAY_BE_MISSING: Final = frozenset("*?{")
 _MAY_REPEAT: Final = frozenset("*+{")
 _MOST_ALTERNATIVES_TEXT: Final = 1_000_000
-"""Characters of the expressions that are made of one, with each alternative by itself."""
+"""Maximum total length, in characters, of the expressions derived from one, each with a single
+alternative."""
 _CHANGES_MEANING: Final = re.compile(r"\(\?(?!:)|\\Q")
-"""Flags, names of groups, and quotations, within which brackets are letters."""
+"""Flags, named groups, and quotations, in which brackets are literals."""
 _LONGEST_ADVICE: Final = 200
 _DEEPEST: Final = 8
-"""Groups within groups that are looked into for what a match begins with."""
+"""Maximum depth of nested groups searched for the prefixes of a match."""
 _MOST_AT_ONCE: Final = 16
-"""Beginnings that a name is compared with one by one."""
+"""Maximum number of prefixes that a name is compared with one by one."""
 _ANYTHING: Final = frozenset(("",))
 _UNSUPPORTED: Final = re.compile(r"\(\?<?[=!]|\\[1-9]|\(\?P=")
 _NAMES_AT_ONCE: Final = 100
 _LARGEST_AT_ONCE: Final = 2_000
-"""Instructions of a program that many names are given to at once: nobody else runs meanwhile."""
+"""Largest program, in instructions, that matches many names in one call; the call blocks all other
+threads."""
 _OPAQUE_ESCAPE: Final = re.compile(r"\\(?:[pPx]\{[^}]*\}|[pP].|x[0-9A-Fa-f]{2}|[0-7]{1,3}|[0-9A-Za-z])")
 _GROUP_START: Final = re.compile(r"\(\?(?:P?<\w+>|[a-zA-Z-]*[:)])")
 _REPETITION: Final = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
 _CLASS: Final = re.compile(r"\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]", re.DOTALL)
 _NOT_LITERAL: Final = (_OPAQUE_ESCAPE, _GROUP_START, _REPETITION, _CLASS)
 _MATCHING: Final = (_OPAQUE_ESCAPE, _CLASS)
-"""Of these, what matches one character."""
+"""Elements of `_NOT_LITERAL` that match one character."""
 _WITHOUT_A_CHARACTER: Final = frozenset({"\\A", "\\z", "\\b", "\\B", "\\E"})
 _OPERATORS: Final = frozenset("^$.|?*+()")
 _TOPIC_CHARACTERS: Final = f"{ascii_letters}{digits}._-"
 _SEPARATORS: Final = ",; \t\r\n"
-"""Characters that separate topics where other tools take a list."""
+"""Characters that separate topics in the lists of other tools."""
 _MEANS_A_TEXT: Final = re.compile(r"\(\?|\n|\\[^dDwWsS.|_$^()\[\]{}*+?-]")
-"""Flags, and escapes that may mean the beginning or end of a text, which a line has not."""
+"""Flags, and escapes that may match the beginning or end of a text but not of each line."""
 
 
 @cache
@@ -74,13 +76,13 @@ def _options(*, of_lines: bool) -> re2.Options:
 class Expression:
     """A compiled expression over whole topic names. Raises InvalidRequest that names the field `what`.
 
-    `beginnings`: every name that matches begins with one of these; the empty one where that is not known.
+    `beginnings`: possible prefixes of matching names; contains the empty string if unknown.
     """
 
     __slots__ = ("__weakref__", "_is_small", "_lines", "_pattern", "_prefixes", "_source", "beginnings")
 
     def __init__(self, what: str, expression: object) -> None:
-        import re2  # with the libraries behind it 2 MiB, of which the workers of copies have no use
+        import re2  # costs 2 MiB with its libraries, and workers of copies do not need it
 
         source = bounds.text(what, expression, LONGEST)
         try:
@@ -97,7 +99,8 @@ class Expression:
         self._is_small = self._pattern.programsize <= _LARGEST_AT_ONCE and not _MEANS_A_TEXT.search(source)
 
     def _of_lines(self) -> re2._Regexp | None:
-        """For many names at once, made when there are many for the first time; None: no such thing."""
+        """Return the pattern that matches many names at once, compiled on first use, or None if there is
+        none."""
         if self._lines is None and self._is_small:
             import re2
 
@@ -105,13 +108,13 @@ class Expression:
         return self._lines
 
     def matches(self, name: str) -> bool:
-        """Whether the whole name matches; a name that UTF-8 cannot encode does not."""
-        if not name.startswith(self._prefixes):  # by far the most names end here
+        """Return whether the whole name matches. Names that UTF-8 cannot encode do not match."""
+        if not name.startswith(self._prefixes):  # rules out most names
             return False
         return self._pattern.fullmatch(name.encode(errors="surrogatepass")) is not None
 
     def choose(self, names: Iterable[str]) -> set[str]:
-        """Those of many names that match."""
+        """Return the names that match."""
         candidates = [one for one in names if one.startswith(self._prefixes)]
         lines_of = self._of_lines() if len(candidates) >= _NAMES_AT_ONCE else None
         if lines_of is None:
@@ -121,7 +124,9 @@ class Expression:
             lines = "\n".join(candidates[start : start + _NAMES_AT_ONCE]).encode(errors="surrogatepass")
             taken = lines_of.findall(lines)
             found.update(one.decode(errors="surrogatepass") for one in taken)
-            if len(taken) > _NAMES_AT_ONCE // 4:  # a line that is taken costs more than a name
+            if (
+                len(taken) > _NAMES_AT_ONCE // 4
+            ):  # a match in the joined text costs more than matching one name
                 found.update(filter(self.matches, candidates[start + _NAMES_AT_ONCE :]))
                 break
         return found
@@ -131,8 +136,8 @@ _known: Final[WeakValueDictionary[str, Expression]] = WeakValueDictionary()
 
 
 def expression_of(what: str, expression: object) -> Expression:
-    """As `Expression`; the same object as long as somebody has one of this text: a definition that is read in
-    another state, or by another reader of the process, is not compiled again."""
+    """Return the `Expression` of a text, shared while any caller holds it: a definition that is read in
+    another state, or by another reader in this process, is not compiled again."""
     known = _known.get(expression) if isinstance(expression, str) else None
     if known is None:
         known = Expression(what, expression)
@@ -141,10 +146,10 @@ def expression_of(what: str, expression: object) -> Expression:
 
 
 def split_look_ahead(expression: str) -> tuple[str, str]:
-    """`^(?!test-).*` as two expressions, what to take and what to leave out: `.*` and `(?:test-).*`.
+    """Split `^(?!test-).*` into an include and an exclude expression: `.*` and `(?:test-).*`.
 
-    Both together select exactly the topics that the one selects. Any other expression is returned as it is,
-    with nothing to leave out.
+    Together they select exactly the same topics as the original. Any other expression is returned unchanged,
+    with an empty exclude.
     """
     rest, ahead = expression.removeprefix("^"), []
     while rest.startswith("(?!"):
@@ -160,15 +165,15 @@ def split_look_ahead(expression: str) -> tuple[str, str]:
 
 
 def joined_look_ahead(include: str, exclude: str) -> str:
-    """One expression that Java reads for two: the inverse of `split_look_ahead`, or one that selects the
-    same topics."""
+    """Join include and exclude into one Java expression: the inverse of `split_look_ahead`, or an expression
+    that selects the same topics."""
     written = f"^(?!{exclude.removeprefix('(?:').removesuffix(').*')}){include}"
     return written if split_look_ahead(written) == (include, exclude) else f"^(?!(?:{exclude})$)(?:{include})"
 
 
 def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
-    """Position, character and depth of groups of what is neither escaped nor within a class; a closing
-    parenthesis has the depth that it leads back to."""
+    """Yield position, character and group depth of each character that is neither escaped nor within a class.
+    A closing parenthesis has the depth of the enclosing group."""
     depth, at, in_class = 0, 0, False
     while at < len(expression):
         char = expression[at]
@@ -189,10 +194,10 @@ def _structure(expression: str) -> Iterator[tuple[int, str, int]]:
 
 
 def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
-    """Yield each alternative of a compiled expression, and the expression with that one alone in its place.
+    """Yield each alternative of a compiled expression, and the expression reduced to that alternative.
 
-    Alternatives within a part that repeats are not told apart: several of them can be in one name. Nothing is
-    yielded of an expression with flags or quotations, or of more alternatives than take a moment.
+    Alternatives inside a repeated part are not separated, because one name can contain several. Yields
+    nothing for an expression with flags or quotations, or with too many alternatives to process quickly.
     """
     found = () if _CHANGES_MEANING.search(expression) else tuple(_choices(expression))
     parts = [(start, end, cut) for start, end, cuts in found for cut in itertools.pairwise(cuts)]
@@ -205,7 +210,8 @@ def single_alternatives(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
-    """Yield start and end of what is divided by `|`, with the positions in front of and behind each part."""
+    """Yield start and end of each part that `|` divides, with the positions before and after each
+    alternative."""
     open_groups: list[tuple[int, list[int]]] = [(0, [])]
     closed: list[tuple[int, int, list[int]]] = []
     for at, char, _ in _structure(expression):
@@ -227,13 +233,13 @@ def _choices(expression: str) -> Iterator[tuple[int, int, Sequence[int]]]:
 
 
 def require_topic_characters(what: str, expression: str) -> None:
-    """Raise InvalidRequest if a compiled expression has a literal character that no topic name can have, or a
-    class or an escape, such as `[,;]` and `\\x2c`, that matches no character of a topic name."""
+    """Raise InvalidRequest if a compiled expression contains a literal character that no topic name can have,
+    or a class or an escape, such as `[,;]` and `\\x2c`, that matches no character of a topic name."""
     impossible = [part for part in _atoms(expression) if not part.is_possible]
     if not impossible:
         return
     raise InvalidRequest(
-        f"{what} {bounds.shown(expression)} has {impossible[0].text!r}, which no topic name has",
+        f"{what} {bounds.shown(expression)} has {impossible[0].text!r}, which no topic name can contain",
         advice=_advice_without(expression, impossible),
     )
 
@@ -248,20 +254,21 @@ class _Atom(NamedTuple):
 
     @property
     def is_possible(self) -> bool:
-        """Whether a topic name can have what it matches."""
+        """True if a topic name can contain a character that it matches."""
         if self.is_literal:
             return self.text in _TOPIC_CHARACTERS
         return self.text in _WITHOUT_A_CHARACTER or _matches_one_of(self.text, _TOPIC_CHARACTERS)
 
     @property
     def is_separator(self) -> bool:
-        """Whether it matches what separates topics in a list."""
+        """True if it matches a separator of topic lists."""
         return self.text in _SEPARATORS if self.is_literal else _matches_one_of(self.text, _SEPARATORS)
 
 
 @lru_cache(1_024)
 def _matches_one_of(part: str, characters: str) -> bool:
-    """A part that means nothing without the rest of its expression may match anything."""
+    """Return whether a part matches one of the characters; True if the part is invalid without its
+    context."""
     import re2
 
     try:
@@ -272,7 +279,7 @@ def _matches_one_of(part: str, characters: str) -> bool:
 
 def _advice_without(expression: str, impossible: list[_Atom]) -> str:
     if not all(part.is_separator for part in impossible):
-        return "names have letters, digits, dot, underscore and dash; .* matches any text"
+        return "topic names contain letters, digits, dot, underscore and dash; .* matches any text"
     starts = [0, *(part.end for part in impossible)]
     ends = [*(part.at for part in impossible), len(expression)]
     parts = (expression[start:end] for start, end in zip(starts, ends, strict=True))
@@ -301,7 +308,7 @@ def _atoms(expression: str) -> Iterator[_Atom]:
 
 
 def _opaque(expression: str, at: int) -> re.Match[str] | None:
-    """Return the part of the syntax at a position that has no literal of its own."""
+    """Return the syntax element at a position that contains no literal."""
     return next((found for one in _NOT_LITERAL if (found := one.match(expression, at))), None)
 
 
@@ -313,12 +320,12 @@ def _reason(error: Exception) -> str:
 
 def _advice(expression: str) -> str:
     if _UNSUPPORTED.search(expression):
-        return "look-around and back-references are not supported: name what to leave out in exclude"
-    return "a list of topics is written as ^(orders|users)$"
+        return "look-around and back-references are not supported; list unwanted topics in exclude"
+    return "write a list of topics as ^(orders|users)$"
 
 
 def _beginnings(expression: str, depth: int = 0) -> frozenset[str]:
-    """What every match begins with, where it is easy to see: it saves most names the automaton."""
+    """Return prefixes of every match where they are easy to find; they rule out most names without RE2."""
     if depth > _DEEPEST or _CHANGES_MEANING.search(expression):
         return _ANYTHING
     ends = [at for at, char, level in _structure(expression) if char == "|" and level == 0]

@@ -1,29 +1,29 @@
-"""Names and numbers that identify things, each a type of its own so that they cannot be swapped."""
+"""Names and numbers that identify domain objects, each with its own type so that they cannot be mixed up."""
 
 from __future__ import annotations
 
 from typing import Final, NewType
 
 ClusterRef = NewType("ClusterRef", str)
-"""A Kafka cluster: an alias from the settings, or `host:port[,host:port…]`."""
+"""Reference to a Kafka cluster: an alias from the settings, or `host:port[,host:port…]`."""
 
 DatastreamName = NewType("DatastreamName", str)
 GroupName = NewType("GroupName", str)
-"""Datastreams of one group share tasks (`system.taskPrefix`); by default the datastream's name."""
+"""Name of a group of datastreams that share tasks (`system.taskPrefix`); by default the datastream's name."""
 
 TaskName = NewType("TaskName", str)
-"""`<group>-<number>`, numbered from 0."""
+"""Name of a task: `<group>-<number>`, numbered from 0."""
 
 InstanceName = NewType("InstanceName", str)
-"""One running service; unique among those alive: `<host>:<pid>` unless configured."""
+"""Name of a running service, unique among live instances: `<host>:<pid>` unless configured."""
 
 Epoch = NewType("Epoch", int)
-"""Version of the plan; rises by one with every published plan."""
+"""Version of the plan; incremented with every published plan."""
 
 NO_EPOCH: Final = Epoch(0)
 """The epoch before the first plan."""
 
 
 def task_name(group: GroupName, number: int) -> TaskName:
-    """The name of a group's task `number` (from 0)."""
+    """Return the name of a group's task `number` (from 0)."""
     return TaskName(f"{group}-{number}")

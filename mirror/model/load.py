@@ -1,4 +1,4 @@
-"""What partitions carry and what tasks can bear. Bytes and messages per second, never other units."""
+"""Loads of partitions and capacities of tasks, always in bytes and messages per second."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mirror.model.identifiers import ClusterRef
 from mirror.model.topics import MOST_PARTITIONS, TopicPartition
 
 MOST_TASKS: Final = 10_000
-"""Tasks that a datastream may ask for."""
+"""Maximum number of tasks that a datastream may request."""
 HIGHEST_RATE: Final = 10**12
-"""Bytes or messages per second of one partition; more is a mistake in the data, and no planner takes it."""
+"""Largest rate of one partition in bytes or messages per second; planners reject more as bad data."""
 
 LARGEST_CAPACITY: Final = 10**12
-"""Bytes or messages per second of one task."""
+"""Largest capacity of one task in bytes or messages per second."""
 
 
 class LoadSource(NamedTuple):
-    """A source cluster, and the load provider that says what its partitions carry: a name that datastreams
-    choose, or empty for that of the service."""
+    """A source cluster and the load provider for its partitions: a name chosen by datastreams, or empty for
+    the provider of the service."""
 
     cluster: ClusterRef
     provider: str = ""
@@ -33,7 +33,7 @@ class LoadSource(NamedTuple):
 
 
 class LoadLevel(StrEnum):
-    """How exactly a load is known."""
+    """Granularity of a load."""
 
     PARTITION = "partition"
     TOPIC = "topic"
@@ -41,9 +41,9 @@ class LoadLevel(StrEnum):
 
 
 class RateSource(StrEnum):
-    """What a rate was computed from: the slope of the log size over the whole range, a part of the range (of
-    a topic's mean also: a part of its partitions), what was measured before the measurements stopped, an
-    average over the topic's partitions, the mirror's own count, or nothing but configuration."""
+    """Basis of a rate: the slope of the log size over the whole range, a part of the range (for a topic's
+    mean also a part of its partitions), the last measurements before they stopped, the average over the
+    topic's partitions, the mirror's own count, or only configuration."""
 
     SLOPE = "slope"
     PARTIAL = "partial"
@@ -55,10 +55,10 @@ class RateSource(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """The load of one partition. `messages_per_second` is None where the source does not know it.
+    """The load of one partition. `messages_per_second` is None if the source does not report it.
 
-    `measured_at_ms`: time of the newest measurement that the load rests on (epoch milliseconds), None
-    where it rests on none.
+    `measured_at_ms`: time of the last measurement behind the load (epoch milliseconds), None without
+    measurements.
     """
 
     bytes_per_second: float
@@ -68,18 +68,17 @@ class PartitionLoad:
     measured_at_ms: int | None = None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Milliseconds since the newest measurement that the load rests on; None where there is none."""
+        """Return the milliseconds since the newest measurement; None without measurements."""
         return None if self.measured_at_ms is None else max(0, now_ms - self.measured_at_ms)
 
 
 @dataclass(frozen=True)
 class LoadReport:
-    """A provider's answer about one source cluster.
+    """A provider's response for one source cluster.
 
-    `measured_at_ms`: time of the newest measurement (epoch milliseconds), None when there is none.
-    `notes`: what a person should know about this answer (stale, key mismatch, fallback), one
-    sentence each. `at_least`: partitions of which more may arrive than was measured, because they are
-    behind: their loads are lower bounds.
+    `measured_at_ms`: time of the last measurement (epoch milliseconds), None without measurements. `notes`:
+    remarks for operators (stale, key mismatch, fallback), one sentence each. `at_least`: partitions that are
+    behind, so their loads are lower bounds.
     """
 
     loads: Mapping[TopicPartition, PartitionLoad]
@@ -90,23 +89,23 @@ class LoadReport:
 
     @property
     def measured(self) -> int:
-        """Number of partitions whose own load is known."""
+        """Number of partitions with a load of their own."""
         return sum(load.level is LoadLevel.PARTITION for load in self.loads.values())
 
     @property
     def is_blind(self) -> bool:
-        """Whether nothing is known, not even of a topic: whatever it says is a default."""
+        """True if all loads are defaults, because no partition or topic has been measured."""
         return all(load.level is LoadLevel.DEFAULT for load in self.loads.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How new a provider's loads of one source cluster are.
+    """Age of a provider's loads of one source cluster.
 
-    `measured_at_ms`: time of the newest measurement (epoch milliseconds), None where nothing is measured now
-    and nothing is amiss. After `stale_after_ms` without another one the loads are stale. `measured`:
-    partitions with a load of their own, None where that takes a whole answer to know. `behind`: those of
-    them that are copied more slowly than records may arrive.
+    `measured_at_ms`: time of the last measurement (epoch milliseconds), None if measuring is off and no error
+    occurred. The loads are stale `stale_after_ms` after it. `measured`: partitions with their own load, None
+    if only a full report can tell. `behind`: measured partitions that are copied more slowly than records may
+    arrive.
     """
 
     measured_at_ms: int | None
@@ -116,16 +115,16 @@ class Freshness:
 
 
 def age_text(milliseconds: int) -> str:
-    """An age for people; one below zero, by clocks that differ, is none."""
+    """Format an age for display; negative ages, from clock skew, count as zero."""
     seconds = max(milliseconds, 0) // 1000
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCapacity:
-    """What one task bears. Usable is capacity * utilisation_percent // 100.
+    """Capacity of one task. The usable part is capacity * utilisation_percent // 100.
 
-    Raises InvalidRequest when a capacity is not positive or above `LARGEST_CAPACITY`, or the share is not
+    Raises InvalidRequest if a capacity is not positive or above `LARGEST_CAPACITY`, or the percentage is not
     within 1 to 100.
     """
 
@@ -138,19 +137,19 @@ class TaskCapacity:
             if number is not None and not 0 < number <= LARGEST_CAPACITY:
                 raise InvalidRequest(
                     f"the capacity of a task in {what} per second is {bounds.shown(number)}; "
-                    f"it must be above 0 and at most {LARGEST_CAPACITY:.0e}"
+                    f"must be above 0 and at most {LARGEST_CAPACITY:.0e}"
                 )
         if not 0 < self.utilisation_percent <= 100:
-            raise InvalidRequest("the utilisation threshold of a task lies between 1 and 100 percent")
+            raise InvalidRequest("the utilisation threshold of a task must be between 1 and 100 percent")
 
     @property
     def usable_bytes_per_second(self) -> int:
-        """What placement fills a task up to, in bytes per second."""
+        """Load up to which placement fills a task, in bytes per second."""
         return self.bytes_per_second * self.utilisation_percent // 100
 
     @property
     def usable_messages_per_second(self) -> int | None:
-        """What placement fills a task up to, in messages per second."""
+        """Load up to which placement fills a task, in messages per second."""
         if self.messages_per_second is None:
             return None
         return self.messages_per_second * self.utilisation_percent // 100
@@ -158,9 +157,9 @@ class TaskCapacity:
 
 @dataclass(frozen=True, slots=True)
 class TaskLimits:
-    """Bounds on the tasks of a datastream. None means no bound.
+    """Bounds on the tasks of a datastream; None means unlimited.
 
-    Raises InvalidRequest when a bound is not within 1 to `MOST_TASKS` (partitions: a million) or min exceeds
+    Raises InvalidRequest if a bound is not within 1 to `MOST_TASKS` (partitions: a million) or min exceeds
     max.
     """
 
@@ -178,20 +177,21 @@ class TaskLimits:
             bounds.integer("max_partitions_per_task", self.max_partitions_per_task, 1, MOST_PARTITIONS)
 
     def hold(self, sizes: Sequence[int]) -> bool:
-        """Whether tasks with these numbers of partitions are within the bounds."""
+        """Return whether tasks with these numbers of partitions are within the bounds."""
         if self.max_tasks is not None and len(sizes) > self.max_tasks:
             return False
         widest = self.max_partitions_per_task
         return (widest is None or max(sizes, default=0) <= widest) and not self.ask_for_more(sizes)
 
     def ask_for_more(self, sizes: Sequence[int]) -> bool:
-        """Whether fewer of these tasks have partitions than the least number of tasks, as far as there are
-        partitions for them."""
+        """Return whether fewer tasks than `min_tasks` have partitions although there are enough
+        partitions."""
         return len([size for size in sizes if size]) < min(self.min_tasks, sum(sizes))
 
 
 def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
-    """The least and the most of tasks that datastreams share, where the least is above the most."""
+    """Return the minimum and maximum of tasks of datastreams that share them if the minimum is above the
+    maximum."""
     found = tuple(several)
     least = max((one.min_tasks for one in found), default=1)
     most = joint_limits(found).max_tasks
@@ -199,8 +199,8 @@ def impossible_limits(several: Iterable[TaskLimits]) -> tuple[int, int] | None:
 
 
 def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
-    """What holds for tasks that datastreams share: of each bound the strictest; the most where the least is
-    above it."""
+    """Return the limits of datastreams that share tasks: the strictest of each bound. A minimum above the
+    maximum is lowered to it."""
     found = tuple(several)
     most = min((one.max_tasks for one in found if one.max_tasks is not None), default=None)
     widest = min(

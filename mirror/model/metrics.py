@@ -1,12 +1,12 @@
-"""What the mirror measures of itself, and what it says of its placement.
+"""Measurements of the mirror itself, and events about its placement.
 
-These records are the contract between the mirror that writes them, Pinot that stores them and the
-monitor that judges them: `rows.py` turns them into columns and an Avro schema. Field names avoid
-words that SQL reserves. Histograms are counts per bucket, so that they add up over partitions,
-tasks and time.
+These records are the contract between the mirror that writes them, Pinot that stores them and the monitor
+that evaluates them: `rows.py` turns them into columns and an Avro schema. Field names avoid SQL keywords.
+Histograms are counts per bucket, so they can be added over partitions, tasks and time.
 
-`MirrorMetric` is the one table of what is measured of a lane. Its columns at Pinot, what a worker says of
-its tasks, the counters of /metrics and the rates of /v1/lanes follow from its fields and their `Series`.
+`MirrorMetric` is the single definition of the measurements of a lane. Its columns in Pinot, the task sums
+that workers report, the counters of /metrics and the rates of /v1/lanes are derived from its fields and their
+`Series`.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from itertools import zip_longest
 from typing import Any, Final
 
 LATENCY_BOUNDS_MS: Final = tuple(float(2**power) for power in range(19))
-"""Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket holds the rest."""
+"""Upper bounds of the latency buckets in ms: 1, 2, 4 … 262144; one more bucket counts higher values."""
 
 LATENCY_BUCKETS: Final = len(LATENCY_BOUNDS_MS) + 1
 WAIT_SLOT_MS: Final = 10_000
-"""Of the past, by which is known whether something waited: lanes measure once in this, or more often."""
+"""Length of the recent slot used to decide whether records waited; lanes are measured at least once per
+slot."""
 _NO_COUNTS: Final = (0,) * LATENCY_BUCKETS
 LATENCY_SERIES: Final = "headrace_latency_stage_seconds"
-"""The counter whose stages together are the latency of all batches."""
+"""Counter whose stages add up to the latency of all batches."""
 _CLOCK_SKEW_MS: Final = 1_000
-_LATENCY_TEXT: Final = "latency of all batches by where they spent it; divide by headrace_batches"
+_LATENCY_TEXT: Final = "latency of all batches by stage; divide by headrace_batches"
 _SERIES: Final = "series"
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """How a field that adds up is shown as a counter by task.
+    """Presentation of an additive field as a counter per task.
 
-    `divisor`: of the field, for the unit that the name says. `label`, with its value, distinguishes fields
-    that share a counter. `less`: the field that is subtracted, because it is counted under another label.
-    `of_lanes`: /v1/lanes shows its rate for each lane.
+    `divisor`: converts the field to the unit in the name. `label` and its value distinguish fields that share
+    a counter. `less`: field to subtract because it is counted under another label. `of_lanes`: /v1/lanes
+    shows the rate for each lane.
     """
 
     name: str
@@ -61,19 +62,18 @@ def _stage(name: str) -> Mapping[str, Series]:
 class MirrorMetric:
     """Measurements of one partition over `interval_ms` up to `time_ms` (epoch milliseconds).
 
-    `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`.
-    `lag_ms`: age of the oldest record that can be read at the source and is not acknowledged, 0 when there is
-    none; None where that is not known, such as while the source does not answer. What an open transaction
-    holds back cannot be read, and does not count. As it is published it is the age of the oldest record that
-    counts (`mirror.model.movement.excuses`).
-    `latency_counts`: records per latency bucket; latency is destination acknowledgement minus the
-    timestamp of the batch's newest record, and only records that count are in it. `uncompressed_bytes`: of
-    those batches whose size before compression is known without opening them. `wait_ms` … `produce_ms`: the
-    latency of all batches, summed, by where they spent it: at the source, being received, in our queue, until
-    the acknowledgement. `cpu_ms`: the lane's share of its worker's CPU time, by what it has done;
-    `spare_cpu_ms` of it is what a backlog of the same bytes would not cost: small parts of answers, and small
-    batches. What adds up over partitions and time, but for `latency_counts`, has a `Series`.
-    A new field goes to the end, and `MIRROR_METRIC_VERSION` rises.
+    `bytes_copied`: as fetched (compressed). `lag_records`: source end minus position, at `time_ms`. `lag_ms`:
+    age of the oldest readable source record that is not acknowledged, 0 if there is none, None if unknown,
+    for example while the source does not respond. Records hidden by an open transaction are not readable and
+    do not count. The published value is the age of the oldest record that counts
+    (`mirror.model.movement.excuses`). `latency_counts`: records per latency bucket, only records that count;
+    latency is destination acknowledgement minus the timestamp of the batch's newest record.
+    `uncompressed_bytes`: of batches whose uncompressed size is known without opening them. `wait_ms` …
+    `produce_ms`: latency of all batches, summed by stage: at the source, fetch, our queue, until the
+    acknowledgement. `cpu_ms`: the lane's share of its worker's CPU time, by its work; `spare_cpu_ms`: the
+    part that a backlog of the same bytes would not cost, spent on small responses and small batches. Fields
+    that add up over partitions and time, except `latency_counts`, have a `Series`. Append new fields at the
+    end and increment `MIRROR_METRIC_VERSION`.
     """
 
     time_ms: int
@@ -103,7 +103,9 @@ class MirrorMetric:
     latency_counts: tuple[int, ...]
     uncompressed_bytes: int = field(
         default=0,
-        metadata=_counter("headrace_uncompressed_bytes", "bytes before compression, of batches that say it"),
+        metadata=_counter(
+            "headrace_uncompressed_bytes", "bytes before compression, for batches with a known size"
+        ),
     )
     wait_ms: float = field(default=0.0, metadata=_stage("source"))
     fetch_ms: float = field(default=0.0, metadata=_stage("fetch"))
@@ -119,28 +121,28 @@ class MirrorMetric:
         default=0.0,
         metadata=_counter(
             "headrace_spare_cpu_seconds",
-            "of headrace_cpu_seconds, what a backlog of the same bytes would not cost",
+            "part of headrace_cpu_seconds that a backlog of the same bytes would not cost",
             divisor=1000.0,
         ),
     )
 
 
 MIRROR_METRIC_VERSION: Final = 3
-"""Of the columns of `MirrorMetric`: how many lists of them there have been."""
+"""Version of the columns of `MirrorMetric`."""
 
 SUMMED: Final[Mapping[str, Series]] = {
     one.name: one.metadata[_SERIES] for one in fields(MirrorMetric) if _SERIES in one.metadata
 }
-"""Fields of `MirrorMetric` that add up over partitions and time, beside `latency_counts`."""
+"""Fields of `MirrorMetric` that add up over partitions and time, except `latency_counts`."""
 
 SHOWN_OF_LANES: Final = tuple(name for name, series in SUMMED.items() if series.of_lanes)
-"""Those of which each lane shows its rate."""
+"""Fields whose rate is shown for each lane."""
 
 
 class ChangeKind(StrEnum):
-    """What a placement event is about. PROBLEM: a datastream is set aside, or is not any more. REQUEST: one
-    that cannot be carried out. LOADS: those of a source cluster are stale or not to be had, or are known
-    again. COMMAND: what a person did to a datastream."""
+    """Subject of a placement event. PROBLEM: a datastream is excluded from the plan, or no longer is.
+    REQUEST: a request that cannot be executed. LOADS: the loads of a source cluster are stale or unavailable,
+    or available again. COMMAND: an operator's action on a datastream."""
 
     PLAN = "plan"
     DATASTREAM = "datastream"
@@ -150,7 +152,7 @@ class ChangeKind(StrEnum):
     LOADS = "loads"
     COMMAND = "command"
     OTHER = "other"
-    """A newer version may have written one that is not known here."""
+    """A kind written by a newer version."""
 
     @classmethod
     def _missing_(cls, _value: object) -> ChangeKind:
@@ -161,9 +163,8 @@ class ChangeKind(StrEnum):
 class PlacementEvent:
     """One change of the plan, or of one partition in it (then `topic` is not empty).
 
-    `event_key` is unique, so that a repeated publication does not count twice. `sentence` says what was
-    decided and why.
-    `bytes_per_second`: load of the partition that moves; None of other events, and where it is not known.
+    `event_key` is unique, so that a repeated publication is counted once. `sentence` states the decision and
+    its reason. `bytes_per_second`: load of the partition that moves; None for other events, and if unknown.
     """
 
     time_ms: int
@@ -184,44 +185,44 @@ class PlacementEvent:
 
 @dataclass(frozen=True, slots=True)
 class Drops:
-    """Records that were handed over and not delivered. `count`: since the start; `reason`: of the first ones
-    while more are dropped, else empty."""
+    """Records that were accepted and not delivered. `count`: since the start; `reason`: for the first ones
+    while records are being dropped, else empty."""
 
     count: int = 0
     reason: str = ""
 
 
 def total_of(drops: Iterable[Drops]) -> Drops:
-    """All together, with the reason of one that drops records now."""
+    """Return the sum of several drops, with the reason of the first that is dropping records now."""
     all_of_them = tuple(drops)
     reason = next((one.reason for one in all_of_them if one.reason), "")
     return Drops(sum(one.count for one in all_of_them), reason)
 
 
 def age_ms(now_ms: int, timestamp: int) -> int | None:
-    """The age of a record with that timestamp; None where it says nothing: there is none, or it is still to
-    come, by more than clocks may differ."""
+    """Return the age of a record; None without a timestamp, or if it lies in the future by more than clocks
+    may differ."""
     age = now_ms - timestamp
     return max(age, 0) if timestamp >= 0 and age > -_CLOCK_SKEW_MS else None
 
 
 def latency_bucket(milliseconds: float) -> int:
-    """Index of the bucket that counts a latency; anything at or below the first bound is in 0."""
+    """Return the index of a latency's bucket; latencies up to the first bound are in bucket 0."""
     if milliseconds <= 1:
         return 0
     return min((math.ceil(milliseconds) - 1).bit_length(), LATENCY_BUCKETS - 1)
 
 
 def add_counts(rows: Iterable[Sequence[int]]) -> tuple[int, ...]:
-    """Bucket-wise sum of histograms."""
+    """Return the bucket-wise sum of histograms."""
     return tuple(map(sum, zip_longest(_NO_COUNTS, *rows, fillvalue=0)))
 
 
 def percentile_ms(counts: Sequence[int], percentile: float) -> float | None:
-    """The latency in ms below which `percentile` percent of the records lie; None without records.
+    """Return the latency in ms below which `percentile` percent of the records lie; None without records.
 
-    Interpolates geometrically inside a bucket, so an answer is at most a factor 2 off; latencies
-    beyond the last bound are given as that bound.
+    Interpolates geometrically inside a bucket, so the result is off by at most a factor of 2; latencies above
+    the last bound are reported as that bound.
     """
     total = sum(counts)
     if total == 0:

@@ -1,4 +1,4 @@
-"""What a store of nodes, such as ZooKeeper, answers."""
+"""Values exchanged with a node store such as ZooKeeper."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """What a znode holds. Version 0 is a version."""
+    """Content of a znode. Version 0 is a valid version."""
 
     data: bytes
     version: int
@@ -16,7 +16,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeWrite:
-    """Data that replaces a node's if the version is exactly this one."""
+    """Conditional write: replaces a node's data if its version matches exactly."""
 
     path: str
     data: bytes
@@ -25,14 +25,14 @@ class NodeWrite:
 
 @dataclass(frozen=True, slots=True)
 class NodeDeletion:
-    """A node that goes: it is there, and has none below it."""
+    """Deletion of an existing node without children."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class NextNode:
-    """A node that is made, under the path and the next number of its parent."""
+    """Creation of a sequential node: the parent's next number is appended to the path."""
 
     path: str
     data: bytes
@@ -40,7 +40,7 @@ class NextNode:
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that is made under exactly this path, where none is."""
+    """Creation of a node at exactly this path, which must not exist."""
 
     path: str
     data: bytes
@@ -50,8 +50,8 @@ NodeChange = NodeWrite | NodeDeletion | NextNode | NewNode
 
 
 class SessionState(StrEnum):
-    """Of a session with such a store. SUSPENDED: disconnected, the session may still live. LOST: it is over,
-    and all that hung on it."""
+    """State of a session with a node store. SUSPENDED: disconnected, but the session may still be alive.
+    LOST: the session has expired, and its ephemeral nodes with it."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"

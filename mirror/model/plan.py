@@ -1,5 +1,5 @@
-"""The plan: which task holds which partitions, and which instance runs which task, by epoch; and what a
-planner is asked and answers."""
+"""The plan by epoch: which task owns which partitions, and which instance runs which task. Also the request
+to and the response of a planner."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from mirror.model.identifiers import (
 from mirror.model.load import PartitionLoad, TaskCapacity, TaskLimits
 from mirror.model.topics import TopicPartition
 
-_NAMES: Final = "tasks are named <group>-<number>, from 0 on"
+_NAMES: Final = "tasks are named <group>-<number>, starting at 0"
 
 
 @dataclass(frozen=True)
 class TaskPlacement:
-    """One task: its partitions, and the instance that runs it (None: nobody is there to run it)."""
+    """One task: its partitions, and the instance that runs it (None: no instance is available)."""
 
     task: TaskName
     group: GroupName
@@ -36,7 +36,7 @@ class TaskPlacement:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One partition's change of task or instance. None: it was, or will be, nowhere."""
+    """One partition's change of task or instance. None: unassigned before or after the move."""
 
     group: GroupName
     partition: TopicPartition
@@ -48,7 +48,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Departure:
-    """Tasks that an instance ran when it left. It gets them back if it returns soon enough."""
+    """Tasks that an instance ran when it left. It gets them back if it returns in time."""
 
     left_ms: int
     tasks: frozenset[TaskName]
@@ -56,11 +56,11 @@ class Departure:
 
 @dataclass(frozen=True)
 class Plan:
-    """All tasks of all datastreams in one epoch. `reason` says in a sentence what changed and why.
-    `departed`: instances that are gone or about to go, and what they ran. `excluded`: of datastreams that
-    share tasks with others, topics that they must not copy (None: any), so that another one describes them.
+    """All tasks of all datastreams in one epoch. `reason`: a sentence on the change and its reason.
+    `departed`: instances that have left or are leaving, and their tasks. `excluded`: topics that a datastream
+    must not copy because another one that shares its tasks describes them (None: all topics).
 
-    Raises PlanRejected when a task appears twice or a partition has two tasks of one group.
+    Raises PlanRejected if a task appears twice or a partition has two tasks of one group.
     """
 
     epoch: Epoch
@@ -85,7 +85,7 @@ class Plan:
 
     @cached_property
     def owners(self) -> Mapping[tuple[GroupName, TopicPartition], TaskPlacement]:
-        """The task that holds each partition of each group."""
+        """Owning task of each partition of each group."""
         return {
             (placement.group, partition): placement
             for placement in self.tasks
@@ -94,17 +94,17 @@ class Plan:
 
     @cached_property
     def by_group(self) -> Mapping[GroupName, tuple[TaskPlacement, ...]]:
-        """The tasks of each group, in plan order."""
+        """Tasks of each group, in plan order."""
         return _gathered(self.tasks, lambda placement: placement.group)
 
     @cached_property
     def by_instance(self) -> Mapping[InstanceName | None, tuple[TaskPlacement, ...]]:
-        """The tasks of each instance, in plan order; None: those that nobody runs."""
+        """Tasks of each instance, in plan order; under None, tasks without an instance."""
         return _gathered(self.tasks, lambda placement: placement.instance)
 
     @cached_property
     def planned(self) -> Mapping[GroupName, frozenset[TopicPartition]]:
-        """The partitions of each group."""
+        """Partitions of each group."""
         return {
             group: frozenset().union(*(placement.partitions for placement in placements))
             for group, placements in self.by_group.items()
@@ -112,20 +112,20 @@ class Plan:
 
     @cached_property
     def task_counts(self) -> Mapping[GroupName, int]:
-        """How many tasks each group has."""
+        """Number of tasks of each group."""
         return {group: len(placements) for group, placements in self.by_group.items()}
 
     def excludes(self, name: DatastreamName, topic: str) -> bool:
-        """Whether a datastream must leave this topic to the others that share its tasks."""
+        """Return whether a datastream must leave this topic to others that share its tasks."""
         topics = self.excluded.get(name, frozenset())
         return topics is None or topic in topics
 
     def of_group(self, group: GroupName) -> tuple[TaskPlacement, ...]:
-        """The tasks of one group, in plan order."""
+        """Return the tasks of one group, in plan order."""
         return self.by_group.get(group, ())
 
     def of_instance(self, instance: InstanceName) -> tuple[TaskPlacement, ...]:
-        """The tasks that one instance runs, in plan order."""
+        """Return the tasks that one instance runs, in plan order."""
         return self.by_instance.get(instance, ())
 
 
@@ -142,7 +142,7 @@ def _gathered(
 
 
 def moves_between(before: Iterable[TaskPlacement], after: Iterable[TaskPlacement]) -> tuple[Move, ...]:
-    """Every partition whose task or instance differs, sorted by group and partition."""
+    """Return a move for each partition whose task or instance differs, sorted by group and partition."""
     present = {placement.task: placement for placement in before}
     changed = [placement for placement in after if present.get(placement.task) != placement]
     kept = {placement.task for placement in after} - {placement.task for placement in changed}
@@ -173,16 +173,16 @@ def _homes(tasks: Iterable[TaskPlacement]) -> dict[tuple[GroupName, TopicPartiti
 
 @dataclass(frozen=True)
 class PlanningRequest:
-    """All that is known when the tasks of one group are planned.
+    """Input for planning the tasks of one group.
 
-    `current`: the task of each partition in the plan in force; new partitions are missing.
-    `full`: forget the current placement as far as it pays. `rebalance`: move partitions from
-    overloaded tasks even though nothing was added or removed, and level. `recent`: what the
-    partitions carried in earlier observations, oldest first; a spike that is not in the last few
-    moves nothing and adds no task, and no task is given up that one of them needed. `calm`: why nothing is
-    to move now that need not, so that no task is given up; empty: it may. `scale_in_headroom`: share of
-    each remaining task that stays free where tasks are given up; None: the planner's own. `strategy`: the
-    name of the one that its datastreams choose; None: the service's.
+    `current`: task of each partition in the plan in force; new partitions are missing. `full`: ignore the
+    current placement where that pays off. `rebalance`: move partitions from overloaded tasks even if nothing
+    was added or removed, and level the load. `recent`: loads of earlier observations, oldest first; a spike
+    that is missing from the last few causes no move and no new task, and no task that one of them needed is
+    removed. `calm`: reason why optional moves are suspended, so that no task is removed; empty if they are
+    allowed. `scale_in_headroom`: share of each remaining task to keep free when tasks are removed; None for
+    the planner's default. `strategy`: name of the strategy that its datastreams choose; None for that of the
+    service.
     """
 
     group: GroupName
@@ -201,16 +201,15 @@ class PlanningRequest:
 
 @dataclass(frozen=True)
 class GroupPlan:
-    """A planner's answer: partitions by task, and why.
+    """A planner's response: partitions by task, and the reasons.
 
-    `required_tasks`: what capacity asks for, also where `max_tasks` allows fewer.
-    `move_reasons`: a sentence for every partition that changes task.
-    `offending`: partitions that alone exceed the usable capacity of a task.
-    `loads_bytes_per_second`: load by task. `task_lower_bound`: no plan that fits has fewer tasks;
-    the other bounds say the same of the fullest task and of the moves. `overloaded`: tasks above
-    usable capacity. `estimated`, `defaulted`: partitions whose load is that of their topic, or the
-    default. `moves_left`: moves that the budget of one plan did not pay for. `stage`: what found it.
-    `cut_short`: searches that a limit of seconds ended, after which an equal request may get another plan.
+    `required_tasks`: number of tasks that capacity requires, even if `max_tasks` is lower. `move_reasons`: a
+    sentence for every partition that changes its task. `offending`: partitions that alone exceed the usable
+    capacity of a task. `loads_bytes_per_second`: load by task. `task_lower_bound`: no feasible plan has fewer
+    tasks; the other bounds limit the fullest task and the moves likewise. `overloaded`: tasks above usable
+    capacity. `estimated`, `defaulted`: partitions with the load of their topic, or the default. `moves_left`:
+    moves beyond the budget of one plan. `stage`: stage that found the plan. `cut_short`: searches that hit a
+    time limit, after which the same request may produce another plan.
     """
 
     tasks: Mapping[TaskName, frozenset[TopicPartition]]
@@ -232,8 +231,8 @@ class GroupPlan:
     cut_short: int = 0
 
     def check(self, request: PlanningRequest) -> None:
-        """Raises PlanRejected where a partition would have two tasks, or one that nobody asked for, and where
-        a task has not the name of one of the group: it might be that of another group's."""
+        """Raise PlanRejected if a partition has two tasks or was not requested, or if a task is not named
+        after the group, since it might then be another group's."""
         for task in self.tasks:
             number = task.removeprefix(f"{request.group}-")
             if not (

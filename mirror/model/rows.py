@@ -1,8 +1,8 @@
-"""Flat rows of metric records: their columns, their values and their Avro schema.
+"""Metric records as flat rows: columns, values and Avro schema.
 
-A frozen dataclass is the single definition; the writer (mirror) and the table (pinot) both derive
-from it, so that they cannot disagree. Field types: int -> long, float -> double (None is `UNKNOWN`),
-str or StrEnum -> string; `latency_counts` becomes one long column a bucket.
+A frozen dataclass is the single definition from which both the writer (mirror) and the table (pinot) are
+derived, so they always agree. Field types: int -> long, float -> double (None is `UNKNOWN`), str or StrEnum
+-> string; `latency_counts` becomes one long column per bucket.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HISTOGRAM_COLUMNS: Final = tuple(f"latency_{index:02}" for index in range(LATENC
 
 
 class ColumnType(StrEnum):
-    """Names as Avro spells them."""
+    """Avro type of a column."""
 
     LONG = "long"
     DOUBLE = "double"
@@ -41,11 +41,11 @@ _TYPES: Final[dict[Any, ColumnType]] = {
     str: ColumnType.STRING,
 }
 UNKNOWN: Final = -1
-"""Stands in a row for a number that is not known."""
+"""Value of a row for an unknown number."""
 
 
 def columns_of(record: type[Any]) -> tuple[Column, ...]:
-    """The columns of a record class, in field order."""
+    """Return the columns of a record class, in field order."""
     hints = get_type_hints(record)
     columns: list[Column] = []
     for field in fields(record):
@@ -62,7 +62,7 @@ def _type_of(hint: Any) -> ColumnType:
 
 
 def row_of(record: Any) -> dict[str, int | float | str]:
-    """A record as column values."""
+    """Return a record as column values."""
     row: dict[str, int | float | str] = {}
     for field in fields(record):
         value = getattr(record, field.name)
@@ -74,7 +74,8 @@ def row_of(record: Any) -> dict[str, int | float | str]:
 
 
 def avro_schema(record: type[Any]) -> dict[str, Any]:
-    """The Avro schema of a record's row. New columns are only ever appended (Pinot knows one schema)."""
+    """Return the Avro schema of a record's row. New columns must be appended (Pinot knows only one
+    schema)."""
     return {
         "type": "record",
         "name": record.__name__,

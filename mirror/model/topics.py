@@ -21,28 +21,28 @@ from mirror.model.expressions import (
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 PLACEHOLDER: Final = "*"
-"""Stands for the source topic's name in a destination name template, as in Brooklin."""
+"""Placeholder for the source topic's name in a destination name template, as in Brooklin."""
 
 OWN_PREFIX: Final = "headrace-"
-"""Begins the names of topics that Headrace writes for itself, as the settings have them by default."""
+"""Default prefix of topics that Headrace writes for itself."""
 DEAD_LETTER_SUFFIX: Final = ".headrace-dead-letters"
-"""Ends the name of the topic that holds records which a destination topic refused."""
+"""Suffix of dead-letter topics, which hold records that a destination topic rejected."""
 
 LEGAL_TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
-"""Regular expression of the names that Kafka accepts, but for `.` and `..`, which it refuses too."""
+"""Regular expression of legal topic names, except `.` and `..`, which Kafka rejects too."""
 
 _NAMES_OF_ANY_SHAPE: Final = ("a", "Z", "0", "_", "-", ".x", "x.y-Z_0", "q7f3.zx-19_Kw", "x" * 249)
 _LEGAL_TOPIC: Final = re.compile(LEGAL_TOPIC)
 
 EVERY_TOPIC: Final = ""
-"""In the place of a topic's name where something is said of all topics together; no topic is called so."""
+"""Placeholder for all topics together in place of a name; no topic has an empty name."""
 
 MOST_PARTITIONS: Final = 1_000_000
-"""No topic has as many: a number from here on in a measurement is no partition's."""
+"""Upper limit of partition numbers in measurements; no topic has as many partitions."""
 
 
 def is_legal_topic(name: str) -> bool:
-    """Whether Kafka accepts the name for a topic."""
+    """Return whether Kafka accepts the name for a topic."""
     return bool(_LEGAL_TOPIC.fullmatch(name)) and name not in (".", "..")
 
 
@@ -60,20 +60,20 @@ class TopicPartition(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TopicPartition:
-        """Read `topic-partition` (the part after the last dash is the number).
+        """Parse `topic-partition`; the number follows the last dash.
 
-        Raises InvalidRequest when there is no topic name before the last dash, or no number behind it.
+        Raises InvalidRequest if the topic name or the number is missing or malformed.
         """
         topic, dash, number = text.rpartition("-")
         is_number = number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS
         if not dash or not _LEGAL_TOPIC.fullmatch(topic) or not is_number:
-            raise InvalidRequest(f"{bounds.shown(text)} is no partition", advice="write it as topic-0")
+            raise InvalidRequest(f"{bounds.shown(text)} is not a partition", advice="write it as topic-0")
         return cls(topic, bounds.integer("a partition", int(number), 0, bounds.LARGEST_PARTITION))
 
 
 class SourcePosition(NamedTuple):
-    """Offsets of one partition at its source: what a consumer group has committed (None: nothing that is
-    known), the first record that is still there, and the end."""
+    """Offsets of one partition at its source: the consumer group's committed offset (None if unknown), the
+    start of the log and its end."""
 
     committed: int | None
     first: int
@@ -81,15 +81,15 @@ class SourcePosition(NamedTuple):
 
 
 class WaitingRecord(NamedTuple):
-    """When a record of a partition was written, by its time stamps (epoch ms; None: that is not known), and
-    how long and how much the topic keeps: `UNLIMITED` for everything, None where that cannot be read."""
+    """Timestamp of a waiting record (epoch ms, None if unknown), and the retention of its topic by time and
+    size: `UNLIMITED` if everything is kept, None if it cannot be read."""
 
     written_ms: int | None
     retention: Retention = UNKNOWN_RETENTION
 
 
 def checked_topic(what: str, value: object) -> str:
-    """A name that Kafka allows a topic to have. Raises InvalidRequest."""
+    """Return a legal topic name. Raises InvalidRequest."""
     name = bounds.text(what, value, 249, shortest=1)
     if not is_legal_topic(name):
         raise InvalidRequest(
@@ -101,14 +101,14 @@ def checked_topic(what: str, value: object) -> str:
 
 @dataclass(frozen=True)
 class TopicSelection:
-    """Which topics of a cluster a datastream mirrors.
+    """Topics of a cluster that a datastream mirrors.
 
-    `include` and `exclude` are regular expressions over the whole topic name; exclude wins.
-    Names that begin with two underscores belong to Kafka and its tools, those that begin with `headrace-`
-    or end with `.headrace-dead-letters` to Headrace; they are mirrored only when `internal` is true, so that
-    `.*` never takes them by accident. Headrace's are mirrored too when the expression names them in full.
+    `include` and `exclude` are regular expressions over the whole topic name; exclude wins. Names that start
+    with two underscores belong to Kafka and its tools; names that start with `headrace-` or end with
+    `.headrace-dead-letters` belong to Headrace. Both are mirrored only if `internal` is true, so that `.*`
+    never selects them by accident. Headrace's topics are also mirrored if the expression names them in full.
 
-    Raises InvalidRequest when an expression does not compile, is too long or is empty.
+    Raises InvalidRequest if an expression is invalid, too long or empty.
     """
 
     include: str
@@ -119,7 +119,7 @@ class TopicSelection:
         if not self.include:
             raise InvalidRequest("the topic expression is empty", advice="use .* for every topic")
         bounds.flag("internal", self.internal)
-        assert self._included is not None  # compiled here, so that a wrong one is refused at once
+        assert self._included is not None  # compile now to reject an invalid expression early
         assert self._excluded is not None or not self.exclude
 
     @cached_property
@@ -132,13 +132,13 @@ class TopicSelection:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """What the expression holds in full, without its anchors, brackets and backslashes."""
+        """Full names in the expression, without anchors, brackets and backslashes."""
         return frozenset(re.sub(r"[\^$()\\]|\?:", "", self.include).split("|"))
 
     @cached_property
     def names(self) -> frozenset[str]:
-        """Topics that the expression names in full, such as both of `^(orders|users)$`: they can be asked for
-        by name."""
+        """Topics that the expression names in full, such as both of `^(orders|users)$`; their metadata can be
+        requested by name."""
         text = self.include.removeprefix("^").removesuffix("$")
         if text.startswith("(") and text.endswith(")"):
             text = text[1:-1].removeprefix("?:")
@@ -148,41 +148,42 @@ class TopicSelection:
 
     @property
     def beginnings(self) -> frozenset[str]:
-        """Every topic that is mirrored begins with one of these; the empty one where that is not known."""
+        """Possible prefixes of mirrored topics; contains the empty string if unknown."""
         return self._included.beginnings
 
     @cached_property
     def takes_all(self) -> bool:
-        """Whether every topic is mirrored but those of Kafka and Headrace: nothing is excluded, and names of
-        every shape match. It is told by samples, since expressions can say one thing in many ways."""
+        """True if every topic except those of Kafka and Headrace is mirrored: `exclude` is empty, and sample
+        names of every shape match. Samples are used because equivalent expressions can be written in many
+        ways."""
         return not self.exclude and all(map(self._included.matches, _NAMES_OF_ANY_SHAPE))
 
     def takes_own(self, topic: str) -> bool:
-        """Whether a topic that Headrace writes for itself is meant, and not taken by accident."""
+        """Return whether a topic of Headrace itself is selected on purpose."""
         return self.internal or topic in self._named
 
     def require_topic_characters(self) -> None:
-        """Raise InvalidRequest if an expression has a literal character that no topic name can have, such as
-        the comma of a list. A stored selection may have one: it runs on, with a remark."""
+        """Raise InvalidRequest if an expression contains a literal character that no topic name can have,
+        such as the comma of a list. Stored selections may contain one: they keep running, with a warning."""
         require_topic_characters("topics", self.include)
         require_topic_characters("exclude", self.exclude)
 
     def alternatives(self) -> Iterator[tuple[str, Expression]]:
-        """Yield the text of each alternative of `include`, and what it selects alone, without regard to
+        """Yield the text of each alternative of `include`, and the expression for it alone, ignoring
         `exclude`."""
         for text, alone in single_alternatives(self.include):
             yield text, Expression("topics", alone)
 
     def excludes_none(self, topics: Iterable[str]) -> bool:
-        """Return whether there is an exclusion and it matches none of the topics."""
+        """Return whether `exclude` is set and matches none of the topics."""
         return self._excluded is not None and not any(map(self._excluded.matches, topics))
 
     def matches(self, topic: str) -> bool:
-        """Whether the datastream mirrors the topic."""
+        """Return whether the datastream mirrors the topic."""
         return self._included.matches(topic) and self._keeps(topic)
 
     def choose(self, topics: Iterable[str]) -> tuple[str, ...]:
-        """The mirrored ones among the topics, sorted."""
+        """Return the topics that are mirrored, sorted."""
         return tuple(sorted(topic for topic in self._included.choose(topics) if self._keeps(topic)))
 
     def _keeps(self, topic: str) -> bool:
@@ -194,9 +195,9 @@ class TopicSelection:
 
 
 def selection_without_look_ahead(include: object, exclude: object, internal: object) -> TopicSelection:
-    """A selection whose `include` may begin with negative look-aheads, which become part of `exclude`.
+    """Build a selection whose `include` may start with negative look-aheads, which are moved to `exclude`.
 
-    Raises InvalidRequest as TopicSelection, also for a look-around anywhere else.
+    Raises InvalidRequest like TopicSelection, also for look-around anywhere else.
     """
     more = ""
     if isinstance(include, str) and len(include) <= LONGEST:
@@ -213,9 +214,9 @@ def _is_own(topic: str) -> bool:
 
 @dataclass(frozen=True)
 class TopicNaming:
-    """How a mirrored topic is called at the destination: a template in which `*` is the source name.
+    """Name of a mirrored topic at the destination: a template in which `*` is the source name.
 
-    Raises InvalidRequest when the template has not exactly one `*` or cannot give a legal name.
+    Raises InvalidRequest if the template does not contain exactly one `*` or cannot produce a legal name.
     """
 
     template: str = PLACEHOLDER
@@ -235,15 +236,16 @@ class TopicNaming:
 
     @property
     def is_identity(self) -> bool:
-        """Whether topics keep their names."""
+        """True if topics keep their names."""
         return self.template == PLACEHOLDER
 
     def destination(self, topic: str) -> str:
-        """The destination topic's name."""
+        """Return the destination topic's name."""
         return self.template.replace(PLACEHOLDER, topic)
 
     def source(self, name: str) -> str | None:
-        """The topic whose destination topic has this name; None: no topic gives it."""
+        """Return the source topic of a destination topic, or None if the template cannot produce that
+        name."""
         before, after = self.template.split(PLACEHOLDER)
         is_made = name.startswith(before) and name.endswith(after) and len(name) > len(before) + len(after)
         return name[len(before) : len(name) - len(after)] if is_made else None
@@ -251,8 +253,8 @@ class TopicNaming:
 
 @dataclass(frozen=True)
 class TopicDescription:
-    """A topic as its cluster describes it. `settings` holds only values that were set on the topic,
-    `defaults` those in force of the others that decide which records are kept."""
+    """A topic as described by its cluster. `settings` holds only values set on the topic, `defaults` the
+    effective values of other settings that control retention."""
 
     name: str
     partitions: int
@@ -261,5 +263,5 @@ class TopicDescription:
     defaults: Mapping[str, str] = field(default_factory=dict)
 
     def in_force(self, key: str) -> str | None:
-        """Return the value of a setting, or None where it is unknown."""
+        """Return the effective value of a setting, or None if unknown."""
         return self.settings.get(key, self.defaults.get(key))

@@ -1,7 +1,7 @@
-"""Error codes of brokers: their names, and which of our errors each becomes.
+"""Error codes of brokers: their names, and the Headrace error that each maps to.
 
-One place for the judgement; who reads a code decides what to do by the error's class: retry what is
-`retriable`, stop what is `fatal`, pause the lane for the rest. Source: Apache Kafka, `Errors`.
+All mapping is done here. Callers act on the class of the error: retry if `retriable`, stop if `fatal`,
+otherwise pause the lane. Source: Apache Kafka, `Errors`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mirror.errors import (
 
 
 class Code(IntEnum):
-    """The codes that mean something to a mirror."""
+    """Error codes that the mirror handles."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -105,8 +105,8 @@ MOVED: Final = frozenset(
         Code.INCONSISTENT_TOPIC_ID,
     }
 )
-"""The broker that was asked is not, or does not know that it is, the partition's leader: ask for
-fresh metadata. Whether the topic is really gone only metadata can say."""
+"""The broker is not, or does not yet know that it is, the leader of the partition: refresh the metadata. Only
+the metadata shows whether the topic has been deleted."""
 
 TRANSIENT: Final = MOVED | {
     Code.REQUEST_TIMED_OUT,
@@ -125,7 +125,7 @@ TRANSIENT: Final = MOVED | {
     Code.THROTTLING_QUOTA_EXCEEDED,
     Code.REBALANCE_IN_PROGRESS,
 }
-"""The same request may succeed a little later."""
+"""Codes after which the same request may succeed on retry."""
 
 COORDINATOR_MOVED: Final = frozenset(
     {Code.COORDINATOR_LOAD_IN_PROGRESS, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR}
@@ -141,7 +141,7 @@ SEQUENCE_LOST: Final = frozenset(
         Code.INVALID_TXN_STATE,
     }
 )
-"""The destination's and our idea of what it has differ: look at its tail and begin again."""
+"""Codes after which our view of the destination log is wrong: read the end of the log and start over."""
 
 FENCED: Final = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED})
 
@@ -168,7 +168,7 @@ _CLASSES: Final[dict[int, type[HeadraceError]]] = {
 
 
 def name_of(code: int) -> str:
-    """`NOT_LEADER_OR_FOLLOWER (6)`, or the bare number of a code that is news to us."""
+    """Return `NOT_LEADER_OR_FOLLOWER (6)`, or `error N` for an unrecognised code."""
     try:
         return f"{Code(code).name} ({code})"
     except ValueError:
@@ -176,7 +176,10 @@ def name_of(code: int) -> str:
 
 
 def error_of(code: int, doing: str, message: str = "") -> HeadraceError:
-    """The error to raise for a code; `doing` says what was asked, `message` what the broker said."""
+    """Return the error to raise for a code.
+
+    `doing`: the operation that failed; `message`: error message of the broker.
+    """
     kind = _CLASSES.get(code) or (Unreachable if code in TRANSIENT else Refused)
     said = f" ({message})" if message else ""
-    return kind(f"{doing}: the broker answered {name_of(code)}{said}")
+    return kind(f"{doing}: broker returned {name_of(code)}{said}")

@@ -1,7 +1,7 @@
-"""Fetch requests and responses, versions 4 to 17; from 13 on topics go by id.
+"""Fetch requests and responses, versions 4 to 17; from 13 on, topics are named by id.
 
-The records of a response stay where they are: a view for each partition. The order of partitions in a
-request matters (the broker fills the answer in it), that of a response says nothing.
+Records are not copied out of a response: each partition gets a view. The order of partitions in a request
+matters (the broker fills the response in that order); the order in a response does not.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from mirror.protocol.frame import (
 
 API: Final = 1
 _MARGIN: Final = 1024 * 1024
-"""Aborted transactions, and fields of the whole response."""
+"""Allowance for aborted transactions and for fields of the whole response."""
 _PARTITION_BYTES: Final = 512
-"""Fields of one partition besides its records."""
+"""Allowance for the fields of one partition other than its records."""
 VERSIONS: Final = (4, 17)
 BY_ID_FROM: Final = 13
 _FLEXIBLE_FROM: Final = 12
@@ -46,8 +46,10 @@ _NODES_TAG: Final = 0
 
 
 class FetchPosition(NamedTuple):
-    """Where to read a partition: offset, the epochs of its leader and of the last record read, -1
-    where unknown, and how many bytes at most."""
+    """Position from which to read a partition.
+
+    An offset, the epochs of the leader and of the last record read (-1 if unknown), and a byte limit.
+    """
 
     leader_epoch: int
     offset: int
@@ -57,7 +59,7 @@ class FetchPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One request. `topics` and `forgotten` in the order in which the broker must see them."""
+    """A Fetch request. `topics` and `forgotten` are in the order in which they are sent."""
 
     wait_ms: int
     min_bytes: int
@@ -71,18 +73,18 @@ class FetchRequest:
 
 
 class LeaderHint(NamedTuple):
-    """Who leads the partition now, as the broker says that does not lead it (KIP-951)."""
+    """Current leader of a partition, as named by a broker that is not the leader (KIP-951)."""
 
     leader: int
     epoch: int
 
 
 class FetchedPartition(NamedTuple):
-    """One partition's part of a response.
+    """Response for one partition.
 
-    `aborted`: (producer id, first offset) of transactions to leave out, read_committed only.
-    `diverging`: (epoch, its end offset) when our history is not the leader's. `preferred_replica`: the
-    broker to read the partition from instead, -1 when it is this one.
+    `aborted`: (producer id, first offset) of aborted transactions, read_committed only. `diverging`: (epoch,
+    end offset of it) if our history differs from the leader's. `preferred_replica`: broker to read the
+    partition from instead, -1 for this one.
     """
 
     topic: TopicKey
@@ -99,7 +101,7 @@ class FetchedPartition(NamedTuple):
 
 
 class FetchResponse(NamedTuple):
-    """A whole response. `error` concerns the session. `nodes`: leaders that are named."""
+    """A complete Fetch response. `error` is that of the session. `nodes`: addresses of named leaders."""
 
     throttle_ms: int
     error: int
@@ -109,12 +111,12 @@ class FetchResponse(NamedTuple):
 
 
 def response_bytes(max_bytes: int, largest_batch_bytes: int, partitions: int) -> int:
-    """Return the size of the largest response: a broker exceeds `max_bytes` by one batch at most."""
+    """Return the maximum response size: a broker exceeds `max_bytes` by at most one batch."""
     return max_bytes + largest_batch_bytes + _MARGIN + partitions * _PARTITION_BYTES
 
 
 def is_flexible(version: int) -> bool:
-    """Whether that version has the flexible encoding."""
+    """Return whether that version uses the flexible encoding."""
     return version >= _FLEXIBLE_FROM
 
 
@@ -128,7 +130,7 @@ _POSITION_12: Final = struct.Struct(">iiqiqi")
 
 
 def encode_request(version: int, request: FetchRequest) -> bytes:
-    """The body of a Fetch request."""
+    """Return the body of a Fetch request."""
     flexible = version >= _FLEXIBLE_FROM
     parts = [] if version >= _NO_REPLICA_FROM else [b"\xff\xff\xff\xff"]
     parts.append(
@@ -174,11 +176,11 @@ def _position(version: int, number: int, position: FetchPosition) -> bytes:
 
 
 def decode_response(version: int, body: View) -> FetchResponse:
-    """Raises CorruptData for anything that is not a whole response of that version."""
+    """Decode a complete response of that version. Raises CorruptData for anything else."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):
-        raise CorruptData("a Fetch response ends too early") from None
+        raise CorruptData("truncated Fetch response") from None
 
 
 _SESSION_HEAD: Final = struct.Struct(">ihi")

@@ -1,12 +1,12 @@
-"""An incremental fetch session (KIP-227): the broker remembers what we read, we name only changes.
+"""Incremental fetch sessions (KIP-227): the broker caches our positions, and requests contain only changes.
 
-Without it every request would list every partition: 20,000 idle ones make 800 KB a request. `put`, `remove`
-and `forget` may be called at any time; `build` is called when a request can go, `answered` with its answer.
+Without a session, every request lists every partition: 800 KB for 20,000 idle ones. `put`, `remove` and
+`forget` may be called at any time; call `build` to send a request, and `answered` on its response.
 
-The broker answers nothing of a partition whose high watermark and log start it has said before. So a new
-reader of a partition that somebody else has just read would never hear of them, unless the broker forgets the
-partition first. It takes what a request forgets after what the request names (Kafka 4.1,
-`FetchSession.update`), which is why the partition is named in the request after that.
+A broker omits a partition from responses while its high watermark and log start are unchanged. A new reader
+of a partition that another reader just left would therefore never receive them, unless the broker first drops
+the partition from the session. The broker applies a request's forgotten partitions after its named ones
+(Kafka 4.1, `FetchSession.update`), so the partition is named again only in the next request.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LOST: Final = frozenset(
 
 
 class SessionPart(NamedTuple):
-    """What goes into a request."""
+    """Session fields of a Fetch request."""
 
     session_id: int
     epoch: int
@@ -43,7 +43,7 @@ class SessionPart(NamedTuple):
 
 
 class FetchSession:
-    """What the broker of one connection knows of our partitions."""
+    """Our partitions in the session of one connection, as cached by its broker."""
 
     def __init__(self, *, incremental: bool) -> None:
         self._incremental = incremental
@@ -53,20 +53,20 @@ class FetchSession:
         self._changed: dict[Place, FetchPosition] = {}
         self._removed: set[Place] = set()
         self._left: set[Place] = set()
-        """Of those that are removed: what the broker has said of them is not known any more."""
+        """Removed partitions whose high watermark and log start must be sent again."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to read."""
+        """True if there is no partition to read."""
         return not self._changed and len(self._known) == len(self._removed)
 
     @property
     def is_behind(self) -> bool:
-        """Whether the last request that was built does not name all that is to be read."""
+        """True if the last request omits partitions that are due to be read."""
         return bool(self._changed)
 
     def put(self, place: Place, position: FetchPosition) -> None:
-        """Read the partition from there."""
+        """Read the partition from that position."""
         if place in self._left:
             self._changed[place] = position
             return
@@ -77,23 +77,23 @@ class FetchSession:
             self._changed.pop(place, None)
 
     def remove(self, place: Place) -> None:
-        """Read the partition no more."""
+        """Stop reading the partition."""
         self._changed.pop(place, None)
         if place in self._known:
             self._removed.add(place)
 
     def forget(self, place: Place) -> None:
-        """Read the partition no more; who puts it back knows nothing of what the broker has said of it."""
+        """Stop reading the partition, and make the broker resend its state to the next reader."""
         self.remove(place)
         if place in self._removed:
             self._left.add(place)
 
     def asked(self, place: Place) -> FetchPosition | None:
-        """What the last request asks of the partition, by itself or by what the broker remembers."""
+        """Return the partition's position in the last request, explicit or cached; None if there is none."""
         return self._known.get(place)
 
     def build(self) -> SessionPart:
-        """The next request's part; everything is named in the first one of a session."""
+        """Return the session fields of the next request; the first one of a session names every partition."""
         for place in self._removed:
             del self._known[place]
         removed, self._removed = self._removed, set()
@@ -102,7 +102,7 @@ class FetchSession:
             self._changed = {place: changed.pop(place) for place in self._left if place in changed}
         self._left.clear()
         for place in changed:
-            self._known.pop(place, None)  # to the end: the broker serves in the order of naming
+            self._known.pop(place, None)  # move to the end: the broker serves partitions in the order named
         self._known.update(changed)
         if not self._incremental:
             return SessionPart(_NO_SESSION, _FINAL_EPOCH, _grouped(self._known), {})
@@ -114,7 +114,10 @@ class FetchSession:
         return SessionPart(self._id, self._epoch, _grouped(changed), forgotten)
 
     def answered(self, error: int, session_id: int) -> None:
-        """Take the answer to the last request; after an error everything is named again."""
+        """Process the response to the last request.
+
+        After an error, the next request names every partition.
+        """
         if error or session_id == _NO_SESSION:
             self.reset()
         elif session_id != self._id:
@@ -123,7 +126,7 @@ class FetchSession:
             self._epoch = 1 if self._epoch == _LAST_EPOCH else self._epoch + 1
 
     def reset(self) -> None:
-        """The broker has forgotten everything."""
+        """Start a new session with the next request."""
         self._id, self._epoch = _NO_SESSION, 0
 
 

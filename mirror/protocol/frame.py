@@ -1,7 +1,7 @@
-"""The frame around every message: size, header, and the field types that all messages share.
+"""Framing of messages: size, header, and the field types common to all messages.
 
-A topic is named in requests by its name or, in newer versions, by its 16-byte id. `TopicKey` holds
-either as bytes; which of the two it is follows from the version of the request.
+Requests name a topic by its name or, in newer versions, by its 16-byte id. `TopicKey` is either one, as
+bytes; the version of the request determines which.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NO_TAGS: Final = b"\x00"
 SIZE_BYTES: Final = 4
 _ID_SIZE: Final = 16
 LARGEST_FRAME: Final = 2**30
-"""A response that claims more is nonsense (or another protocol on that port)."""
+"""Maximum frame size; a larger one means corruption or another protocol on that port."""
 
 _HEADER: Final = struct.Struct(">ihhi")
 _SHORT: Final = struct.Struct(">h")
@@ -35,14 +35,14 @@ _INT: Final = struct.Struct(">i")
 def request_head(
     api: int, version: int, correlation: int, client: bytes, body_size: int, *, flexible: bool
 ) -> bytes:
-    """Size and request header (version 2 when flexible, else 1) in front of a body of that size."""
+    """Return the size field and request header (version 2 if flexible, else 1) for a body of that size."""
     client_field = _SHORT.pack(len(client)) + client + (NO_TAGS if flexible else b"")
     size = _HEADER.size - SIZE_BYTES + len(client_field) + body_size
     return _HEADER.pack(size, api, version, correlation) + client_field
 
 
 def response_body(frame: View, *, flexible: bool) -> View:
-    """What follows the response header (version 1 when flexible, else 0). Raises CorruptData."""
+    """Return the body after the response header (version 1 if flexible, else 0). Raises CorruptData."""
     if not flexible:
         return frame[4:]
     position = skip_tags(frame, 4)
@@ -50,43 +50,43 @@ def response_body(frame: View, *, flexible: bool) -> View:
 
 
 def frame_size(head: bytes | bytearray | View) -> int:
-    """Bytes that follow the four of the size. Raises CorruptData for what cannot be a frame."""
+    """Return the number of bytes that follow the size field. Raises CorruptData for an invalid size."""
     (size,) = _INT.unpack_from(head)
     if not 4 <= size <= LARGEST_FRAME:
         raise CorruptData(
-            "a server sends what is no frame of Kafka",  # not the size: these are four bytes of what it sent
-            advice="is this port a Kafka listener of that protocol?",
+            "the server did not send a Kafka frame",  # without the size, which is four bytes of server data
+            advice="check that the port is a Kafka listener with this security protocol",
         )
     return int(size)
 
 
 def correlation_of(frame: View) -> int:
-    """The request that a frame answers."""
+    """Return the correlation id of a response frame."""
     (correlation,) = _INT.unpack_from(frame)
     return int(correlation)
 
 
 def write_string(text: bytes | None, *, flexible: bool) -> bytes:
-    """A (nullable) string in either encoding."""
+    """Return the encoding of a nullable string."""
     if flexible:
         return b"\x00" if text is None else encode_unsigned(len(text) + 1) + text
     return b"\xff\xff" if text is None else _SHORT.pack(len(text)) + text
 
 
 def write_topic(topic: TopicKey, *, by_id: bool, flexible: bool) -> bytes:
-    """A topic's id as it is, or its name."""
+    """Return the encoding of a topic: its raw id, or its name as a string."""
     return topic if by_id else write_string(topic, flexible=flexible)
 
 
 def write_count(count: int, *, flexible: bool) -> bytes:
-    """The length of an array in either encoding."""
+    """Return the encoding of an array length."""
     return encode_unsigned(count + 1) if flexible else _INT.pack(count)
 
 
 def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
-    """(length of an array, position behind it); a null array has length 0.
+    """Return (array length, position after it); the length of a null array is 0.
 
-    Raises CorruptData when `data` is too short to hold that many elements.
+    Raises CorruptData if `data` is too short for that many elements.
     """
     if flexible:
         count, position = decode_unsigned(data, position)
@@ -95,14 +95,14 @@ def read_count(data: View, position: int, *, flexible: bool) -> tuple[int, int]:
         (count,) = _INT.unpack_from(data, position)
         position += 4
     if count > len(data) - position:
-        raise CorruptData(f"an array of {count} elements in {len(data) - position} bytes")
+        raise CorruptData(f"an array claims {count} elements in {len(data) - position} bytes")
     return max(count, 0), position
 
 
 def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False) -> tuple[View | None, int]:
-    """(nullable string or bytes, position behind it). `wide`: a 4-byte length where not flexible.
+    """Return (nullable string or bytes, position after it). `wide`: 4-byte length in the inflexible encoding.
 
-    Raises CorruptData when it runs beyond `data`.
+    Raises CorruptData if the field exceeds `data`.
     """
     if flexible:
         length, position = decode_unsigned(data, position)
@@ -117,12 +117,12 @@ def read_bytes(data: View, position: int, *, flexible: bool, wide: bool = False)
         return None, position
     end = position + length
     if end > len(data):
-        raise CorruptData(f"a field of {length} bytes in {len(data) - position} bytes")
+        raise CorruptData(f"a field claims {length} bytes of {len(data) - position}")
     return data[position:end], end
 
 
 def read_topic(data: View, position: int, *, by_id: bool, flexible: bool) -> tuple[TopicKey, int]:
-    """(a topic's id or name, position behind it). Raises CorruptData for a name that ends too early."""
+    """Return (topic id or name, position after it). Raises CorruptData for a truncated name."""
     if by_id:
         return bytes(data[position : position + _ID_SIZE]), position + _ID_SIZE
     name, position = read_bytes(data, position, flexible=flexible)
@@ -130,21 +130,21 @@ def read_topic(data: View, position: int, *, by_id: bool, flexible: bool) -> tup
 
 
 def skip_tags(data: View, position: int) -> int:
-    """Position behind a tag buffer that does not matter. Raises CorruptData."""
+    """Return the position after a tag buffer, ignoring its contents. Raises CorruptData."""
     count, position = decode_unsigned(data, position)
     for _ in range(count):
         _, position = decode_unsigned(data, position)
         size, position = decode_unsigned(data, position)
         position += size
         if position > len(data):
-            raise CorruptData("a tagged field runs beyond its message")
+            raise CorruptData("a tagged field exceeds its message")
     return position
 
 
 def read_nodes(data: View) -> Nodes:
-    """The brokers that a Fetch or Produce response names as leaders (KIP-951).
+    """Return the brokers that a Fetch or Produce response names as leaders (KIP-951).
 
-    Raises CorruptData, struct.error or UnicodeDecodeError when `data` is too short or no text.
+    Raises CorruptData, struct.error or UnicodeDecodeError if `data` is truncated or not UTF-8.
     """
     nodes: dict[int, tuple[str, int]] = {}
     count, position = read_count(data, 0, flexible=True)
@@ -159,7 +159,7 @@ def read_nodes(data: View) -> Nodes:
 
 
 def read_tags(data: View, position: int) -> tuple[dict[int, View], int]:
-    """(fields by tag, position behind them). Raises CorruptData."""
+    """Return (fields by tag, position after them). Raises CorruptData."""
     count, position = decode_unsigned(data, position)
     fields: dict[int, View] = {}
     for _ in range(count):
@@ -167,7 +167,7 @@ def read_tags(data: View, position: int) -> tuple[dict[int, View], int]:
         size, position = decode_unsigned(data, position)
         end = position + size
         if end > len(data):
-            raise CorruptData("a tagged field runs beyond its message")
+            raise CorruptData("a tagged field exceeds its message")
         fields[tag] = data[position:end]
         position = end
     return fields, position

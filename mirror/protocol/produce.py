@@ -1,9 +1,10 @@
-"""Produce requests and responses, versions 3 to 13; from 13 on topics go by id, from 12 on a
-transaction adds its partitions by itself (KIP-890).
+"""Produce requests and responses, versions 3 to 13.
 
-A request is a list of buffers: the batches are sent from where they lie. One batch for each partition,
-and each partition once: brokers keep only the last batch of a partition that is named twice, and
-answer without an error. Responses list partitions in any order.
+From 13 on, topics are named by id; from 12 on, a transaction adds its partitions implicitly (KIP-890).
+
+A request is a list of buffers, so batches are sent without copying. A partition occurs once, with one batch:
+for a duplicate partition, brokers keep only the last batch and report no error. Responses list partitions in
+any order.
 """
 
 from __future__ import annotations
@@ -46,11 +47,11 @@ Batch = bytes | bytearray | memoryview
 
 
 class ProducedPartition(NamedTuple):
-    """The answer for one batch.
+    """Response for one batch.
 
-    `base_offset`: where its first record lies, -1 on errors.
-    `record_errors`: (index in the batch, message) of records that made the broker refuse it.
-    `append_ms`: when the broker appended it, by its clock; -1 where the topic keeps create times.
+    `base_offset`: offset of its first record, -1 on error. `record_errors`: (index in the batch, message) of
+    the records that caused a rejection. `append_ms`: append time by the broker's clock; -1 for topics that
+    use create time.
     """
 
     topic: TopicKey
@@ -64,7 +65,7 @@ class ProducedPartition(NamedTuple):
 
 
 class ProduceResponse(NamedTuple):
-    """A whole response. `nodes`: leaders that are named."""
+    """A complete Produce response. `nodes`: addresses of named leaders."""
 
     throttle_ms: int
     partitions: list[ProducedPartition]
@@ -72,7 +73,7 @@ class ProduceResponse(NamedTuple):
 
 
 def is_flexible(version: int) -> bool:
-    """Whether that version has the flexible encoding."""
+    """Return whether that version uses the flexible encoding."""
     return version >= _FLEXIBLE_FROM
 
 
@@ -86,7 +87,7 @@ def encode_request(
     timeout_ms: int,
     transactional_id: bytes | None = None,
 ) -> tuple[list[Batch], int]:
-    """(buffers, their size in all) of a Produce request's body with acks from all replicas."""
+    """Return (buffers, total size) of the body of a Produce request with acks=all."""
     flexible = version >= _FLEXIBLE_FROM
     head = write_string(transactional_id, flexible=flexible)
     head += _OPENING.pack(_ALL_REPLICAS, timeout_ms)
@@ -114,11 +115,11 @@ def encode_request(
 
 
 def decode_response(version: int, body: View) -> ProduceResponse:
-    """Raises CorruptData for anything that is not a whole response of that version."""
+    """Decode a complete response of that version. Raises CorruptData for anything else."""
     try:
         return _decode(version, body)
     except (struct.error, IndexError, UnicodeDecodeError):
-        raise CorruptData("a Produce response ends too early") from None
+        raise CorruptData("truncated Produce response") from None
 
 
 def _decode(version: int, body: View) -> ProduceResponse:
@@ -142,10 +143,10 @@ def _decode(version: int, body: View) -> ProduceResponse:
 _HEAD_3: Final = struct.Struct(">ihqq")
 """Partition, error, base offset, append time."""
 _HEAD_5: Final = struct.Struct(">ihqq8x")
-"""The log's start, which is passed over, too."""
+"""Same, followed by the log start offset, which is skipped."""
 _LEADER: Final = struct.Struct(">ii")
 _NOTHING_ELSE: Final = memoryview(b"\x01\x00\x00")
-"""No record errors, no message, no tags: how nearly every answer for a partition ends."""
+"""No record errors, no message, no tags: the common end of a partition's response."""
 _Complaint = tuple[tuple[tuple[int, str], ...], str, LeaderHint | None]
 """Record errors, message, leader."""
 _NO_COMPLAINT: Final[_Complaint] = ((), "", None)

@@ -1,7 +1,7 @@
-"""The partition counts of a Metadata response, without the rest of it.
+"""Decodes only the partition counts of a Metadata response.
 
-The control process asks for them every few seconds, of clusters with very many partitions: kafka-python would
-make objects of each. Versions 9 to 12, the flexible ones.
+The control process requests them every few seconds from clusters with very many partitions, for each of which
+kafka-python would create objects. Supports the flexible versions, 9 to 12.
 """
 
 from __future__ import annotations
@@ -20,27 +20,30 @@ _ID_SIZE: Final = 16
 _INT: Final = struct.Struct(">i")
 _SHORT: Final = struct.Struct(">h")
 _BEFORE_LISTS: Final = 14
-"""Of a partition: error, number, leader and its epoch. Replicas, those in sync and those offline follow."""
+"""Size of a partition's error, number, leader and leader epoch.
+
+The replicas, in-sync replicas and offline replicas follow.
+"""
 _OF_ONE_BYTE: Final = 0x80
 
 
 class TopicCounts(NamedTuple):
-    """Partition count by topic, of those without an error."""
+    """Partition count by topic, for topics without an error."""
 
     throttle_time_ms: int
     counts: Mapping[str, int]
 
 
 def decode_counts(version: int, body: View) -> TopicCounts:
-    """Raises CorruptData for anything that is not a whole response of that version."""
+    """Decode a complete response of that version. Raises CorruptData for anything else."""
     try:
         return _decode(version, memoryview(body), bytes(body))
     except (struct.error, IndexError, UnicodeDecodeError):
-        raise CorruptData("a Metadata response ends too early") from None
+        raise CorruptData("truncated Metadata response") from None
 
 
 def _decode(version: int, data: View, copied: bytes) -> TopicCounts:
-    """`copied`: the same bytes, in which single ones are found faster."""
+    """Decode a response. `copied`: the same data as `bytes`, faster to index than a memoryview."""
     (throttle_ms,) = _INT.unpack_from(data)
     brokers, position = read_count(data, 4, flexible=True)
     for _ in range(brokers):
@@ -59,7 +62,7 @@ def _decode(version: int, data: View, copied: bytes) -> TopicCounts:
         if not error:
             counts[str(name or b"", "utf-8")] = count
     if position > len(data):
-        raise CorruptData("a Metadata response ends too early")
+        raise CorruptData("truncated Metadata response")
     return TopicCounts(throttle_ms, counts)
 
 

@@ -1,6 +1,6 @@
-"""Variable-length integers as Kafka writes them: zigzag in records, unsigned in flexible messages.
+"""Variable-length integers of the Kafka protocol: zigzag in records, unsigned in flexible messages.
 
-Seven bits a byte, lowest first, the top bit says that more follow (Protocol Buffers' encoding).
+Seven bits per byte, least significant group first; the top bit marks continuation (as in Protocol Buffers).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from typing import Final
 from mirror.errors import CorruptData
 
 LONGEST: Final = 10
-"""Bytes of the longest 64-bit varint."""
+"""Maximum size in bytes of a 64-bit varint."""
 
 
 def encode(number: int) -> bytes:
-    """Zigzag varint of a signed 64-bit number."""
+    """Return the zigzag varint of a signed 64-bit number."""
     return encode_unsigned((number << 1) ^ (number >> 63))
 
 
 def encode_unsigned(number: int) -> bytes:
-    """Plain varint of a number from 0."""
+    """Return the varint of a non-negative number."""
     if number < 1 << 7:
         return bytes((number,))
     if number < 1 << 14:
@@ -35,13 +35,13 @@ def encode_unsigned(number: int) -> bytes:
 
 
 def decode(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """(signed number, position behind it). Raises CorruptData when it does not end in `data`."""
+    """Return (signed number, position after it). Raises CorruptData if `data` ends inside it."""
     number, position = decode_unsigned(data, position)
     return (number >> 1) ^ -(number & 1), position
 
 
 def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tuple[int, int]:
-    """(number, position behind it). Raises CorruptData when it does not end in `data`."""
+    """Return (number, position after it). Raises CorruptData if `data` ends inside it."""
     number = shift = 0
     try:
         while True:
@@ -52,11 +52,11 @@ def decode_unsigned(data: bytes | bytearray | memoryview, position: int) -> tupl
                 return number, position
             shift += 7
             if shift >= LONGEST * 7:
-                raise CorruptData("a variable-length number has more than 10 bytes")
+                raise CorruptData("a varint has more than 10 bytes")
     except IndexError:
-        raise CorruptData("a variable-length number runs beyond its message") from None
+        raise CorruptData("a varint exceeds its message") from None
 
 
 SMALL_LIMIT: Final = 8192
 SMALL: Final = tuple(encode(number) for number in range(SMALL_LIMIT))
-"""Zigzag varints of 0…8191 (one and two bytes), so that the common ones cost a look-up."""
+"""Precomputed zigzag varints of 0 to 8191 (one or two bytes), the common ones."""

@@ -1,5 +1,5 @@
-"""The engine of one worker: what becomes of each lane's batches between two clusters.
+"""Replication engine of a worker process: copies partitions between two clusters.
 
-`lane/` and `protocol/` decide, `client/` talks to brokers. Read `engine.py` (what a worker is asked), then
-`context.py`, `live_lane.py` and `channels/`, where batches come in and leave.
+`lane/` and `protocol/` decide, `client/` talks to brokers. Read `engine.py` first (the interface to the
+worker), then `context.py`, `live_lane.py` and `channels/`, where batches enter and leave.
 """

@@ -1,12 +1,12 @@
-"""What stands at the other end of Kafka: the two Protocols of a connector, and how one is found.
+"""Connectors: the two Protocols for systems other than Kafka, and their lookup.
 
-A connector brings a `RecordSource`, a `RecordSink` or both. It is reached by `NAME:/PATH`, such as
-`file:/var/landing`, and found by an entry point of the groups `headrace.sources` and `headrace.sinks`: a
-function that takes what stands behind the colon. `mirror.jobs.transfer_job` runs records from one to the
-other. It never asks what they are, so what it promises rests on the contract below, which
-`tests/contract/mirror/test_connectors.py` holds every connector to, Kafka's own among them.
+A connector provides a `RecordSource`, a `RecordSink` or both. It is addressed as `NAME:/PATH`, such as
+`file:/var/landing`, and registered as an entry point of the groups `headrace.sources` and `headrace.sinks`: a
+function that takes the text after the colon. `mirror.jobs.transfer_job` copies records from a source to a
+sink. It relies on nothing but the contract below; `tests/contract/mirror/test_connectors.py` checks every
+connector against it, including Kafka's own.
 
-Kafka to Kafka does not come here: the lanes of the engine pass batches on unopened.
+Kafka-to-Kafka copies do not use connectors: the lanes of the engine pass batches through unopened.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ BUILT_IN: Final[Mapping[str, Mapping[str, str]]] = {
     SOURCES: {"file": f"{_FILES}:open_source"},
     SINKS: {"file": f"{_FILES}:open_sink"},
 }
-"""Connectors that are part of Headrace, by group and name, as entry points name them."""
+"""Built-in connectors by group and name, in entry-point notation."""
 _REFERENCE: Final = re.compile(r"([a-z][a-z0-9+-]*):(/.*)")
 
 
 class Bounds(NamedTuple):
-    """The records of a partition that can be read lie in [first, end). `origin`: which log these offsets are
-    of, as its source calls it; a topic that is deleted and created again has another one. Empty: not known.
+    """Range [first, end) of the readable offsets of a partition.
+
+    `origin` identifies the log that the offsets belong to; a topic that is deleted and created again gets
+    another one. Empty means unknown.
     """
 
     first: int
@@ -47,22 +49,24 @@ class Bounds(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Every record of that origin below `next_offset` is committed, or was left out on purpose."""
+    """A committed position: every earlier record of that origin is committed or was left out on purpose."""
 
     next_offset: int
     origin: str = ""
 
 
 class CommitRule(NamedTuple):
-    """The bytes of keys and values, and the seconds, after which a sink wants to commit what was written."""
+    """Commit thresholds of a sink: bytes of keys and values, and seconds since the last commit."""
 
     most_bytes: int
     most_seconds: float
 
 
 class Portion(NamedTuple):
-    """All records that a source has in the offsets of `span`, in order; maybe none. `span` is what the source
-    showed, such as a batch's offsets by its header. Offsets before it that no portion had have no record.
+    """All records of a source within the offsets of `span`, in order, possibly none.
+
+    `span` is the range that the source returned, such as the offsets in a batch header. Offsets before it
+    that no portion covered have no record.
     """
 
     span: Span
@@ -70,113 +74,119 @@ class Portion(NamedTuple):
 
 
 class RecordSource(Protocol):
-    """Reads partitions. The record at an offset never changes; offsets may have holes."""
+    """A reader of partitions. The record at an offset never changes; offsets may have holes."""
 
     async def topics(self) -> Mapping[str, int]:
-        """The number of partitions of every topic. Raises Unreachable."""
+        """Return the number of partitions of every topic. Raises Unreachable."""
         ...
 
     async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """What can be read now; without the partitions of which that is not known. Raises Unreachable."""
+        """Return the readable range of each partition, omitting unknown ones. Raises Unreachable."""
         ...
 
     def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
-        """The records in [start, end), in order, some at a time, each time with the offsets that they were
-        found in. It ends when those reach `end`, and never before: what cannot be read now raises
-        Unreachable, what is damaged CorruptData, and what is gone DataLossDetected."""
+        """Yield the records in [start, end) in order, in portions that carry the offsets they cover.
+
+        Ends when the portions reach `end`, and not before. Raises Unreachable if the range cannot be read
+        now, CorruptData if it is damaged, DataLossDetected if it is missing.
+        """
         ...
 
     def close(self) -> None:
-        """Let go of everything. Idempotent."""
+        """Release all resources. Idempotent."""
         ...
 
 
 class RecordSink(Protocol):
-    """Writes partitions. `commit` is the only step that counts: the records since the last one and the new
-    position become durable and visible together, or neither does, whenever the process dies.
+    """A writer of partitions.
 
-    Where nothing was committed before, the position to begin at is, before the first record is written. After
-    any error the partition has to be taken again, which shows what was committed in the end.
-    `guarantees`: what a copy into it may promise. `commit_rule`: when it wants to commit.
+    `commit` is the only step that takes effect: the records since the last commit and the new position become
+    durable and visible together, or not at all, whenever the process dies.
+
+    If nothing has been committed, the start position is committed before the first record is written. After
+    any error the partition has to be taken again; `take` then returns the position that was committed.
+    `guarantees`: delivery guarantees that the sink supports. `commit_rule`: when to commit.
     """
 
     @property
     def guarantees(self) -> Collection[Guarantee]:
-        """What a copy into it may promise."""
+        """Delivery guarantees that the sink supports."""
         ...
 
     @property
     def commit_rule(self) -> CommitRule:
-        """When it wants to commit."""
+        """Thresholds at which to commit."""
         ...
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Make room for topics, by their numbers of partitions; what is there already stays as it is."""
+        """Create missing topics with these numbers of partitions; leave existing ones unchanged."""
         ...
 
     async def take(self, place: TopicPartition) -> Position | None:
-        """Become the owner of the partition. Of several owners only one can commit: either a second one gets
-        Fenced here while the first lives, or the first gets Fenced when it commits.
+        """Become the owner of the partition. Only one owner can commit: either the second one gets Fenced
+        here while the first lives, or the first gets Fenced when it commits.
 
-        Returns what was committed last, None when nothing was. Raises Fenced, Unreachable.
+        Returns the last committed position, or None if there is none. Raises Fenced, Unreachable.
         """
         ...
 
     async def write(self, place: TopicPartition, records: Sequence[Record]) -> None:
-        """Take over more records of a partition that was taken, in order. Raises Unreachable, also for want
-        of room, Refused for a record that cannot be stored, Fenced."""
+        """Add records, in order, to a partition that was taken.
+
+        Raises Unreachable (also if storage is full), Refused for a record that cannot be stored, Fenced.
+        """
         ...
 
     async def commit(self, place: TopicPartition, position: Position) -> None:
-        """Make what was written, and the position, durable. Raises what `write` raises."""
+        """Make the written records and the position durable. Raises the errors of `write`."""
         ...
 
     async def release(self, place: TopicPartition) -> None:
-        """Give the partition up; what was written since the last commit is let go. Raises nothing."""
+        """Release the partition and discard uncommitted records. Does not raise."""
         ...
 
     def close(self) -> None:
-        """Let go of everything that was not committed. Idempotent."""
+        """Discard uncommitted records and release all resources. Idempotent."""
         ...
 
 
 @runtime_checkable
 class LedgerKeeper(Protocol):
-    """A sink that counts what became of every offset."""
+    """A sink that records the class of every offset."""
 
     def pass_over(self, place: TopicPartition, skipped: SkippedOffsets) -> None:
-        """Note offsets that are not written, before any record behind them is."""
+        """Record offsets that are not written, before any later record is written."""
         ...
 
 
 def is_connector(reference: str) -> bool:
-    """Whether the text names a connector, and not a cluster."""
+    """Return whether the text names a connector rather than a cluster."""
     return _REFERENCE.fullmatch(reference) is not None
 
 
 def open_source(reference: str) -> RecordSource:
-    """The source of `NAME:/PATH`. Raises ConfigError for an unknown one, or a path that it cannot use."""
+    """Return the source for `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
     source: RecordSource = _open(SOURCES, "source", reference)
     return source
 
 
 def open_sink(reference: str) -> RecordSink:
-    """The sink of `NAME:/PATH`. Raises ConfigError for an unknown one, or a path that it cannot use."""
+    """Return the sink for `NAME:/PATH`. Raises ConfigError for an unknown name or an unusable path."""
     sink: RecordSink = _open(SINKS, "sink", reference)
     return sink
 
 
 def _open(group: str, kind: str, reference: str) -> Any:
-    from importlib.metadata import EntryPoint, entry_points  # it loads the e-mail package
+    from importlib.metadata import EntryPoint, entry_points  # loads the email package
 
     match = _REFERENCE.fullmatch(reference)
     if match is None:
-        raise ConfigError(f"{reference!r} names no connector", advice="write it as file:/var/landing")
+        raise ConfigError(f"{reference!r} is not a connector address", advice="write file:/var/landing")
     name, path = match.groups()
     found = {entry.name: entry for entry in entry_points(group=group)}
     found |= {own: EntryPoint(own, value, group) for own, value in BUILT_IN[group].items()}
     if name not in found:
-        raise ConfigError(f"there is no {kind} {name!r}", advice=f"there are {', '.join(sorted(found))}")
+        raise ConfigError(f"unknown {kind} {name!r}", advice=f"available: {', '.join(sorted(found))}")
     return _opened(found[name], path)
 
 
@@ -188,7 +198,6 @@ def _opened(entry: EntryPoint, path: str) -> Any:
         raise
     except Exception as error:
         raise ConfigError(
-            f"the connector {entry.name!r} of {entry.value} cannot be opened:"
-            f" {type(error).__name__}: {error}",
-            advice="look at what stands behind its colon and at its package",
+            f"cannot open connector {entry.name!r} ({entry.value}): {type(error).__name__}: {error}",
+            advice="check the text after the colon and the connector's package",
         ) from error

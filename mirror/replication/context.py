@@ -1,4 +1,4 @@
-"""What everything in a worker shares: the loop, memory, clusters, and the settings."""
+"""Resources shared by all parts of a worker: the loop, memory, clusters and settings."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ from mirror.replication.progress_log import ProgressLog
 T = TypeVar("T")
 
 _ROUND_SECONDS: Final = 0.5
-"""A round of the loop waits this long for something to happen while a command runs."""
+"""Longest wait for events in one loop iteration of a command."""
 _ASIDE_BYTES: Final = 2 * 1024 * 1024
-"""For answers that nobody holds, of each cluster: none waits for what another cluster's broker holds."""
+"""Budget of each cluster for responses outside the lanes; separate, so that no cluster waits for another."""
 _FRAME_MARGIN: Final = 64 * 1024
-"""A response is a little larger than the records that were asked for."""
+"""Room for a response beyond the requested record bytes."""
 
 
 @dataclass(frozen=True)
 class EngineIdentity:
-    """Who copies. `client_id` is what brokers show; `progress_topic` and `replication_factor` say where
-    progress is kept; `task_bytes_per_second` is the quota of a task, 0 for none; `keeps_reports` keeps a
-    report of every lane that stops."""
+    """Identity of an engine.
+
+    `client_id` is sent to brokers; `progress_topic` and `replication_factor` define the topic for progress;
+    `task_bytes_per_second` is the quota of a task, 0 for none; `keeps_reports` keeps a report of every
+    stopped lane.
+    """
 
     instance: str
     client_id: str = "headrace"
@@ -49,7 +52,7 @@ class EngineIdentity:
 
 
 class EngineContext:
-    """Made once for an engine; clusters are opened when a lane first needs them."""
+    """Context of one engine. Clusters are opened when a lane first needs them."""
 
     def __init__(
         self,
@@ -63,7 +66,7 @@ class EngineContext:
         self.identity = identity
         self.clock = clock
         self.token = uuid4().hex[:12]
-        """Names this engine in what it stores."""
+        """Name of this engine in the progress that it stores."""
         self.loop = Loop(clock, selector)
         self.budget = ByteBudget(settings.buffer_bytes)
         self.live_budget = ByteBudget(settings.live_buffer_bytes)
@@ -77,7 +80,7 @@ class EngineContext:
         self._shares: Mapping[GroupName, float] = {}
 
     def cluster(self, reference: ClusterRef) -> Cluster:
-        """The cluster of that name. Raises ConfigError for an unknown one."""
+        """Return the cluster of that name. Raises ConfigError if it is unknown."""
         known = self._clusters.get(reference)
         if known is None:
             known = self._clusters[reference] = Cluster(self._configs(reference), str(reference))
@@ -86,7 +89,7 @@ class EngineContext:
     def _configs(self, reference: ClusterRef) -> ConnectionConfigs:
         live = SlabPool(self._live_stock.size, self.budget_of(reference, live=True), self._live_stock)
         bulk = SlabPool(self._stock.size, self.budget_of(reference, live=False), self._stock)
-        aside = SlabPool(0, ByteBudget(_ASIDE_BYTES))  # it keeps no buffers
+        aside = SlabPool(0, ByteBudget(_ASIDE_BYTES))  # this pool retains no buffers
         config = ConnectionConfig(
             self.loop,
             bulk,
@@ -98,7 +101,7 @@ class EngineContext:
         return ConnectionConfigs(replace(config, pool=live), config, replace(config, pool=aside))
 
     def progress(self, reference: ClusterRef) -> ProgressLog:
-        """The progress topic of a destination cluster."""
+        """Return the progress topic of a destination cluster."""
         known = self._progress.get(reference)
         if known is None:
             known = ProgressLog(
@@ -108,52 +111,53 @@ class EngineContext:
         return known
 
     def progress_problem(self, reference: ClusterRef) -> UnsafeProgressTopic | None:
-        """Return why progress stored there will expire; None where nothing was read or written yet."""
+        """Return why progress stored there will expire, or None if it will not or is unused so far."""
         known = self._progress.get(reference)
         return known.problem if known is not None else None
 
     def release_progress(self, reference: ClusterRef, key: LaneKey) -> None:
-        """Keep nothing in memory of what is stored of the lane."""
+        """Drop the stored progress of the lane from memory."""
         known = self._progress.get(reference)
         if known is not None:
             known.release(key)
 
     def silent_clusters(self, before: float) -> dict[ClusterRef, float]:
-        """Clusters that have not answered something since a moment before that, with the moment."""
+        """Return the clusters with a response overdue since a time before `before`, with that time."""
         return {name: one.silent_since for name, one in self._clusters.items() if one.silent_since < before}
 
     def take_returned(self) -> dict[ClusterRef, float]:
-        """Clusters back from an outage since the last call, with its beginning in monotonic seconds."""
+        """Return the clusters back from an outage since the last call, with its monotonic start time."""
         found = {name: one.reachability.take_returned() for name, one in self._clusters.items()}
         return {name: since for name, since in found.items() if since is not None}
 
     def take_throttled(self) -> dict[ClusterRef, float]:
-        """Clusters of which a broker has asked to be left alone since the last call, with the seconds in
-        which one did."""
+        """Return the seconds of broker throttling since the last call, by cluster, omitting zeros."""
         found = {name: one.take_throttled() for name, one in self._clusters.items()}
         return {name: seconds for name, seconds in found.items() if seconds}
 
     def clock_skews(self) -> dict[ClusterRef, ClockSkew]:
-        """By cluster, how far the clock of a broker is off; without those of which that is not known."""
+        """Return the worst broker clock skew of each cluster, omitting unknown ones."""
         now_ms = self.clock.now_ms()
         found = {name: one.clocks.worst(now_ms) for name, one in self._clusters.items()}
         return {name: skew for name, skew in found.items() if skew is not None}
 
     def silence(self, reference: ClusterRef) -> str:
-        """Which address of the cluster does not answer, and how."""
+        """Return which address of the cluster does not respond, and the symptom."""
         return self._clusters[reference].silence
 
     def rack(self, reference: ClusterRef) -> str:
-        """Our rack, as far as the cluster is concerned."""
+        """Return our rack within the cluster."""
         return self._access(reference).rack
 
     def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """The quotas that a lane shares with others when it begins: its task's, and its datastream's as that
-        is shared here, or as its definition says until it is shared."""
+        """Return the quotas that a new lane shares: those of its task and its datastream.
+
+        Until this worker has a share of the datastream's quota, the one of its definition applies.
+        """
         return self._buckets_of(spec, self._shares.get(spec.key.group, spec.policy.bytes_per_second))
 
     def shared_buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """The same for a lane that runs: what is shared counts, whatever it began with."""
+        """Return the same for a running lane: only shares count."""
         return self._buckets_of(spec, self._shares.get(spec.key.group, 0.0))
 
     def _buckets_of(self, spec: LaneSpec, quota: float) -> tuple[TokenBucket, ...]:
@@ -171,8 +175,8 @@ class EngineContext:
         return tuple(found)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> set[GroupName]:
-        """What lanes of these groups may copy here in a second, as much as others copy elsewhere; groups that
-        are not named have no quota. Returns those for which that is new."""
+        """Set the bytes per second that lanes of these groups may copy here; groups without an entry have no
+        quota. Return the groups whose quota changed."""
         changed = {
             group
             for group in shares.keys() | self._shares.keys()
@@ -188,29 +192,31 @@ class EngineContext:
         return changed
 
     def fetch_bytes(self, buckets: Iterable[TokenBucket]) -> int:
-        """How much a lane asks for at a time: a quota is shared by small takes."""
+        """Return the bytes that a lane requests at a time; a quota limits them, so lanes can share it."""
         return min([self.settings.partition_fetch_bytes, *(bucket.share_bytes for bucket in buckets)])
 
     def budget_of(self, source: ClusterRef, *, live: bool) -> ByteBudget:
-        """The part of a tier's memory for responses of that cluster."""
+        """Return the share of a tier's memory for responses of that cluster."""
         part = self._parts.get((source, live))
         if part is None:
             part = self._parts[source, live] = (self.live_budget if live else self.budget).part()
         return part
 
     def run(self, coroutine: Coroutine[Any, Any, T], seconds: float = inf) -> T:
-        """Run one coroutine to its end; for commands, where nothing else happens. Raises TimedOut when it
-        takes longer; then nothing else can be run here."""
+        """Run one coroutine to completion, for commands that run nothing else.
+
+        Raises TimedOut after `seconds`; the context cannot run anything afterwards.
+        """
         promise, until = self.loop.spawn(coroutine), self.loop.now() + seconds
         while not promise.is_done:
             left = until - self.loop.now()
             if left <= 0:
-                raise TimedOut(f"{', '.join(self._clusters)} did not answer everything within {seconds:g} s")
+                raise TimedOut(f"{', '.join(self._clusters)} did not respond within {seconds:g} s")
             self.loop.run_once(min(_ROUND_SECONDS, left))
         return promise.result()
 
     def close(self) -> None:
-        """Drop all connections. Idempotent."""
+        """Close all connections. Idempotent."""
         for cluster in self._clusters.values():
             cluster.close()
         self._clusters.clear()

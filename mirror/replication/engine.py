@@ -1,9 +1,9 @@
-"""The engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
+"""Engine of a worker process: copies partitions batch by batch. Satisfies `ports.CopyEngine`.
 
-This file wires the parts and runs the round; a batch goes through them in this order:
-`fetcher` -> `fetch_handler` -> `lane.batch_router` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane`
-(ledger, map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` begins them. Every part
-gets what it calls in its constructor.
+This module wires the parts and runs the loop. A batch passes through them in this order: `fetcher` ->
+`fetch_handler` -> `lane.batch_router` -> `lane.lane` -> `sender` -> `ack_handler` -> `lane.lane` (ledger,
+map) -> `checkpoints`. `lane_runner` changes the state of lanes, `startup` starts them. Every part receives
+its dependencies in its constructor.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from mirror.replication.startup import LaneStartup
 
 _log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.05
-"""From one look at what is due by time to the next."""
+"""Interval between two checks of time-based work."""
 _CLOSING_STEP: Final = 0.02
 
 
 class BatchEngine:
-    """Used by one thread; every wait happens in `step`. It closes the context with itself.
+    """A copy engine for use by one thread; all waiting happens in `step`. Owns the context and closes it.
 
-    `runner` has the lanes, `checkpoints` stores them.
+    `runner` manages the lanes, `checkpoints` stores their progress.
     """
 
     def __init__(self, context: EngineContext) -> None:
@@ -78,27 +78,27 @@ class BatchEngine:
         self._next_tick = 0.0
         self._measured_ms = context.clock.now_ms()
         self._measured_cpu = process_time()
-        self._measured: list[LiveLane] = []  # of the last measurements
+        self._measured: list[LiveLane] = []  # lanes of the last measurements
         self._is_closed = False
 
     def expect_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Get ready for these, which another instance still has: connect and look around, copy nothing."""
+        """Prepare for lanes that another instance still owns: connect and look up metadata, copy nothing."""
         self._startup.expect(specs)
 
     def start_lanes(self, specs: Sequence[LaneSpec]) -> None:
-        """Begin to copy these, from their checkpoints. A lane that runs already is left alone."""
+        """Start copying these lanes from their checkpoints. Running lanes are not affected."""
         for spec in specs:
             if (known := self.runner.lanes.get(spec.key)) is not None:
                 known.watch.forget()
                 continue
             try:
                 self._start(spec)
-            except Exception as error:  # noqa: BLE001 - the others start
-                _log.exception("lane %s cannot start", spec.key.partition)
-                self.runner.events.append(LanePaused(spec.key, f"it cannot start: {error!r}"))
+            except Exception as error:  # noqa: BLE001 - the other lanes start
+                _log.exception("cannot start lane %s", spec.key.partition)
+                self.runner.events.append(LanePaused(spec.key, f"cannot start: {error!r}"))
 
     def stop_lanes(self, keys: Sequence[LaneKey]) -> None:
-        """Stop fetching these, drain and checkpoint them; `LaneStopped` says when each is done."""
+        """Stop fetching, drain and checkpoint these lanes. A `LaneStopped` event reports the end of each."""
         for key in keys:
             lane = self.runner.lanes.get(key)
             if lane is None:
@@ -114,8 +114,10 @@ class BatchEngine:
         self.runner.take(lane)
 
     def share_quotas(self, shares: Mapping[GroupName, float]) -> None:
-        """Let the lanes of these datastream groups together copy `shares` bytes a second from now on; those
-        of groups that are not named any more have no quota."""
+        """Set the combined bytes per second of each datastream group.
+
+        Groups without an entry have no quota.
+        """
         changed = self._context.share_quotas(shares)
         for lane in [one for key, one in self.runner.lanes.items() if key.group in changed]:
             buckets = self._context.shared_buckets(lane.spec)
@@ -123,7 +125,7 @@ class BatchEngine:
             self.runner.guard(lane, self._pacer.resume)
 
     def step(self, timeout_seconds: float) -> Sequence[LaneEvent]:
-        """Copy until something has happened to a lane, at most for `timeout_seconds`."""
+        """Copy until an event has happened to a lane, or until `timeout_seconds` have passed."""
         runner, loop = self.runner, self._context.loop
         now = loop.now()
         until = now + timeout_seconds
@@ -151,7 +153,7 @@ class BatchEngine:
         self._deadlines.pump(now)
 
     def metrics(self) -> Sequence[MirrorMetric]:
-        """What was copied since the last call, a record for every lane with something to say."""
+        """Return measurements since the last call, one per lane with anything to report."""
         now_ms = self._context.clock.now_ms()
         interval_ms, self._measured_ms = now_ms - self._measured_ms, now_ms
         now, asked = self._context.loop.now(), self._asked()
@@ -171,7 +173,7 @@ class BatchEngine:
         return share_cpu(found, cpu_ms, interval_ms)
 
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
-        """Return these measurements, the last ones, with the age of the oldest waiting record that counts."""
+        """Return the latest measurements with backlog ages as they count against objectives."""
         return [
             one if lane.excused is None else counted_metric(lane.excused, one)
             for lane, one in zip(self._measured, metrics, strict=True)
@@ -180,30 +182,33 @@ class BatchEngine:
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
-        """Where the lanes of these measurements, the last ones, stand, in order. `at`: now, in monotonic
-        seconds, where that is said to somebody who was told of all before: then None for one of which
-        `PositionWatch` says that it needs no look."""
+        """Return the positions of the lanes in the latest measurements, in order.
+
+        `at`: now, in monotonic seconds, for a receiver that has all earlier positions. Lanes that
+        `PositionWatch` can skip are then None.
+        """
         if at is not None:
             return self._positions.to_say(self._measured, at, self._measured_ms)
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
-        """Of the lanes of the last measurements those that waited for an answer which was overdue."""
+        """Return the overdue responses of the lanes in the latest measurements."""
         return {lane.key: lane.overdue for lane in self._measured if lane.overdue != ANSWERED}
 
     def take_throttled(self) -> Mapping[ClusterRef, float]:
-        """By cluster, the seconds since the last call in which one of its brokers has asked to be left alone
-        (KIP-219); without those of which none has."""
+        """Return the seconds of broker throttling (KIP-219) since the last call, by cluster."""
         return self._context.take_throttled()
 
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """By cluster, how far the clock of a broker is off from ours; without those of which that is not
-        known: it is by writes to a topic with append times."""
+        """Return the worst broker clock skew by cluster, omitting unknown ones.
+
+        Skew is measured by writes to a topic with append times.
+        """
         return self._context.clock_skews()
 
     def _asked(self) -> float:
-        """When the answer was due to the oldest question that any broker was asked; infinity for none."""
+        """Return the due time of the oldest outstanding request to any broker, infinity if there is none."""
         asked = [one.unanswered_since() for part in self.runner.sources.values() for one in part.channels]
         asked += [one.unanswered_since() for part in self.runner.sinks.values() for one in part.channels]
         return min(asked, default=inf)
@@ -211,26 +216,28 @@ class BatchEngine:
     def _metric(self, lane: LiveLane, when: Interval) -> MirrorMetric | None:
         try:
             return take_metric(lane, when)
-        except Exception as error:  # noqa: BLE001 - the others are measured all the same
+        except Exception as error:  # noqa: BLE001 - the other lanes are measured
             self.runner.set_aside(lane, error)
             return None
 
     def reports(self) -> list[LaneReport]:
-        """Every lane that has not stopped, as it is now."""
+        """Return a report of every lane that has not stopped."""
         now = self._context.loop.now()
         return [report_of(lane, now) for lane in self.runner.lanes.values()]
 
     def sums(self) -> LaneSums:
-        """Over every lane that has not stopped; much quicker than reports."""
+        """Return the sums over all lanes that have not stopped; much faster than `reports`."""
         return sums_of(self.runner.lanes.values())
 
     def take_final_reports(self) -> list[LaneReport]:
-        """Lanes that have stopped since the last call, as they were in the end; none unless the engine's
-        identity says that reports are kept."""
+        """Return final reports of lanes stopped since the last call.
+
+        Empty unless the engine's identity keeps reports.
+        """
         return self.runner.take_final()
 
     def close(self, deadline_seconds: float) -> Sequence[LaneEvent]:
-        """Drain and checkpoint all lanes up to the deadline, then drop connections. Idempotent."""
+        """Drain and checkpoint all lanes until the deadline, then close all connections. Idempotent."""
         if self._is_closed:
             return ()
         until = self._context.loop.now() + deadline_seconds

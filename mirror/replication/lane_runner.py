@@ -1,8 +1,8 @@
-"""Performs what `mirror.lane.lifecycle` decides. The only writer of a lane's state, intent, pause and turn.
+"""Execution of the decisions of `mirror.lane.lifecycle`. Only writer of a lane's state and generation.
 
-Everything that happens to a lane comes to `handle` as an event. One that was begun in an earlier generation
-of the lane is dropped there. The state is written before the actions are performed: where an action fails,
-what follows knows where the lane was going, and a stop is never lost.
+Everything that happens to a lane reaches `handle` as an event; events of an earlier generation are dropped
+there. The new state is written before its actions run, so if an action fails, the error handling knows the
+target state, and a stop is never lost.
 """
 
 from __future__ import annotations
@@ -51,41 +51,39 @@ _MOST_GAPS: Final = 20
 _LONGEST_REASON: Final = 1000
 FAILURE_SECONDS: Final = 3.0
 _SOON_SECONDS: Final = 0.5
-"""Until the next try when a cluster could not be reached."""
+"""Delay of the next try after a cluster could not be reached."""
 
 
 class Transactions(Protocol):
-    """The transactions of exactly-once lanes, for those who have a lane change."""
+    """Transactions of exactly-once lanes, as seen by code that changes lanes."""
 
     def prepare(self, lane: LiveLane, floor: int) -> None:
-        """The lane sends nothing outside of transactions from now on. `floor`: see `TransactionState`."""
+        """Require transactions for everything the lane sends. `floor`: see `TransactionState`."""
         ...
 
     def begin(self, lane: LiveLane) -> None:
-        """The lane has something to send: open a transaction for it."""
+        """Open a transaction for a lane that has batches to send."""
         ...
 
     def commit(self, lane: LiveLane) -> None:
-        """End the lane's transaction now; its intent is carried out after that."""
+        """End the lane's transaction now; then carry out its intent."""
         ...
 
     def abandon(self, lane: LiveLane) -> None:
-        """Abort the open transaction: what it holds is copied again from the last commit, which has to be
-        loaded."""
+        """Abort the open transaction, whose records are copied again after the last commit is loaded."""
         ...
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
-        """A broker refuses the lane's identity."""
+        """Handle a broker that fences the lane's identity."""
         ...
 
     def pump(self, now: float) -> None:
-        """Do what is due by time."""
+        """Do time-based work."""
         ...
 
 
 class LaneRunner:
-    """Holds the lanes and what is to happen to them. `transactions`: makes what ends the transactions of
-    its lanes, which reports back to it."""
+    """Owner of the lanes and of their pending work. `transactions` makes the transaction manager."""
 
     def __init__(self, bench: EngineContext, transactions: Callable[[LaneRunner], Transactions]) -> None:
         self.bench = bench
@@ -93,15 +91,15 @@ class LaneRunner:
         self.events: list[LaneEvent] = []
         self.to_start: dict[LiveLane, None] = {}
         self.stopping: dict[LiveLane, None] = {}
-        """Drained; they are gone when their checkpoint is durable."""
+        """Drained lanes, which stop once their checkpoint is durable."""
         self.final: list[LaneReport] = []
-        """Lanes that have stopped, when reports of them are wanted."""
+        """Reports of stopped lanes, if reports are kept."""
         self.dirty: dict[LiveLane, None] = {}
-        """Have something new to store."""
+        """Lanes with unsaved progress."""
         self.moved: dict[LiveLane, int] = {}
-        """Positions that are durable and that the lanes' consumer groups do not show yet."""
+        """Durable positions not yet committed to the lanes' consumer groups."""
         self.failing: dict[LiveLane, Failure] = {}
-        """What is tried again and again; see `stalls`."""
+        """Recurring failures by lane; see `stalls`."""
         self.sources: dict[ClusterRef, Fetcher] = {}
         self.sinks: dict[ClusterRef, Sender] = {}
         self._rule = ProbeRule(bench.settings.probe_first_seconds, bench.settings.probe_longest_seconds)
@@ -128,38 +126,38 @@ class LaneRunner:
         self.transactions = transactions(self)
 
     def take(self, lane: LiveLane) -> None:
-        """Begin to copy a lane that is new here."""
+        """Start copying a lane that is new to this engine."""
         lane.started_at = self.bench.loop.now()
         self.lanes[lane.key] = lane
         self.to_start[lane] = None
 
     def take_events(self) -> list[LaneEvent]:
-        """What has happened to lanes since the last call."""
+        """Return the lane events since the last call."""
         events, self.events = self.events, []
         return events
 
     def take_final(self) -> list[LaneReport]:
-        """Reports of lanes that have stopped since the last call."""
+        """Return reports of lanes stopped since the last call."""
         final, self.final = self.final, []
         return final
 
     def start_together(self, lanes: Iterable[LiveLane]) -> Callable[[], list[LiveLane]]:
-        """Begin to start many lanes; the result says which of them this start still concerns."""
+        """Begin to start many lanes. The result returns the lanes for which this start is still valid."""
         turns = [(lane, lane.turn) for lane in lanes]
         return lambda: [one for one, turn in turns if one.turn == turn and one.state is LaneState.STARTING]
 
     def source(self, lane: LiveLane) -> Fetcher:
-        """Where the lane reads."""
+        """Return the fetcher of the lane's source."""
         return self.sources[lane.spec.source]
 
     def sink(self, lane: LiveLane) -> Sender:
-        """Where the lane writes."""
+        """Return the sender of the lane's destination."""
         return self.sinks[lane.spec.destination]
 
     def handle(self, lane: LiveLane, event: LifecycleEvent) -> bool:
-        """Let the event change the lane, and do what follows. False for one that no longer counts."""
+        """Apply the event to the lane and perform the resulting actions. Return False if outdated."""
         if event.generation is not None and event.generation != lane.turn:
-            _log.debug("lane %s: %s no longer counts", lane.key.partition, event.kind)
+            _log.debug("lane %s: %s is outdated", lane.key.partition, event.kind)
             return False
         before = Lifecycle(lane.state, lane.intent, lane.pause, lane.turn)
         after, actions = advance(before, event)
@@ -172,7 +170,7 @@ class LaneRunner:
             except Exception as error:
                 if event.kind is not EventKind.BROKE:
                     raise
-                _log.error("lane %s: %s fails", lane.key.partition, action, exc_info=error)
+                _log.error("lane %s: %s failed", lane.key.partition, action, exc_info=error)
         return True
 
     def _commit(self, lane: LiveLane) -> None:
@@ -197,7 +195,7 @@ class LaneRunner:
         self.events.append(LaneResumed(lane.key))
 
     def set_aside(self, lane: LiveLane, error: Exception) -> None:
-        """A step of the lane has failed: pause it with the reason and free what it holds, whatever failed."""
+        """Pause the lane because one of its steps failed, and free its memory."""
         problem = error if isinstance(error, HeadraceError) else self._unexpected(lane, error)
         try:
             if problem is error:
@@ -205,37 +203,37 @@ class LaneRunner:
                 return
             lane.is_broken = True
             lane.recount()
-            if lane.state is LaneState.PAUSED:  # it pauses already, but from what does not count any more
+            if lane.state is LaneState.PAUSED:  # already paused, so its in-memory state is discarded here
                 self._break(lane, problem)
             else:
                 self.pause(lane, problem)
-        except Exception as worse:  # noqa: BLE001 - not even pausing works; the other lanes continue
-            _log.error("lane %s: cannot be paused", lane.key.partition, exc_info=worse)
+        except Exception as worse:  # noqa: BLE001 - even pausing failed; the other lanes continue
+            _log.error("lane %s: cannot pause", lane.key.partition, exc_info=worse)
             self._break(lane, problem)
 
     def _unexpected(self, lane: LiveLane, error: Exception) -> HeadraceError:
         problem = Unexpected(
             f"unexpected: {type(error).__name__}: {error}"[:_LONGEST_REASON],
-            advice="the log has the traceback; report it",
+            advice="see the traceback in the log and report it",
         )
         if lane.pause is None or problem.message not in lane.pause.reason:
             _log.error("lane %s: a step failed", lane.key.partition, exc_info=error)
         return problem
 
     def _break(self, lane: LiveLane, problem: HeadraceError) -> None:
-        """Pause a lane whose own steps for that fail, whatever state it is in."""
+        """Pause a lane whose pausing failed, whatever state it is in."""
         pause = pause_again(lane.pause, str(problem), self.bench.clock.now_ms(), self._rule)
         self.handle(lane, LifecycleEvent(EventKind.BROKE, pause))
 
     def guard(self, lane: LiveLane, step: Callable[[LiveLane], object]) -> None:
-        """Do one step of one lane; a failure sets this lane aside and no other."""
+        """Run one step of a lane; a failure pauses only this lane."""
         try:
             step(lane)
-        except Exception as error:  # noqa: BLE001 - it concerns one lane
+        except Exception as error:  # noqa: BLE001 - only this lane is affected
             self.set_aside(lane, error)
 
     def later(self, lane: LiveLane, seconds: float, step: Callable[[LiveLane], object]) -> None:
-        """Do a step of the lane after some time, unless it has restarted by then."""
+        """Run a step of the lane after a delay, unless it restarts before."""
         turn = lane.turn
         self.bench.loop.call_later(seconds, lambda: self._if_valid(lane, turn, step))
 
@@ -244,15 +242,15 @@ class LaneRunner:
             self.guard(lane, step)
 
     def spawn(self, lane: LiveLane, steps: Coroutine[Any, Any, None]) -> None:
-        """Run steps of the lane that wait for something, as `run` does."""
+        """Run asynchronous steps of the lane in the background; see `run`."""
         self.bench.loop.spawn(self.run(lane, lane.turn, steps))
 
     async def run(self, lane: LiveLane, turn: int, steps: Coroutine[Any, Any, None]) -> None:
-        """Run steps that were begun in the lane's generation `turn`, and end them where it has restarted
-        since. A failure sets this lane aside and no other; one that no longer counts pauses nothing."""
+        """Run asynchronous steps of the lane's generation `turn`; stop them once the lane has restarted. A
+        failure pauses only this lane, and nothing if it is of an earlier generation."""
         try:
             await RunWhile(lambda: lane.turn == turn, steps)
-        except Exception as error:  # noqa: BLE001 - it concerns one lane
+        except Exception as error:  # noqa: BLE001 - only this lane is affected
             if lane.turn == turn:
                 self.set_aside(lane, error)
             else:
@@ -263,13 +261,13 @@ class LaneRunner:
                 )
 
     async def see_through(self, steps: Coroutine[Any, Any, T]) -> T:
-        """For steps of a lane: do to its end what cannot be left half done, though the lane restarts."""
+        """Run steps to completion that must not be interrupted, even if the lane restarts."""
         return await self.bench.loop.spawn(steps)
 
     def pause(
         self, lane: LiveLane, error: HeadraceError, *, drain: bool = False, lasting: bool = False
     ) -> None:
-        """The lane cannot continue now. `drain`: first send what is in hand. `lasting`: do not try again."""
+        """Pause the lane. `drain`: send the queued batches first. `lasting`: do not retry."""
         pause = self._pause_of(lane, error, drain, lasting)
         self.handle(lane, LifecycleEvent(EventKind.FAILED_AHEAD if drain else EventKind.FAILED, pause))
 
@@ -282,31 +280,30 @@ class LaneRunner:
         return pause_again(lane.pause, reason, now_ms, rule, lasting=lasting, counts=counts, cause=cause)
 
     def pause_for_good(self, lane: LiveLane, error: Fenced) -> None:
-        """Another owner has the lane."""
+        """Pause the lane permanently because another owner has taken it."""
         self.pause(lane, error, lasting=True)
 
     def restart(self, lane: LiveLane, why: str) -> None:
-        """Start again from the checkpoint."""
+        """Restart the lane from its checkpoint."""
         if lane.state not in (LaneState.STOPPED, LaneState.PAUSED):
             _log.info("lane %s restarts: %s", lane.key.partition, why)
             self.handle(lane, LifecycleEvent(EventKind.INVALIDATED))
 
     def give_way(self, lane: LiveLane) -> None:
-        """Let go of what has not been sent, which is read again later: others need the memory."""
+        """Release unsent batches, to free memory for other lanes. They are read again later."""
         end = lane.position
         lane.shed()
         if lane.reader is not None:
             lane.reader.exclude(lane)
         if lane.position < end and lane.intent in (Intent.FINISH, Intent.PAUSE_WHEN_DRAINED):
-            self.restart(lane, "it let go of what it had read last")
+            self.restart(lane, "unsent batches were released")
 
     def stop(self, lane: LiveLane) -> None:
-        """Read no more, finish what is under way, checkpoint."""
+        """Stop fetching, finish the batches in flight, and checkpoint."""
         self.handle(lane, LifecycleEvent(EventKind.STOP_ASKED))
 
     def read_on(self, lane: LiveLane) -> None:
-        """Read from the lane's position on, or finish when there is nothing more to be read. A lane that does
-        something else than copying does not read now."""
+        """Fetch from the lane's position, or finish at its end. Does nothing unless the lane is copying."""
         if not lane.may_read:
             return
         end = lane.spec.end_offset
@@ -316,17 +313,17 @@ class LaneRunner:
             self.source(lane).attach(lane)
 
     def finish(self, lane: LiveLane) -> None:
-        """The lane has read everything up to its end; it stops when that is sent."""
+        """Finish a lane that has read up to its end; it stops once everything is sent."""
         self.note_headway(lane)
         self.handle(lane, LifecycleEvent(EventKind.READ_ALL))
 
     def settle(self, lane: LiveLane) -> None:
-        """Carry out the intent if nothing is outstanding."""
+        """Carry out the intent if no batch is in flight."""
         if lane.intent is not None and not lane.in_flight:
             self.handle(lane, LifecycleEvent(EventKind.SETTLING, in_hand=lane.in_hand))
 
     def give_up(self, lane: LiveLane) -> None:
-        """Stop without what is in hand. Nothing is outstanding."""
+        """Stop without sending the queued batches. None may be in flight."""
         self.handle(lane, LifecycleEvent(EventKind.GAVE_UP))
 
     def note_failure(
@@ -337,8 +334,8 @@ class LaneRunner:
         seconds: float = FAILURE_SECONDS,
         since: float | None = None,
     ) -> None:
-        """Something has failed at that side and is tried again, with an answer within `seconds`. `since`:
-        when it was begun, in monotonic seconds; now by default."""
+        """Record a failure that is retried, with a response expected within `seconds`. `since`: start of the
+        failed step in monotonic seconds, now by default."""
         now = self.bench.loop.now()
         known = self.failing.get(lane)
         if known is None or now > known.until:
@@ -347,19 +344,18 @@ class LaneRunner:
             known.sentence, known.until, known.side = sentence, now + seconds, side
 
     def note_headway(self, lane: LiveLane) -> None:
-        """The lane copies (again)."""
+        """Clear the pause of a lane that copies again."""
         if lane.pause is not None and lane.intent is None:
             self.handle(lane, LifecycleEvent(EventKind.HEADWAY))
 
     def probe(self, now_ms: int) -> None:
-        """Let those paused lanes try again whose time has come."""
+        """Retry the paused lanes whose probe is due."""
         while self._probes and self._probes[0][0] <= now_ms:
             _, _, lane, turn = heapq.heappop(self._probes)
             self.handle(lane, LifecycleEvent(EventKind.DUE, generation=turn))
 
     def wake(self, cluster: ClusterRef, since_ms: int) -> list[LiveLane]:
-        """The cluster is back from an outage that began then: let the lanes try again that have paused since.
-        Returns those."""
+        """Retry and return the lanes that paused since `since_ms`, when an outage of the cluster began."""
         woken = [
             lane
             for lane in self.lanes.values()
@@ -373,38 +369,38 @@ class LaneRunner:
         return woken
 
     def is_foreign(self, lane: LiveLane, stored: LaneProgress | None) -> bool:
-        """Whether another engine has stored this since the lane was loaded."""
+        """Return whether another engine has stored this progress since the lane was loaded."""
         if stored is None or stored.version is None or stored.version == lane.stored:
             return False
         return stored.version[0] != self.bench.token
 
     def reload(self, lane: LiveLane, why: str) -> None:
-        """Start again from what is stored now."""
+        """Restart the lane from the stored progress."""
         lane.is_loaded = False
         self.dirty.pop(lane, None)
         self.restart(lane, why)
 
     def mark_dirty(self, lane: LiveLane) -> None:
-        """The lane has news for its progress record."""
+        """Queue the lane for a checkpoint if its progress changed."""
         if lane.dirty:
             self.dirty[lane] = None
             if len(lane.gaps) > _MOST_GAPS:
                 del lane.gaps[:-_MOST_GAPS]
 
     def note_change(self, lane: LiveLane) -> None:
-        """Something has to be stored of the lane; of one that has stopped nothing can be."""
+        """Record changed progress. A stopped lane is not queued."""
         lane.dirty = True
         if lane.state is not LaneState.STOPPED:
             self.mark_dirty(lane)
 
     def take_change(self, lane: LiveLane) -> None:
-        """What is known of the lane now is about to be stored."""
+        """Mark the lane's progress as being stored."""
         lane.dirty = False
         self.dirty.pop(lane, None)
 
     def note_moved(self, lane: LiveLane, position: int) -> None:
-        """The lane's position is durable; its consumer group, if it has one, is to show it. Never more than
-        that: a consumer that continues from the group must not miss what was not stored or committed."""
+        """Queue a durable position for the lane's consumer group, if it has one. Positions that are not
+        durable must not be committed: a consumer that continues from the group would miss records."""
         if lane.spec.consumer_group:
             self.moved[lane] = position
 
@@ -420,7 +416,7 @@ class LaneRunner:
 
     def _detach_reader(self, lane: LiveLane) -> None:
         source = self.sources.get(lane.spec.source)
-        if source is not None:  # a lane may fail before its clusters can be opened
+        if source is not None:  # a lane may fail before its clusters are opened
             source.detach(lane)
 
     def _detach_writer(self, lane: LiveLane) -> None:

@@ -1,5 +1,7 @@
-"""What a destination topic takes, and the rules that follow for the lanes that write to it. The only writer
-of a lane's rules, also of what they learn from refusals."""
+"""Limits of destination topics, and the routing rules that follow for lanes.
+
+Only writer of a lane's rules, including those learned from rejections.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ _LEAST_BATCH: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class TopicLimits:
-    """What decides how the batches of a topic must look: its settings, and what its brokers can read."""
+    """Constraints on the batches of a topic: its settings and the formats that its brokers can read."""
 
     batch_bytes: int = LARGEST_BATCH
     stamps_append_time: bool = False
@@ -33,7 +35,7 @@ class TopicLimits:
 
 
 class LimitBook:
-    """Looks the limits of topics up, for each topic again after a while."""
+    """Cache of topic limits with a maximum age."""
 
     def __init__(self, cluster: Cluster, age_seconds: float) -> None:
         self._cluster = cluster
@@ -41,7 +43,10 @@ class LimitBook:
         self._known: dict[str, tuple[float, TopicLimits]] = {}
 
     async def look_up(self, topics: Iterable[str]) -> Mapping[str, TopicLimits]:
-        """The limits of each topic; the defaults where we may not look. Raises Unreachable."""
+        """Return the limits of each topic, or defaults without the right to describe it.
+
+        Raises Unreachable.
+        """
         now = self._cluster.loop.now()
         wanted = set(topics)
         missing = sorted(topic for topic in wanted if self._is_old(topic, now))
@@ -56,7 +61,7 @@ class LimitBook:
         return {topic: self._known[topic][1] for topic in wanted}
 
     def forget(self, topic: str) -> None:
-        """Look again next time."""
+        """Drop the cached limits of a topic."""
         self._known.pop(topic, None)
 
     def _is_old(self, topic: str, now: float) -> bool:
@@ -73,18 +78,18 @@ def _limits(settings: Mapping[str, TopicSetting]) -> TopicLimits:
 
 
 def learn_cap(lane: LiveLane, size: int) -> None:
-    """The destination takes no batch of `size` bytes, whatever its settings say: make smaller ones."""
+    """Reduce the batch size to half of `size`, which the destination rejected regardless of its settings."""
     lane.size_cap = max(size // 2, _LEAST_BATCH)
 
 
 def forget_cap(lane: LiveLane) -> None:
-    """The destination's settings may have changed."""
+    """Reset the learned batch size, as the destination's settings may have changed."""
     lane.size_cap = None
 
 
 def open_refused(lane: LiveLane, first: int, following: int, *, singly: bool) -> None:
-    """Encode the batches of [first, following) again, and those between them and what was refused before;
-    `singly`: record by record."""
+    """Re-encode the batches of [first, following) and those between them and earlier rejected batches; with
+    `singly`, record by record."""
     known, epoch = _rules_of(lane, lane.source), lane.source.leader_epoch
     if known.opened_below > lane.checkpoint:
         first, epoch = min(first, known.opened_from), max(epoch, known.opened_epoch)
@@ -94,7 +99,7 @@ def open_refused(lane: LiveLane, first: int, following: int, *, singly: bool) ->
 
 
 def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass, source: SourceIdentity) -> None:
-    """Leave these records of the source out. `source`: the lane's when they were refused."""
+    """Omit these source records. `source`: the lane's source identity when they were rejected."""
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.rules = replace(known, omitted={**known.omitted, **dict.fromkeys(offsets, refusal)})
 
@@ -102,28 +107,33 @@ def omit(lane: LiveLane, offsets: Sequence[int], offset_class: OffsetClass, sour
 def leave_unopened(
     lane: LiveLane, last_offset: int, offset_class: OffsetClass, source: SourceIdentity
 ) -> None:
-    """Leave out the batch that ends with this source offset. `source`: the lane's when it met the batch."""
+    """Omit the batch that ends at this source offset.
+
+    `source`: the lane's source identity when it met the batch.
+    """
     known, refusal = _rules_of(lane, source), Refusal(offset_class, source.leader_epoch)
     lane.rules = replace(known, unopened={**known.unopened, last_offset: refusal})
 
 
 def forget_other_topics(lane: LiveLane) -> None:
-    """The lane's source is known now: forget refusals of a topic that it has replaced.
+    """Drop rejections that belong to a former source topic, once the present one is known.
 
-    Those of the topic itself stay. An exactly-once lane returns to the former topic's progress when its first
-    transaction is aborted; it has to know the batches that it meets in the new topic once more."""
+    When the first transaction in a new topic aborts, an exactly-once lane returns to the progress of the
+    former topic, and must still know the rejected batches of the new one. Rejections in the new topic
+    therefore stay.
+    """
     lane.rules = lane.rules.with_refusals_of(lane.source.topic_id, lane.source.cluster_id)
 
 
 def _rules_of(lane: LiveLane, source: SourceIdentity) -> RoutingRules:
-    """The lane's rules, to note a refusal of that topic in."""
+    """Return the lane's rules, prepared for a rejection in that topic."""
     rules = lane.rules.with_refusals_of(source.topic_id, source.cluster_id)
     life = max(rules.refused_life, lane.life)
     return replace(rules, refused_of=(source.topic_id, source.cluster_id), refused_life=life)
 
 
 class RuleBook:
-    """Rules by policy and limits; lanes with the same share one object."""
+    """Cache of rules by policy and limits; lanes with equal ones share an object."""
 
     def __init__(self, settings: CopyingOptions) -> None:
         self._merges = settings.merge_small_batches
@@ -131,13 +141,17 @@ class RuleBook:
         self._known: dict[tuple[CopyPolicy, TopicLimits], RoutingRules] = {}
 
     def apply(self, lane: LiveLane, limits: TopicLimits) -> None:
-        """Set the rules of a lane that starts. Raises ConfigError for a transform that is not known."""
+        """Set the rules of a starting lane. Raises ConfigError for an unknown transform."""
         lane.rules = self.rules(lane, limits)
 
     def rules(self, lane: LiveLane, limits: TopicLimits) -> RoutingRules:
-        """The rules for a lane that starts, with what it has learned from refusals of records that are still
-        to come: where it starts is what is stored, not what an open transaction held. A position of -1 is
-        still to be found, and one of an earlier life may lie behind them in another history."""
+        """Return the rules for a starting lane, including rejections learned for records at or after its
+        start.
+
+        The start is the stored position, not that of an open transaction. For a position of -1 (not
+        determined yet) or of an earlier life, all rejections are kept, as they may lie ahead in another
+        history.
+        """
         policy = lane.spec.policy
         shared = self._known.get((policy, limits))
         if shared is None:

@@ -1,6 +1,6 @@
-"""Sizes and patience of an engine, as plain values: a worker process need not load pydantic for them.
+"""Sizes and timeouts of an engine as plain values, so that a worker process need not import pydantic.
 
-`settings.py` is what an operator sees of them.
+`settings.py` is the operator's view.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True)
 class CopyingOptions:
-    """See `CopyingSettings` for what each means."""
+    """Options of the engine; see `CopyingSettings` for their meaning."""
 
     buffer_bytes: int = 16 * _MIB
     live_buffer_bytes: int = 4 * _MIB

@@ -1,13 +1,12 @@
 """Progress of lanes in a compacted topic of the destination cluster.
 
-Read on demand by new owners: the first look scans the topic, later ones only what came since. Only what is
-stored of the lanes that were asked for stays in memory, since the topic holds that of every lane there is;
-lanes that are asked for later cost one more scan of their partitions. The reader
-decides by itself which transactional records count (those whose marker it has seen), because the last
-stable offset of the topic is held back by transactions of lanes that do not matter here.
+The topic is read on demand by new owners: first a full scan, later only new records. Only the progress of
+requested lanes is kept in memory, because the topic has that of every lane; lanes requested later cost
+another scan of their partitions. The reader itself decides which transactional records count (those with a
+commit marker), because transactions of unrelated lanes hold back the last stable offset of the topic.
 
-A lane's records stay in the partition where they were found, also after partitions were added to the topic.
-A topic that deletes old records is refused: a lane without progress would start again.
+The records of a lane stay in the partition where they were found, even after partitions were added. A topic
+that deletes old records is rejected: a lane without progress would start over.
 """
 
 from __future__ import annotations
@@ -40,20 +39,20 @@ SETTINGS: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "segment.ms": "600000",
     "compression.type": "producer",
-    "message.timestamp.type": "LogAppendTime",  # so that acknowledgements say what time it is at brokers
+    "message.timestamp.type": "LogAppendTime",  # so that acknowledgements carry the brokers' time
 }
 _log = logging.getLogger(__name__)
 _BATCH_BYTES: Final = 512 * 1024
 _LARGEST_BATCH: Final = 16 * 1024 * 1024
-"""Of payload; ours are much smaller."""
+"""Limit on the decompressed size; our own batches are much smaller."""
 _COMMIT_MARKER: Final = 1
 _CHECK_SECONDS: Final = 60.0
 _MAIN_PARTS: Final = 3
-"""Parts of the key of a main record: group, topic, partition."""
+"""Number of key parts of a main record: group, topic, partition."""
 
 
 class ProgressLog:
-    """The progress topic of one destination cluster."""
+    """Progress topic of one destination cluster."""
 
     def __init__(self, cluster: Cluster, topic: str, replication: int = -1) -> None:
         self.topic = topic
@@ -70,7 +69,7 @@ class ProgressLog:
         self._cluster_id = ""
         self._checked_at = -inf
         self.problem: UnsafeProgressTopic | None = None
-        """Why the topic may lose progress, as of the last look at its settings."""
+        """Reason why the topic may lose progress, as of the last check of its settings."""
 
     async def require_safe(self) -> None:
         """Raise UnsafeProgressTopic if the topic exists and may lose progress. Raises Unreachable."""
@@ -82,32 +81,35 @@ class ProgressLog:
 
     @property
     def exists(self) -> bool:
-        """Return whether the topic existed at the last look at it."""
+        """Return whether the topic existed at the last metadata refresh."""
         known = self._cluster.topics.get(self.topic)
         return known is not None and not known.error
 
     async def load(self, keys: Sequence[LaneKey]) -> Mapping[LaneKey, LaneProgress | None]:
-        """What is stored of each lane. Raises Unreachable, CorruptData, NewerFormat, UnsafeProgressTopic."""
+        """Read and return the progress of each lane.
+
+        Raises Unreachable, CorruptData, NewerFormat, UnsafeProgressTopic.
+        """
         await self.catch_up(keys)
         return {key: self.stored(key) for key in keys}
 
     def stored(self, key: LaneKey) -> LaneProgress | None:
-        """What was stored of a lane at the last look for it. Raises CorruptData, NewerFormat."""
+        """Return the lane's progress as of the last read. Raises CorruptData, NewerFormat."""
         holders = self._holders(main_key(key))
         return read_progress(key, ChainMap(*(self._parts[number].values for number in holders)))
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a batch was unreadable: a lane without progress may have had some in it."""
+        """Return whether a batch was unreadable, so a lane without progress may have had some in it."""
         return any(part.is_damaged for part in self._parts.values())
 
     def want(self, keys: Iterable[LaneKey]) -> None:
-        """From the next look on keep what is stored of these lanes."""
+        """Keep the progress of these lanes from the next read on."""
         if not self._keeps_all:
             self._unseen.update({main_key(key) for key in keys} - self._wanted)
 
     def release(self, key: LaneKey) -> None:
-        """Keep nothing of the lane any more."""
+        """Drop the progress of the lane from memory."""
         main = main_key(key)
         self._places.pop(main, None)
         self._unseen.discard(main)
@@ -117,21 +119,21 @@ class ProgressLog:
                 part.forget(main)
 
     async def read_all(self) -> None:
-        """Keep what is stored of every lane; for commands that look at all of them."""
+        """Read and keep the progress of every lane, for commands that inspect all lanes."""
         self._keeps_all = True
         self._parts.clear()
         await self.catch_up()
 
     async def catch_up(self, keys: Iterable[LaneKey] = ()) -> None:
-        """Read what was written since the last look, and what is stored of these lanes."""
+        """Read the records since the last read, and the progress of these lanes."""
         self.want(keys)
         while self._reading is not None and not self._reading.is_done:
-            await self._reading  # it may have looked before what we want to see was written
+            await self._reading  # it may have started before the records that are wanted were written
         self._reading = self._cluster.loop.spawn(self._catch_up())
         await self._reading
 
     async def save(self, entries: Sequence[Entry], now_ms: int) -> None:
-        """Write; returns when all replicas have it. Entries of one lane stay together in one batch.
+        """Write entries until all replicas have them. Entries of one lane stay together in a batch.
 
         Raises Unreachable, NotAuthorized.
         """
@@ -150,7 +152,7 @@ class ProgressLog:
             _log.debug("the settings of topic %s are unknown: %s", self.topic, error)
 
     async def forget(self, keys: Sequence[LaneKey], now_ms: int) -> None:
-        """Remove everything that is stored of these lanes. Raises Unreachable."""
+        """Delete the stored progress of these lanes. Raises Unreachable."""
         await self.catch_up(keys)
         mains = {main_key(key) for key in keys}
         gone: dict[int, list[Entry]] = {
@@ -162,11 +164,11 @@ class ProgressLog:
         )
 
     def groups(self) -> set[str]:
-        """Groups with stored progress, as far as it was read and kept."""
+        """Return the groups with stored progress, limited to records read and kept."""
         return {key.split(b"/", 1)[0].decode(errors="replace") for key in self._keys()}
 
     def keys_of(self, group: GroupName) -> list[LaneKey]:
-        """The lanes of a group that have stored something, sorted, as far as it was read."""
+        """Return the lanes of a group with stored progress, sorted, limited to records read."""
         parts = [key.decode(errors="replace").split("/") for key in self._keys()]
         return sorted(
             {
@@ -180,8 +182,8 @@ class ProgressLog:
         return [key for part in self._parts.values() for key in part.values]
 
     def partition_of(self, key: bytes) -> int:
-        """Return where records of a lane go: all to the partition that has its main record, and those of a
-        new lane to one by the hash of its main key."""
+        """Return the partition for records of a lane: the one that has its main record, or one chosen by the
+        hash of its main key for a new lane."""
         main = _main_of(key)
         if main not in self._places:
             holders = self._holders(main)
@@ -193,14 +195,14 @@ class ProgressLog:
         return len(self._cluster.topics[self.topic].leaders)
 
     def _holders(self, main: bytes) -> list[int]:
-        """Partitions with a main record of the lane, the newest record first."""
+        """Return the partitions with a main record of the lane, most recent record first."""
         found = [number for number, part in self._parts.items() if main in part.values]
         if len(found) > 1:
             found.sort(key=lambda number: written_at(self._parts[number].values[main]), reverse=True)
         return found
 
     async def ensure(self) -> None:
-        """Make the topic when it is not there. Raises Unreachable, NotAuthorized, Refused."""
+        """Create the topic if it is missing. Raises Unreachable, NotAuthorized, Refused."""
         known = self._cluster.topics.get(self.topic)
         if known is not None and not known.error and known.leaders:
             return
@@ -216,7 +218,7 @@ class ProgressLog:
                 raise self._with_rights(outcome.error, "creating", outcome.message)
             raise Unreachable(f"topic {self.topic} was just created")
         if topic.error and topic.error not in TRANSIENT:
-            raise self._with_rights(topic.error, "looking at")
+            raise self._with_rights(topic.error, "describing")
         if topic.error or any(leader < 0 for leader, _ in topic.leaders):
             raise Unreachable(f"topic {self.topic} has partitions without a leader")
 
@@ -229,7 +231,10 @@ class ProgressLog:
         return error
 
     async def _check_settings(self) -> None:
-        """Look at the topic's settings, at most once a minute; they are unknown without the right."""
+        """Check the topic's settings at most once a minute.
+
+        They stay unknown without the right to describe it.
+        """
         now = self._cluster.loop.now()
         if now - self._checked_at < _CHECK_SECONDS:
             return
@@ -239,9 +244,9 @@ class ProgressLog:
         before, self.problem = self.problem, None
         if policy is not None and "delete" in policy.value:
             self.problem = UnsafeProgressTopic(
-                f"topic {self.topic} of {self._cluster.name} has cleanup.policy={policy.value}: it deletes"
-                " checkpoints with time",
-                advice="set cleanup.policy=compact on it",
+                f"topic {self.topic} on {self._cluster.name} has cleanup.policy={policy.value}: it deletes"
+                " checkpoints over time",
+                advice="set cleanup.policy=compact",
             )
             if before is None:
                 _log.error("%s", self.problem)
@@ -249,7 +254,7 @@ class ProgressLog:
     async def _catch_up(self) -> None:
         await self.ensure()
         if self.problem is not None:
-            self._checked_at = -inf  # it may have been mended
+            self._checked_at = -inf  # the settings may have been corrected
         await self._check_settings()
         if self.problem is not None:
             raise self.problem
@@ -260,7 +265,7 @@ class ProgressLog:
         ends = await self._cluster.offsets({TopicPartition(self.topic, number): LATEST for number in numbers})
         for place, answer in ends.items():
             if answer.error:
-                raise error_of(answer.error, f"looking for the end of {place}")
+                raise error_of(answer.error, f"reading the end offset of {place}")
         unseen, self._unseen = self._unseen, set()
         self._wanted |= unseen
         again = set(numbers) if unseen and self._is_grown else {zlib.crc32(main) % count for main in unseen}
@@ -276,22 +281,22 @@ class ProgressLog:
 
     @property
     def _is_grown(self) -> bool:
-        """Whether partitions were added since lanes first stored their progress."""
+        """Return whether partitions were added since lanes first stored their progress."""
         return len(self._counts) > 1 or any(part.is_scattered for part in self._parts.values())
 
     def _report_growth(self) -> None:
         if self._is_grown and self._reported_count != self._count:
             self._reported_count = self._count
             _log.warning(
-                "topic %s of %s has %d partitions, more than when progress was stored: lanes keep theirs"
-                " where it is, and each that starts reads all partitions",
+                "topic %s on %s has %d partitions, more than when progress was stored: lanes keep their"
+                " partitions, and each starting lane reads all of them",
                 self.topic,
                 self._cluster.name,
                 self._count,
             )
 
     def _forget_other_cluster(self) -> None:
-        """Drop what was read if another cluster has been accepted since."""
+        """Drop the records read from a former cluster if another one has been accepted."""
         if self._cluster_id not in ("", self._cluster.cluster_id):
             self._parts.clear()
             self._places.clear()
@@ -318,10 +323,10 @@ class ProgressLog:
 
 
 class ProgressPart:
-    """What one partition of the topic holds of the lanes that are wanted; of all when `wanted` is None.
+    """Progress in one partition of the topic for the lanes in `wanted`; for all if `wanted` is None.
 
-    `place`: number of the partition, and of partitions. `is_scattered`: it has records that belong elsewhere
-    by that number: the topic had another one. `is_damaged`: a batch could not be read.
+    `place`: partition number and number of partitions. `is_scattered`: has records that belong to another
+    partition by hash, because the topic had fewer partitions. `is_damaged`: a batch could not be read.
     """
 
     def __init__(self, wanted: set[bytes] | None, start: int, place: tuple[int, int]) -> None:
@@ -333,7 +338,7 @@ class ProgressPart:
         self._open: dict[int, list[Entry]] = {}
 
     def take(self, batch: memoryview, header: BatchHeader) -> None:
-        """One batch of the topic, in order."""
+        """Process the next batch of the topic."""
         try:
             records = read_batch(batch, header, _LARGEST_BATCH)
         except CorruptData as error:
@@ -357,16 +362,16 @@ class ProgressPart:
             self._apply(entries)
 
     def note_damage(self, error: CorruptData) -> None:
-        """Skip a damaged batch."""
+        """Record a damaged batch, which is skipped."""
         self.is_damaged = True
-        _log.error("a damaged batch of the progress topic is passed over: %s", error)
+        _log.error("skipping a damaged batch of the progress topic: %s", error)
 
     def _belongs_here(self, record: Record) -> bool:
         number, count = self._place
         return record.key is None or zlib.crc32(_main_of(record.key)) % count == number
 
     def forget(self, main: bytes) -> None:
-        """Keep nothing of that lane."""
+        """Drop the records of that lane."""
         for key in [key for key in self.values if key.startswith(main) and _main_of(key) == main]:
             del self.values[key]
 
@@ -388,12 +393,12 @@ class ProgressPart:
 
 
 def _main_of(key: bytes) -> bytes:
-    """The key of the main record that a record of the topic belongs to."""
+    """Return the key of the main record to which a record of the topic belongs."""
     return key if key.count(b"/") < _MAIN_PARTS else b"/".join(key.split(b"/")[:_MAIN_PARTS])
 
 
 def batches_of(entries: Sequence[Entry], now_ms: int) -> list[bytearray]:
-    """Records in as few batches as possible; entries of one lane are never parted."""
+    """Group entries into as few batches as possible without splitting a lane's entries."""
     groups: list[list[Record]] = [[]]
     size = 0
     for key, value in entries:

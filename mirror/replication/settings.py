@@ -1,4 +1,4 @@
-"""What an operator can set about the copying itself."""
+"""Settings of copying."""
 
 from __future__ import annotations
 
@@ -13,63 +13,63 @@ _DEFAULTS = CopyingOptions()
 
 
 class CopyingSettings(Settings):
-    """Memory, request sizes and patience of one worker process. The defaults suit most clusters."""
+    """Memory, request sizes and timeouts of one worker process. The defaults suit most clusters."""
 
     buffer_bytes: int = Field(default=_DEFAULTS.buffer_bytes, ge=2**20)
-    """Bytes held for partitions that catch up; no more is read while they are taken. Source clusters share
-    them, and each can always receive one response."""
+    """Memory in bytes for partitions that are catching up; fetching pauses while it is full. Shared by all
+    source clusters; each can always receive one response."""
     live_buffer_bytes: int = Field(default=_DEFAULTS.live_buffer_bytes, ge=2**20)
-    """Bytes held for partitions that are up to date; catching up never takes them."""
+    """Memory in bytes for partitions that are up to date; never used for catching up."""
     fetch_bytes: int = Field(default=_DEFAULTS.fetch_bytes, ge=64 * 1024)
-    """Most bytes of one response when catching up."""
+    """Maximum size in bytes of a fetch response when catching up."""
     live_fetch_bytes: int = Field(default=_DEFAULTS.live_fetch_bytes, ge=64 * 1024)
-    """Most bytes of one response when up to date."""
+    """Maximum size in bytes of a fetch response when up to date."""
     partition_fetch_bytes: int = Field(default=_DEFAULTS.partition_fetch_bytes, ge=16 * 1024)
-    """Most bytes of one partition in a response; larger batches come whole all the same."""
+    """Maximum bytes of one partition in a fetch response; a larger batch is still returned whole."""
     largest_batch_bytes: int = Field(default=_DEFAULTS.largest_batch_bytes, ge=1024 * 1024)
-    """Size of the largest batch that is read. A response with a larger one is refused before it is received.
-    The default is the largest request that a broker takes (`socket.request.max.bytes`)."""
+    """Maximum size in bytes of a batch. A response with a larger one is rejected before it is received. The
+    default is the largest request that a broker accepts (`socket.request.max.bytes`)."""
     opened_batch_bytes: int = Field(default=_DEFAULTS.opened_batch_bytes, ge=1024 * 1024)
-    """A batch that has to be opened and holds more bytes than this is refused, as `on-rejection` says."""
+    """Maximum decompressed bytes of a batch that has to be opened; `on-rejection` applies to larger ones."""
     opened_batch_records: int = Field(default=_DEFAULTS.opened_batch_records, ge=1000)
-    """A batch that has to be opened and holds more records (and headers) is refused, as `on-rejection`
-    says."""
+    """Maximum records and headers of a batch that has to be opened; `on-rejection` applies to larger ones."""
     lane_buffer_bytes: int = Field(default=_DEFAULTS.lane_buffer_bytes, ge=64 * 1024)
-    """A partition that holds this number of bytes is not read until it has sent some."""
+    """Buffered bytes at which a partition is no longer fetched until it has sent some."""
     request_bytes: int = Field(default=_DEFAULTS.request_bytes, ge=64 * 1024)
-    """Most bytes of one produce request."""
+    """Maximum size in bytes of a produce request."""
     fetch_wait_ms: int = Field(default=_DEFAULTS.fetch_wait_ms, ge=1)
-    """How long a broker may hold a fetch for which it has nothing."""
+    """Time that a broker may wait for records before it answers a fetch."""
     gather_ms: int = Field(default=_DEFAULTS.gather_ms, ge=0, le=1000)
-    """Wait between two fetches of up-to-date partitions: fewer and larger requests for more latency."""
+    """Delay between two fetches of up-to-date partitions: fewer and larger requests, higher latency."""
     merge_small_batches: bool = _DEFAULTS.merge_small_batches
-    """Merge small batches that have piled up; brokers pay for each batch."""
+    """Merge small batches of a backlog, because each batch costs the brokers."""
     deadline_first: bool = _DEFAULTS.deadline_first
-    """Partitions whose source would delete records first catch up first; others give way where that helps."""
+    """Prioritize partitions whose source would delete uncopied records first; others yield where that
+    helps."""
     request_timeout_seconds: Seconds = _DEFAULTS.request_timeout_seconds
-    """A broker that has not answered for this time is given up and asked again."""
+    """Time after which a request without a response fails and is retried."""
     probe_first_seconds: Seconds = _DEFAULTS.probe_first_seconds
-    """A partition that paused itself tries again after this time, then after twice as long, and so on."""
+    """Delay before a partition that paused on an error is retried. Doubles with each retry."""
     probe_longest_seconds: Seconds = _DEFAULTS.probe_longest_seconds
-    """The longest wait between two tries."""
+    """Maximum delay between two retries."""
     transaction_interval_seconds: Seconds = _DEFAULTS.transaction_interval_seconds
-    """How often exactly-once datastreams commit; consumers see records after it."""
+    """Interval at which exactly-once datastreams commit, which is when consumers see their records."""
     transaction_timeout_seconds: Seconds = _DEFAULTS.transaction_timeout_seconds
-    """The destination aborts a transaction that its owner has left open for this time."""
+    """Time after which the destination aborts an open transaction."""
     hanging_transaction_seconds: Seconds = _DEFAULTS.hanging_transaction_seconds
-    """A transaction at the source that stays open for this time is reported as hanging."""
+    """Time after which an open transaction at the source is reported as hanging."""
     metadata_age_seconds: Seconds = _DEFAULTS.metadata_age_seconds
-    """Topics are looked at again after this time, moves of leaders at once."""
+    """Maximum age of topic metadata and settings. Leader changes are followed at once."""
 
     catch_up_seconds: Seconds = _DEFAULTS.catch_up_seconds
-    """For how long after a creation, a restart or the end of a pause records behind the backlog count against
-    no objective, if the partition has not caught up and its backlog becomes less."""
+    """Grace period after a creation, a restart or the end of a pause. Until the partition has caught up,
+    records behind a shrinking backlog do not count against objectives."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CopyingSettings:
         if self.fetch_bytes > self.buffer_bytes or self.live_fetch_bytes > self.live_buffer_bytes:
             raise ValueError(
-                "a response must fit into the buffers: fetch_bytes <= buffer_bytes, live_… likewise"
+                "a response must fit into the buffers: fetch_bytes <= buffer_bytes, and the same for live_…"
             )
         if self.probe_longest_seconds < self.probe_first_seconds:
             raise ValueError("probe_longest_seconds must not be below probe_first_seconds")
@@ -80,5 +80,5 @@ class CopyingSettings(Settings):
         return self
 
     def options(self) -> CopyingOptions:
-        """The same as plain values, for the engine."""
+        """Return the settings as plain values for the engine."""
         return CopyingOptions(**{field.name: getattr(self, field.name) for field in fields(CopyingOptions)})

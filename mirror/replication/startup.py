@@ -1,6 +1,6 @@
-"""LaneStartup lanes, many at a time: progress, metadata, positions, limits; then reading and writing begin.
+"""Startup of lanes, many at a time: progress, metadata, positions and limits, then copying.
 
-Every question is asked for all lanes together; whatever is wrong with one lane pauses that lane only.
+Lookups are batched for all lanes; a problem of one lane pauses only that lane.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from mirror.replication.ownership.start_positions import begins_at_offset, conti
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 1000
 _OFFSETS_SECONDS: Final = 2.0
-"""Partitions without a leader may hold up those that are asked for with them for this long."""
+"""Time limit for offset lookups, so partitions without a leader do not delay others for longer."""
 
 Starting = Callable[[], list[LiveLane]]
-"""The lanes that a start still concerns: the others have stopped, paused or restarted since it was begun."""
+"""Lanes of a start that have not stopped, paused or restarted since."""
 
 
 class LaneStartup:
-    """Takes lanes from `runner.to_start` and sets them going."""
+    """Startup of the lanes in `runner.to_start`."""
 
     def __init__(self, runner: LaneRunner, reading: FetchHandler, writing: AckHandler) -> None:
         self._runner = runner
@@ -51,7 +51,7 @@ class LaneStartup:
         self._rules = RuleBook(self._bench.settings)
 
     def pump(self) -> None:
-        """Begin with all that wait."""
+        """Start all waiting lanes."""
         if not self._runner.to_start:
             return
         lanes = sorted(self._runner.to_start, key=_route)
@@ -66,12 +66,12 @@ class LaneStartup:
                 self._bench.loop.spawn(self._start(starting))
 
     def expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Do for lanes that will come what does not depend on where their present owner stops."""
+        """Prepare for future lanes, except for steps that depend on where their present owner stops."""
         for _, group in groupby(sorted(specs, key=_route_of), key=_route_of):
             self._bench.loop.spawn(self._get_ready(list(group)))
 
     def _open(self, lane: LiveLane) -> None:
-        """The lane's clusters, and what is stored of it. Raises ConfigError for one that cannot be opened."""
+        """Open the lane's clusters and request its stored progress. Raises ConfigError if that fails."""
         runner, bench, spec = self._runner, self._bench, lane.spec
         if spec.source not in runner.sources:
             cluster, rack = bench.cluster(spec.source), bench.rack(spec.source)
@@ -89,9 +89,9 @@ class LaneStartup:
         try:
             await self._expect(specs)
         except HeadraceError as error:
-            _log.debug("not ready beforehand: %s", error)
-        except Exception:  # noqa: BLE001 - the lanes find out when they start
-            _log.exception("not ready beforehand for lanes of %s", specs[0].key.group)
+            _log.debug("preparation failed: %s", error)
+        except Exception:  # noqa: BLE001 - reported when the lanes start
+            _log.exception("preparation failed for lanes of %s", specs[0].key.group)
 
     async def _expect(self, specs: Sequence[LaneSpec]) -> None:
         source, target = self._bench.cluster(specs[0].source), self._bench.cluster(specs[0].destination)
@@ -123,7 +123,7 @@ class LaneStartup:
             await self._load(starting)
             await self._look_around(starting)
             await self._find_positions(starting)
-        except Exception as error:  # noqa: BLE001 - it concerns one route between two clusters
+        except Exception as error:  # noqa: BLE001 - it affects one route between two clusters
             for lane in starting():
                 self._runner.set_aside(lane, error)
             return
@@ -134,13 +134,13 @@ class LaneStartup:
             self._bench.loop.spawn(self._look_at_ends(halted))
 
     async def _look_at_ends(self, lanes: Sequence[LiveLane]) -> None:
-        """How far lanes that do not read are behind: the last answer to a fetch grows old."""
+        """Look up how far paused lanes are behind, because their last fetch response is getting old."""
         source = self._runner.source(lanes[0]).cluster
         places = {lane.key.partition for lane in lanes}
         try:
             ends = await source.offsets(dict.fromkeys(places, LATEST), seconds=_OFFSETS_SECONDS)
-        except Exception as error:  # noqa: BLE001 - it is asked again at the next try
-            _log.debug("the ends of halted partitions of %s are not known: %s", source.name, error)
+        except Exception as error:  # noqa: BLE001 - the next try repeats the lookup
+            _log.debug("end offsets of paused partitions of %s unknown: %s", source.name, error)
             return
         for lane in lanes:
             end = ends[lane.key.partition]
@@ -148,7 +148,7 @@ class LaneStartup:
                 lane.high_watermark = end.offset
 
     async def _load(self, starting: Starting) -> None:
-        """Stored progress of lanes that have none in memory."""
+        """Load stored progress of lanes that have none in memory."""
         wanted = [lane for lane in starting() if not lane.is_loaded]
         if not wanted:
             return
@@ -171,7 +171,7 @@ class LaneStartup:
             self._runner.handle(lane, LifecycleEvent(EventKind.RESTORED, pause))
 
     async def _look_around(self, starting: Starting) -> None:
-        """Fresh metadata of both sides; pause those that cannot go on, apply what the policy says."""
+        """Refresh metadata of both clusters, pause lanes that cannot continue, and apply loss policies."""
         lanes = starting()
         if not lanes:
             return
@@ -189,7 +189,7 @@ class LaneStartup:
         for lane in lanes:
             if lane.pause is not None:
                 forget_cap(lane)
-                book.forget(lane.spec.destination_topic)  # its settings may be what has changed
+                book.forget(lane.spec.destination_topic)  # a change of its settings may be the remedy
         limits = await book.look_up({lane.spec.destination_topic for lane in lanes})
         self._set_rules(starting(), limits)
 
@@ -200,7 +200,7 @@ class LaneStartup:
             if policy not in failed:
                 try:
                     self._rules.apply(lane, limits[lane.spec.destination_topic])
-                except Exception as error:  # noqa: BLE001 - it concerns the lanes of one policy
+                except Exception as error:  # noqa: BLE001 - it affects the lanes of one policy
                     failed[policy] = error
             if policy in failed:
                 self._runner.set_aside(lane, failed[policy])
@@ -213,7 +213,7 @@ class LaneStartup:
     def _problem(self, lane: LiveLane) -> HeadraceError | None:
         if self._is_elsewhere(lane):
             _log.warning(
-                "lane %s: stored progress is of another destination or of before a restart; %s begins again",
+                "lane %s: stored progress is for another destination or precedes a restart; restarting %s",
                 lane.key.partition,
                 lane.spec.destination_topic,
             )
@@ -229,7 +229,7 @@ class LaneStartup:
             return problem
         problem = self._writing.target_problem(lane)
         if isinstance(problem, DataLossDetected) and goes_on:
-            _log.warning("%s; going on with the new one", problem.message)
+            _log.warning("%s; continuing with the new topic", problem.message)
             lane.begin_target(problem.message)
             problem = None
         if problem is None and lane.target_loss:
@@ -240,8 +240,8 @@ class LaneStartup:
         return problem
 
     def _is_elsewhere(self, lane: LiveLane) -> bool:
-        """Whether the progress that was read is that of a former datastream of the same name, which had
-        another destination, or of before a restart."""
+        """Return whether the loaded progress belongs to a former datastream of the same name with another
+        destination, or precedes a restart."""
         progress, lane.found = lane.found, None
         if progress is None:
             return False
@@ -249,7 +249,7 @@ class LaneStartup:
         return not progress.is_of(name, self._runner.sink(lane).cluster.topic_id(name), lane.spec.restart_ms)
 
     async def _find_positions(self, starting: Starting) -> None:
-        """Where lanes begin that have no checkpoint, or whose topic is a new one."""
+        """Find start positions of lanes without a checkpoint or with a recreated topic."""
         for lane in [one for one in starting() if begins_at_offset(one)]:
             self._runner.guard(lane, self._begin_at_offset)
         await take_over(self._runner, starting)
@@ -258,9 +258,10 @@ class LaneStartup:
         for (committed, asked), group in groupby(sorted(lanes, key=_question), key=_question):
             together = list(group)
             source = self._runner.source(together[0]).cluster
-            places = {lane.key.partition for lane in together}  # several datastreams may share some
+            places = {lane.key.partition for lane in together}  # several datastreams may share a partition
             ask = partial(source.offsets, committed=committed, seconds=_OFFSETS_SECONDS)
-            # Ends first: of what is written between the two questions nothing lies in front of its end.
+            # End offsets first: if the timestamp lookup finds no record, those written in between are not
+            # skipped.
             ends = await ask(dict.fromkeys(places, LATEST) if asked >= 0 else {})
             answers = dict(await ask(dict.fromkeys(places, asked)))
             answers |= {place: ends[place] for place in ends if _is_missing(answers[place])}
@@ -269,7 +270,10 @@ class LaneStartup:
                 self._runner.guard(lane, partial(self._begin, answers))
 
     def _begin_at_offset(self, lane: LiveLane) -> None:
-        """What the source lacks in front of it, or has not written yet, is a loss as anywhere else."""
+        """Start at the requested offset.
+
+        If the source has deleted it, or has not reached it, that counts as a loss.
+        """
         assert lane.spec.start_offset is not None
         lane.begin(lane.spec.start_offset)
         self._runner.mark_dirty(lane)
@@ -277,7 +281,7 @@ class LaneStartup:
     def _begin(self, answers: Answers, lane: LiveLane) -> None:
         answer = answers[lane.key.partition]
         if answer.error:
-            raise Unreachable(f"{lane.spec.source} does not tell the offsets of {lane.key.partition} now")
+            raise Unreachable(f"{lane.spec.source} returned no offsets for {lane.key.partition}")
         lane.begin(answer.offset)
         self._runner.mark_dirty(lane)
 
@@ -312,17 +316,17 @@ def _route(lane: LiveLane) -> tuple[ClusterRef, ClusterRef]:
 
 
 def _leaders(cluster: Cluster, places: Iterable[TopicPartition]) -> set[int]:
-    """Brokers that lead some of these now."""
+    """Return the brokers that lead any of these partitions."""
     return {leader[0] for place in places if (leader := cluster.leader(place)) is not None}
 
 
 def _question(lane: LiveLane) -> tuple[bool, int]:
-    """What its position depends on: whether only committed data counts, and what is asked for."""
+    """Return the parameters of the lane's offset lookup: isolation and timestamp."""
     return lane.spec.policy.isolation is Isolation.READ_COMMITTED, _begins_at(lane)
 
 
 def _begins_at(lane: LiveLane) -> int:
-    """What to ask for with ListOffsets; a re-created topic is copied from its beginning."""
+    """Return the timestamp for ListOffsets. A recreated topic is copied from its beginning."""
     spec = lane.spec
     if lane.life:
         return EARLIEST
@@ -334,5 +338,5 @@ def _begins_at(lane: LiveLane) -> int:
 
 
 def _is_missing(answer: OffsetAnswer) -> bool:
-    """No record is as young as the time asked for."""
+    """Return whether the partition has no record as recent as the requested time."""
     return not answer.error and answer.offset < 0

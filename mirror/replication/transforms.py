@@ -1,8 +1,8 @@
-"""Transforms and filters: plug-ins that change or drop records on their way.
+"""Transforms and filters: plug-ins that change or drop records.
 
-A plug-in is an entry point of the group `headrace.transforms`: a function that takes the text behind the
-colon in `name:text` and returns a `mirror.lane.rules.Transform`. It must be pure: after a crash the same
-record has to come out the same, or the comparison with the destination's tail would not recognise it.
+A plug-in is an entry point of the group `headrace.transforms`: a function that takes the text after the colon
+in `name:text` and returns a `mirror.lane.rules.Transform`. It must be pure: after a crash, the same record
+must yield the same result, or the comparison with the destination's tail would not recognize it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ Factory = Callable[[str], Transform]
 
 
 def drop_header(name: str) -> Transform:
-    """`drop-header:NAME` removes every header of that name. Raises ConfigError without a name."""
+    """Return the transform `drop-header:NAME`, which removes all headers of that name.
+
+    Raises ConfigError without a name.
+    """
     _require(name, "drop-header:NAME")
     wanted = name.encode()
 
@@ -36,10 +39,13 @@ def drop_header(name: str) -> Transform:
 
 
 def rename_header(names: str) -> Transform:
-    """`rename-header:OLD=NEW` renames every header of that name."""
+    """Return the transform `rename-header:OLD=NEW`, which renames all headers of that name.
+
+    Raises ConfigError.
+    """
     old, equals, new = names.partition("=")
     if not equals or not old or not new:
-        raise ConfigError(f"rename-header cannot use {names!r}", advice="write rename-header:OLD=NEW")
+        raise ConfigError(f"rename-header: invalid argument {names!r}", advice="write rename-header:OLD=NEW")
     before, after = old.encode(), new.encode()
 
     def apply(record: Record) -> Record:
@@ -50,13 +56,14 @@ def rename_header(names: str) -> Transform:
 
 
 def mask_field(field: str) -> Transform:
-    """`mask-field:a.b` replaces that field of JSON objects in values by `***`; values that are no JSON pass.
+    """Return the transform `mask-field:a.b`, which replaces that field of JSON objects in values with `***`.
+    Values that are not JSON pass unchanged.
 
-    The transform raises what the JSON library raises for a document that is too deep or whose numbers are
-    too long: such a record must not pass with the field in the clear. Raises ConfigError without a field.
+    The transform raises the errors of the JSON library for documents that are nested too deep or have numbers
+    that are too long: such a record must not pass unmasked. Raises ConfigError without a field.
     """
     if not all(field.split(".")):
-        raise ConfigError(f"mask-field cannot use {field!r}", advice="write mask-field:a.b")
+        raise ConfigError(f"mask-field: invalid argument {field!r}", advice="write mask-field:a.b")
     *parents, last = field.split(".")
 
     def apply(record: Record) -> Record:
@@ -79,7 +86,10 @@ def mask_field(field: str) -> Transform:
 
 
 def keep_keys(prefix: str) -> Transform:
-    """`keep-keys:PREFIX` drops every record whose key does not begin so. Raises ConfigError without one."""
+    """Return the filter `keep-keys:PREFIX`, which drops records whose key lacks that prefix.
+
+    Raises ConfigError without a prefix.
+    """
     _require(prefix, "keep-keys:PREFIX")
     wanted = prefix.encode()
 
@@ -91,7 +101,9 @@ def keep_keys(prefix: str) -> Transform:
 
 def _require(text: str, form: str) -> None:
     if not text:
-        raise ConfigError(f"{form.partition(':')[0]} needs a text behind a colon", advice=f"write {form}")
+        raise ConfigError(
+            f"{form.partition(':')[0]} requires an argument after a colon", advice=f"write {form}"
+        )
 
 
 BUILT_IN: Final[dict[str, Factory]] = {
@@ -104,8 +116,10 @@ BUILT_IN: Final[dict[str, Factory]] = {
 
 @cache
 def load_transforms(names: tuple[str, ...]) -> tuple[Transform, ...]:
-    """The transforms of these names, in order. Raises ConfigError for one that is unknown, or that cannot be
-    made of the text behind its colon."""
+    """Return the transforms of these names, in order.
+
+    Raises ConfigError for an unknown one or an invalid argument.
+    """
     return tuple(_load(name) for name in names)
 
 
@@ -113,12 +127,12 @@ def _load(described: str) -> Transform:
     name, _, text = described.partition(":")
     factory = BUILT_IN.get(name)
     if factory is None:
-        from importlib.metadata import entry_points  # it loads the e-mail package: megabytes that few need
+        from importlib.metadata import entry_points  # loads the email package: megabytes that few need
 
         found = {entry.name: entry for entry in entry_points(group=GROUP)}
         if name not in found:
             known = ", ".join(sorted({*BUILT_IN, *found}))
-            raise ConfigError(f"there is no transform {name!r}", advice=f"there are {known}")
+            raise ConfigError(f"unknown transform {name!r}", advice=f"available: {known}")
         return _made_by(found[name], text)
     return factory(text)
 
@@ -130,7 +144,7 @@ def _made_by(plug_in: EntryPoint, text: str) -> Transform:
         raise
     except BaseException as error:  # such as SystemExit
         raise ConfigError(
-            f"the transform {plug_in.name!r} of {plug_in.value} cannot be made: {legible(named(error))}",
-            advice="look at the text behind its colon and at its package",
+            f"cannot create transform {plug_in.name!r} ({plug_in.value}): {legible(named(error))}",
+            advice="check the text after the colon and the transform's package",
         ) from error
     return made

@@ -1,1 +1,1 @@
-"""Worker processes: their loop, the pipe to them, and the pool that a parent runs them in."""
+"""Worker processes: their loop, the pipe to them, and the pool that manages them."""

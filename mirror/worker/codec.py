@@ -1,7 +1,7 @@
-"""Values as JSON lists of their fields, and back. Pure.
+"""Conversion of values to and from JSON lists of their fields. Pure.
 
-Lanes of one group have one policy, which may be long: specs of lanes are written as the list of their
-policies and a row for each lane, which begins with the place of its policy in that list.
+Lanes of one group share a policy, which may be long: lane specs are encoded as a list of policies and one row
+per lane, which starts with the index of its policy.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from mirror.model.datastreams.policy import CopyPolicy
 from mirror.model.movement.history import UNKNOWN_RETENTION, Retention
 
 LARGEST_SPEC: Final = 48 * 1024
-"""Bytes of the description of one lane with its policy."""
+"""Maximum size of the description of one lane with its policy, in bytes."""
 _UNKNOWN: Final = [*UNKNOWN_RETENTION]
 _PLAIN: Final = frozenset({str, int, float, bool, NoneType})
-"""Types that JSON has, of which most fields are."""
+"""Native JSON types, used by most fields."""
 _tagged: Final[dict[str, Any]] = {}
-"""What stands where one of several kinds may stand, and therefore carries its kind."""
+"""Classes of union members, whose encoding starts with the name of their class."""
 
 
 def tag(*kinds: Any) -> None:
-    """Let values of these kinds carry the name of their kind."""
+    """Register classes whose encoded values carry the name of their class."""
     _tagged.update((kind.__name__, kind) for kind in kinds)
 
 
 def dumps(plain: Any) -> str:
-    """Return the JSON of plain values, without blanks."""
+    """Return compact JSON for plain values."""
     return json.dumps(plain, separators=(",", ":"))
 
 
 def joined(texts: Iterable[str], most: int) -> Iterator[str]:
-    """Join texts with commas, at most that number of characters at a time; nothing makes one empty text."""
+    """Join texts with commas into parts of at most `most` characters; without texts, yield one empty part."""
     part: list[str] = []
     size = 0
     for text in texts:
@@ -52,8 +52,8 @@ def joined(texts: Iterable[str], most: int) -> Iterator[str]:
 
 
 def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
-    """Write specs, at most that number of characters at a time. Raises InvalidRequest for one that is larger
-    than LARGEST_SPEC."""
+    """Encode specs in parts of at most `most` characters. Raises InvalidRequest for a spec larger than
+    LARGEST_SPEC."""
     texts: dict[CopyPolicy, str] = {}
     policies: dict[CopyPolicy, int] = {}
     rows: list[str] = []
@@ -66,7 +66,7 @@ def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
         if len(row) + len(texts[policy]) > LARGEST_SPEC:
             raise InvalidRequest(
                 f"{str(spec.key.partition)[:_SHOWN]} takes {len(row) + len(texts[policy])} bytes to describe",
-                advice=f"{LARGEST_SPEC} are possible: shorten names and transforms of its datastream",
+                advice=f"at most {LARGEST_SPEC} are allowed; shorten names and transforms of its datastream",
             )
         if rows and size + len(row) + len(texts[policy]) + _ROW_BYTES > most:
             yield _part(policies, texts, rows)
@@ -108,7 +108,7 @@ def _read_specs(plain: Any) -> tuple[LaneSpec, ...]:
 
 
 def to_plain(value: Any) -> Any:
-    """Values as lists of their fields, in order."""
+    """Return values as lists of their fields, in order."""
     kind: Any = type(value)
     if kind in _PLAIN or _is_plain(kind):
         return value
@@ -122,14 +122,14 @@ def to_plain(value: Any) -> Any:
 
 
 def _is_flat(hint: Any) -> bool:
-    """Whether values of that type come out of JSON as they are."""
+    """Return whether values of that type are unchanged by JSON."""
     hint = getattr(hint, "__supertype__", hint)
     return hint in _PLAIN or (isinstance(hint, UnionType) and all(_is_flat(one) for one in get_args(hint)))
 
 
 @cache
 def _is_plain(hint: Any) -> bool:
-    """Whether JSON takes values of that type as they are: also tuples with names, of such values alone."""
+    """Return whether JSON can encode values of that type directly, including named tuples of such values."""
     if _is_flat(hint) or hint is Ellipsis:
         return True
     if _is_named(hint):
@@ -140,7 +140,7 @@ def _is_plain(hint: Any) -> bool:
 
 
 def _is_named(hint: Any) -> bool:
-    """Whether it is a `NamedTuple`."""
+    """Return whether the type is a `NamedTuple`."""
     return isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields")
 
 
@@ -151,7 +151,7 @@ def _names(kind: Any) -> tuple[str, ...]:
 
 @cache
 def reader_of(hint: Any) -> Callable[[Any], Any]:
-    """The inverse of `to_plain` for values of a type."""
+    """Return the inverse of `to_plain` for values of a type."""
     arguments = get_args(hint)
     if isinstance(hint, UnionType):
         kinds = [kind for kind in arguments if kind is not NoneType]
@@ -166,7 +166,7 @@ def reader_of(hint: Any) -> Callable[[Any], Any]:
         return lambda plain: tuple([element(one) for one in plain]) if plain else ()
     if isinstance(hint, type) and issubclass(hint, Enum):
         return hint
-    if hint is Retention:  # of nearly every lane the same
+    if hint is Retention:  # the same for nearly every lane
         return lambda plain: UNKNOWN_RETENTION if plain == _UNKNOWN else Retention(*plain)
     if is_dataclass(hint) or _is_named(hint):
         return _fields_reader(hint)
@@ -177,8 +177,8 @@ def reader_of(hint: Any) -> Callable[[Any], Any]:
 def _fields_reader(kind: Any) -> Callable[[Any], Any]:
     hints = get_type_hints(kind)
     names = kind._fields if _is_named(kind) else [field.name for field in fields(kind)]
-    # Nearly every field is as JSON has it; the others are put in their places.
-    read_before = "policy" if kind is LaneSpec else ""  # once for all lanes that have it
+    # Nearly every field is a native JSON value; only the others are converted.
+    read_before = "policy" if kind is LaneSpec else ""  # read once for all lanes that share it
     unlike = [at for at, name in enumerate(names) if not _is_flat(hints[name]) and name != read_before]
     readers = [(at, reader_of(hints[names[at]])) for at in unlike]
     count, make = len(names), kind._make if _is_named(kind) else lambda values: kind(*values)

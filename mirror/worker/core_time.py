@@ -1,4 +1,4 @@
-"""How long a thread was ready to run and had no core, as the system counts it."""
+"""Time that a thread was runnable without a core, from kernel statistics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _BILLION: Final = 1e9
 
 
 def waited_seconds(counted: Path = _COUNTED) -> float | None:
-    """Of the thread that asks, since it began. None where the system does not count it."""
+    """Return the seconds that the calling thread has waited for a core since its start; None if the system
+    does not report it."""
     try:
         _, nanoseconds, *_ = counted.read_text(encoding="ascii").split()
         return int(nanoseconds) / _BILLION

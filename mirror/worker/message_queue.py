@@ -1,8 +1,8 @@
-"""Messages on their way to one worker.
+"""Outgoing messages of one worker.
 
-They go in order, except that the newest lease goes before everything that waits and replaces older ones: a
-worker that is sent many lanes keeps its lease meanwhile. A thread writes them as fast as the worker takes
-them, so handing them over never waits.
+Messages are sent in order, except that the latest lease overtakes all waiting messages and replaces older
+leases: a worker that is sent many lanes keeps its lease meanwhile. A thread writes as fast as the worker
+reads, so callers never block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MessageQueue:
-    """Encoded messages that wait, in the order in which they go. Pure."""
+    """Encoded messages in the order of transmission. Pure."""
 
     def __init__(self) -> None:
         self._lease: bytes | None = None
@@ -30,20 +30,20 @@ class MessageQueue:
         return self._lease is not None or bool(self._waiting)
 
     def put(self, frames: Iterable[bytes]) -> None:
-        """Add messages behind those that wait."""
+        """Append messages."""
         self._waiting += frames
 
     def put_lease(self, frame: bytes) -> None:
-        """Add a lease, in place of one that waits."""
+        """Add a lease, replacing a waiting one."""
         self._lease = frame
 
     def put_last(self, frame: bytes) -> None:
-        """Add the last message, in place of all that wait: nothing counts beside it."""
+        """Replace all waiting messages by the last one, which makes them irrelevant."""
         self._lease = None
         self._waiting = deque([frame])
 
     def take(self) -> bytes:
-        """Remove and return the message that goes next. Raises IndexError where none waits."""
+        """Remove and return the next message. Raises IndexError if the queue is empty."""
         if self._lease is not None:
             frame, self._lease = self._lease, None
             return frame
@@ -51,7 +51,7 @@ class MessageQueue:
 
 
 class ChannelWriter:
-    """Writes to the channel of one worker, in a thread of its own."""
+    """Writer thread for the channel of one worker."""
 
     def __init__(self, channel: socket.socket, number: int) -> None:
         self._channel = channel
@@ -63,12 +63,12 @@ class ChannelWriter:
         self._thread = threading.Thread(target=self._write_all, name=f"worker-{number}-writer", daemon=True)
 
     def start(self) -> None:
-        """Begin to write what is put."""
+        """Start the thread."""
         self._thread.start()
 
     def put(self, message: Message) -> None:
-        """Hand a message over; never waits. Raises InvalidRequest for a lane that is too large, and whatever
-        encoding it raises; nothing is handed over then."""
+        """Queue a message; never block. Raises InvalidRequest for a lane that is too large, and any encoding
+        error; nothing is queued then."""
         frames = encode_parts(message)
         with self._changed:
             if self._is_closed:
@@ -83,17 +83,17 @@ class ChannelWriter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the worker has taken everything."""
+        """True if the worker has read everything."""
         with self._changed:
             return not self._outgoing and not self._is_writing
 
     @property
     def taken(self) -> int | None:
-        """Number of pieces that the worker has taken; None while it is sent nothing."""
+        """Number of chunks that the worker has read; None if no message is pending."""
         return None if self.is_idle else self._taken
 
     def close(self) -> None:
-        """Write no more. A write under way ends when the channel is shut down."""
+        """Stop writing. A pending write ends when the channel is shut down."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -114,10 +114,10 @@ class ChannelWriter:
                 is_known, self._is_closed, self._is_writing = self._is_closed, True, False
                 self._outgoing = MessageQueue()
             if not is_known:
-                _log.warning("worker does not listen any more", worker=self._number)
+                _log.warning("worker no longer reads its messages", worker=self._number)
 
     def _next(self) -> bytes | None:
-        """The message to write; None at the end."""
+        """Return the next message to write; None at the end."""
         with self._changed:
             self._is_writing = False
             while not self._outgoing and not self._is_closed:

@@ -1,7 +1,6 @@
-"""Worker processes: started, talked to, killed when they hang, started again with a growing delay.
+"""Pool of worker processes: starts, kills hung ones, and restarts with increasing delay.
 
-Used by one thread; the threads that read what workers say only put it into the inbox. Nothing here waits,
-except `stop`.
+Used by one thread; reader threads only put messages into the inbox. Only `stop` blocks.
 """
 
 from __future__ import annotations
@@ -26,20 +25,20 @@ from mirror.worker.slot import WorkerSlot
 
 _log = structlog.get_logger(__name__)
 _LAST_WORDS_SECONDS: Final = 0.5
-"""What a worker gets to end by itself once its channel is closed; the others wait meanwhile."""
+"""Time for a worker to exit after its channel was closed; blocks the other workers."""
 _GRACE_SECONDS: Final = 2.0
-"""What a worker that was told to end gets beyond its deadline."""
-LEASE_OVER: Final = "its lease was over"
+"""Time beyond the deadline for a worker to exit on request."""
+LEASE_OVER: Final = "its lease expired"
 
 Spawn = Callable[[int, socket.socket], subprocess.Popen[bytes]]
-"""Starts worker `number`; the child inherits the socket, which the parent closes afterwards."""
+"""Function that starts worker `number`; the child inherits the socket, which the parent closes afterwards."""
 Inbox = queue.SimpleQueue[object]
 
 
 @dataclass(frozen=True, slots=True)
 class PoolLimits:
-    """`restart_delay_seconds`: after a first death, before it doubles; `silence_limit_seconds`: a worker that
-    says nothing for this time is killed."""
+    """`restart_delay_seconds`: delay after the first crash, doubled with each further one;
+    `silence_limit_seconds`: time without messages after which a worker is killed."""
 
     restart_delay_seconds: float
     silence_limit_seconds: float
@@ -47,8 +46,8 @@ class PoolLimits:
 
 @dataclass(eq=False)
 class PooledWorker:
-    """One place of a pool: its process, if there is one, the channel to it, and the threads that write to
-    that channel and read from it; the latter writes `pulse`."""
+    """One place of a pool: its process, if any, the channel to it, and the writer and reader threads of the
+    channel; the reader updates `pulse`."""
 
     slot: WorkerSlot
     process: subprocess.Popen[bytes] | None = None
@@ -59,22 +58,22 @@ class PooledWorker:
 
     @property
     def number(self) -> int:
-        """Its place in the pool."""
+        """Index in the pool."""
         return self.slot.number
 
     def send(self, message: Message) -> None:
-        """Hand a message over; never waits: a worker that takes nothing must not hold up the leases of the
-        others. Raises what encoding raises."""
+        """Queue a message; never block, because a worker that does not read must not delay the leases of
+        other workers. Raises encoding errors."""
         if self.writer is not None:
             self.writer.put(message)
 
     @property
     def has_taken_all(self) -> bool:
-        """Whether the worker has taken everything that it was sent."""
+        """True if the worker has read all of its messages."""
         return self.writer is None or self.writer.is_idle
 
     def open(self, channel: socket.socket, inbox: Inbox) -> None:
-        """Begin to write to the channel, and to read from it."""
+        """Start the threads that write to the channel and read from it."""
         self.channel = channel
         self.writer = ChannelWriter(channel, self.number)
         self.writer.start()
@@ -88,8 +87,8 @@ class PooledWorker:
         self.reader = reader
 
     def hang_up(self) -> None:
-        """Close the channel, once its threads have ended. A reader that is about to wait for the number of a
-        closed socket would wait for the next one with that number, and take what its reader should hear."""
+        """Close the channel after its threads have ended. Otherwise a reader about to wait on the closed
+        descriptor could wait on the next socket with the same number, and steal its messages."""
         if self.channel is None:
             return
         if self.writer is not None:
@@ -103,7 +102,7 @@ class PooledWorker:
         self.channel = self.reader = self.writer = None
 
     def kill(self, why: str = "") -> None:
-        """End the process at once."""
+        """Kill the process immediately."""
         if self.process is not None:
             if why:
                 _log.error("worker killed", worker=self.number, reason=why)
@@ -111,8 +110,8 @@ class PooledWorker:
 
 
 class WorkerPool:
-    """`count` workers that are kept running, and `spares` that run when they are launched. `setup`: what each
-    process is sent first of all."""
+    """Pool of `count` workers that are kept running, and `spares` that run when launched. `setup`: first
+    message to each process."""
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class WorkerPool:
 
     @property
     def alive(self) -> list[PooledWorker]:
-        """Workers that have a process; spares do not count."""
+        """Workers with a process, without spares."""
         return [worker for worker in self.workers if worker.process is not None]
 
     def start(self) -> None:
@@ -147,7 +146,7 @@ class WorkerPool:
             self.launch(worker)
 
     def launch(self, worker: PooledWorker) -> None:
-        """Start the process and the thread that reads what it says; on failure, try again later."""
+        """Start the process and its threads; on failure, schedule a retry."""
         ours, theirs = socket.socketpair()
         now, slot = self._clock.monotonic(), worker.slot
         slot.launch(now)
@@ -172,12 +171,12 @@ class WorkerPool:
             theirs.close()
 
     def bury(self, worker: PooledWorker, *, failed: bool) -> str:
-        """Forget the process; says how it ended. A failed one is replaced after a delay."""
+        """Remove the process and return how it ended. A failed one is restarted after a delay."""
         assert worker.process is not None
         code = _exit_code(worker.process)
         worker.process = None
         worker.hang_up()
-        # The end of a lease is ZooKeeper's fault: its successor must be up when ZooKeeper is back.
+        # An expired lease is ZooKeeper's fault: the next process must be up when ZooKeeper is back.
         delay = worker.slot.end(self._clock.monotonic(), failed=failed and code != EXIT_LEASE_OVER)
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"
         how = LEASE_OVER if code == EXIT_LEASE_OVER else how
@@ -186,7 +185,8 @@ class WorkerPool:
         return how
 
     def speaker(self, item: WorkerSaid | WorkerGone) -> PooledWorker | None:
-        """Whose process said it; None for one that is buried already. That it is ready is noted."""
+        """Return the worker whose process sent the item, or None for a former process. Record that it is
+        ready."""
         worker = self.everyone[item.worker]
         if item.generation != worker.slot.generation or worker.process is None:
             return None
@@ -196,19 +196,19 @@ class WorkerPool:
         return worker
 
     def send(self, worker: PooledWorker, message: Message) -> None:
-        """Hand a message over; never waits."""
+        """Queue a message; never block."""
         worker.send(message)
 
     def end(
         self, worker: PooledWorker, deadline_seconds: float, grace_seconds: float = _GRACE_SECONDS
     ) -> None:
-        """Let the worker drain up to the deadline and end; `look` kills one that has not after the grace."""
+        """Ask the worker to drain until the deadline and exit; `look` kills it after the grace period."""
         now = self._clock.monotonic()
         worker.slot.end_by = now + deadline_seconds + grace_seconds
         worker.send(Shutdown(deadline_seconds))
 
     def look(self) -> list[PooledWorker]:
-        """Kill what hangs, start what is due; returns the workers that were started."""
+        """Kill hung workers, restart due ones, and return the started workers."""
         started = []
         for worker in self.everyone:
             now = self._clock.monotonic()
@@ -226,14 +226,14 @@ class WorkerPool:
             if slot.is_over(now):
                 self._inbox.put(WorkerGone(worker.number, slot.generation))
         elif slot.is_deaf:
-            worker.kill("it does not listen")
+            worker.kill("it does not read its messages")
         elif slot.is_overdue(now):
             worker.kill("it did not drain in time")
         elif slot.has_hung(lambda: cpu_seconds(process.pid)):
-            worker.kill(f"it has said nothing for {slot.silent_seconds:.0f} s")
+            worker.kill(f"it has sent nothing for {slot.silent_seconds:.0f} s")
 
     def kill(self) -> list[PooledWorker]:
-        """End every process at once; returns those that had one."""
+        """Kill all processes immediately; return the workers that had one."""
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             worker.kill()
@@ -242,8 +242,8 @@ class WorkerPool:
         return running
 
     def stop(self, deadline_seconds: float) -> list[PooledWorker]:
-        """Let every worker drain up to the deadline, then end what is left, and start none any more; returns
-        those that had a process. Safe to call twice."""
+        """Let every worker drain until the deadline, kill the remaining ones, and cancel restarts. Returns
+        the workers that had a process. Idempotent."""
         running = [worker for worker in self.everyone if worker.process is not None]
         for worker in running:
             self.end(worker, deadline_seconds)
@@ -261,7 +261,7 @@ class WorkerPool:
 
 
 def cpu_seconds(process_id: int) -> float | None:
-    """CPU time that a process has used; None where the system does not say (/proc is Linux's)."""
+    """Return the CPU time used by a process; None if unavailable (/proc exists only on Linux)."""
     try:
         with open(f"/proc/{process_id}/stat", encoding="ascii", errors="replace") as file:
             behind_name = file.read().rpartition(")")[2].split()
@@ -271,7 +271,7 @@ def cpu_seconds(process_id: int) -> float | None:
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int:
-    """Of a worker that has closed its channel; one that lives on is killed."""
+    """Return the exit code of a worker that has closed its channel; kill it if it does not exit."""
     try:
         return process.wait(_LAST_WORDS_SECONDS)
     except subprocess.TimeoutExpired:

@@ -1,9 +1,9 @@
-"""The loop of one worker process: take commands, copy, report.
+"""Loop of one worker process: receive commands, copy, report.
 
-The loop never waits longer than a few milliseconds outside the engine. When the control process is
-gone (end of file) the lanes are given up: their checkpoints are written and others take over. When
-a lease runs out, nothing more is written, not even a checkpoint; a copy has none. What is imported here
-is in the memory of every worker.
+The loop never blocks longer than a few milliseconds outside the engine. If the control process dies (end of
+file), the lanes are released: their checkpoints are written and other workers take over. If the lease
+expires, nothing more is written, not even a checkpoint; a copy has no lease. Modules imported here use memory
+in every worker.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ _log = logging.getLogger(__name__)
 _STEP_SECONDS: Final = 0.01
 _ORPHAN_DEADLINE_SECONDS: Final = 3.0
 _ALIVE_SECONDS: Final = 1.0
-"""How often the control process hears that the loop turns."""
+"""Interval of heartbeats to the control process."""
 _ORDERS_SECONDS: Final = 0.1
 _PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
 class LeaseOver(SessionLost):
-    """Nobody may write on this lease any more; the process must end at once."""
+    """The lease has expired without a successor; the process must exit immediately."""
 
 
 class Worker:
-    """Runs one engine on behalf of the control process at the other end of `control`."""
+    """Worker that runs one engine for the control process at the other end of `control`."""
 
     def __init__(
         self,
@@ -77,12 +77,12 @@ class Worker:
         self._watchdog = Watchdog()
         self._deadline: float | None = None
         self._orders: deque[Message] = deque()
-        """What was received and is not done yet, in order; leases count at once."""
+        """Received messages in order that are not yet processed; leases take effect immediately."""
         self._lease_until = math.inf
         self._next_alive = 0.0
 
     def run(self) -> None:
-        """Until the control process says so or is gone. Raises LeaseOver."""
+        """Run until the control process sends Shutdown or dies. Raises LeaseOver."""
         try:
             self._run()
         finally:
@@ -104,18 +104,18 @@ class Worker:
                 self._next_alive = now + _ALIVE_SECONDS
                 self._say(WorkerAlive())
             self._say(*self._reports.due(now))
-        self._watchdog.rest()  # closing takes as long as it was told
+        self._watchdog.rest()  # closing is limited by its own deadline
         self._say(*self._reports.closing())
         self._say(LaneNews(tuple(self._engine.close(self._deadline))))
         self._say(*self._reports.closed())
 
     def _receive(self) -> bool:
-        """Take what has arrived; return whether that was something."""
+        """Read arrived messages; return whether any data arrived."""
         readable, _, _ = select.select([self._control], [], [], 0)
         data = self._control.recv(1 << 20) if readable else b""
         if not data:
             if readable:
-                _log.warning("the control process is gone; giving up all lanes")
+                _log.warning("the control process is gone; releasing all lanes")
                 self._deadline = _ORPHAN_DEADLINE_SECONDS
             return False
         for message in self._reader.feed(data):
@@ -126,7 +126,7 @@ class Worker:
         return True
 
     def _obey_some(self) -> None:
-        """Do what was received, for a moment: the next lease may have arrived."""
+        """Process received messages for a short time only, because the next lease may have arrived."""
         until = self._clock.monotonic() + _ORDERS_SECONDS
         while self._orders:
             self._obey(self._orders.popleft())
@@ -134,10 +134,10 @@ class Worker:
                 return
 
     def _check_lease(self) -> None:
-        """Raise LeaseOver, unless a newer lease has arrived while something took long."""
+        """Raise LeaseOver if the lease has expired, unless a newer one arrived during a long operation."""
         while self._clock.monotonic() >= self._lease_until:
             if not self._receive():
-                raise LeaseOver("the control process has not extended the lease; nothing more is written")
+                raise LeaseOver("the control process has not extended the lease; writing has stopped")
 
     def _obey(self, message: Message) -> None:
         match message:
@@ -156,18 +156,18 @@ class Worker:
             case Shutdown(deadline):
                 self._deadline = deadline
             case _:
-                _log.error("message skipped: %s is not for a worker", type(message).__name__)
+                _log.error("message skipped: unexpected type %s", type(message).__name__)
 
     def _expect(self, specs: Sequence[LaneSpec]) -> None:
-        """Only a preparation: what fails here is reported when the lane is started."""
+        """Prepare lanes. Failures are only logged; they are reported when the lane starts."""
         for spec in specs:
             try:
                 self._engine.expect_lanes((spec,))
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
-                _log.warning("lane %s not expected: %s", spec.key.partition, reason_of(error))
+                _log.warning("cannot prepare lane %s: %s", spec.key.partition, reason_of(error))
 
     def _start(self, spec: LaneSpec, former: Pause | None) -> None:
-        """A lane that cannot even begin is paused; it is tried again, ever more seldom."""
+        """Start a lane; if it cannot start, pause it and retry with increasing delay."""
         self._refused.pop(spec.key, None)
         try:
             self._engine.start_lanes((spec,))
@@ -196,14 +196,15 @@ class Worker:
 
 
 def _skipped(error: CorruptData) -> None:
-    _log.error("message of the control process skipped: %s", error)
+    _log.error("invalid message from the control process skipped: %s", error)
 
 
 def receive_setup(control: socket.socket) -> WorkerSetup | None:
-    """What the parent of a copy says first of all, and not a byte more; None when it is gone."""
+    """Read the first message from the parent of a copy and no byte beyond it; return None if the parent is
+    gone."""
     length = control.recv(4, socket.MSG_WAITALL)
     body = control.recv(int.from_bytes(length, "big"), socket.MSG_WAITALL)
     for message in MessageReader().feed(length + body):
-        assert isinstance(message, WorkerSetup), "the first message says how the engine is made"
+        assert isinstance(message, WorkerSetup), "expected WorkerSetup as the first message"
         return message
     return None

@@ -1,7 +1,8 @@
-"""What the control process and its worker processes say to each other over a socket pair. Pure.
+"""Messages between the control process and its worker processes over a socket pair. Pure.
 
-A message is four bytes of length (big-endian) and a JSON list: its kind, then its fields in order (`codec`).
-Both ends are of the same version. The worker's end of file means that the control process is gone.
+A message is a four-byte length (big-endian) and a JSON list: its class name, then its fields in order
+(`codec`). Both ends run the same version. An end of file at the worker means that the control process is
+gone.
 """
 
 from __future__ import annotations
@@ -21,26 +22,27 @@ from mirror.model.topics import TopicPartition
 from mirror.worker.codec import dumps, joined, reader_of, spec_parts, tag, to_plain
 
 EXIT_LEASE_OVER: Final = 75
-"""The exit code of a worker whose lease was over: what it copied has nothing to do with its end."""
+"""Exit code of a worker whose lease expired; not a failure of the worker itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSetup:
-    """To a worker of a copy, first of all: what its engine is made with, as plain values with secrets."""
+    """First message to a worker of a copy: parameters of its engine as plain values, including secrets."""
 
     document: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectLanes:
-    """To a worker: these will be yours when their present owner has released them; get ready."""
+    """To a worker: prepare for lanes that will be assigned to it once their present owner has released
+    them."""
 
     specs: tuple[LaneSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StartLanes:
-    """To a worker: copy these, which the plan of this epoch gives to it."""
+    """To a worker: copy these lanes, assigned by the plan of this epoch."""
 
     epoch: Epoch
     specs: tuple[LaneSpec, ...]
@@ -48,13 +50,13 @@ class StartLanes:
 
 @dataclass(frozen=True, slots=True)
 class StopLanes:
-    """To a worker: drain, checkpoint and release these."""
+    """To a worker: drain, checkpoint and release these lanes."""
 
     keys: tuple[LaneKey, ...]
 
 
 class QuotaShare(NamedTuple):
-    """What the lanes of one datastream group may copy in one worker, in bytes a second."""
+    """Bytes per second that the lanes of one datastream group may copy in one worker."""
 
     group: GroupName
     bytes_per_second: float
@@ -62,16 +64,16 @@ class QuotaShare(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShareQuotas:
-    """To a worker: your part of the quotas of the groups whose lanes you have."""
+    """To a worker: its share of the quotas of its lanes' groups."""
 
     shares: tuple[QuotaShare, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ExtendLease:
-    """To a worker: you may write until this moment of the machine's monotonic clock (seconds).
+    """To a worker: permission to write until this time of the machine's monotonic clock (seconds).
 
-    A worker that hears nothing more stops by itself, also when the control process is frozen.
+    A worker without a further extension stops on its own, even if the control process is frozen.
     """
 
     until: float
@@ -86,26 +88,26 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """From a worker, first of all: it takes commands. `data_plane`: compiled or interpreted."""
+    """First message from a worker: it accepts commands. `data_plane`: compiled or interpreted."""
 
     data_plane: str
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerAlive:
-    """From a worker, every second: its loop turns."""
+    """Heartbeat from a worker's loop, sent every second."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneNews:
-    """From a worker: what happened to lanes."""
+    """From a worker: lane events."""
 
     events: tuple[LaneEvent, ...]
 
 
 class CoreUse(NamedTuple):
-    """Of a worker process, in cores: what it was busy with, and for which part of the time its copying thread
-    could have run and had to wait for one. None where that is not known."""
+    """CPU use of a worker process in cores: cores in use, and share of the time that its runnable copy thread
+    waited for a core. None if unknown."""
 
     busy: float | None = None
     waited: float | None = None
@@ -116,9 +118,9 @@ NO_CORE_USE: Final = CoreUse()
 
 @dataclass(frozen=True, slots=True)
 class LaneRate:
-    """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
-    `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
-    as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
+    """Recent rates of one lane per second, and its lag in records and in ms (None if unknown). `shown`: rates
+    of `SHOWN_OF_LANES`, in that order. `position`: None if omitted, with the meaning of
+    `LanePosition.is_watched`. `core`: CPU use of the whole worker process."""
 
     key: LaneKey
     source: ClusterRef
@@ -134,7 +136,7 @@ class LaneRate:
     def of(
         cls, metric: MirrorMetric, position: LanePosition | None = None, core: CoreUse = NO_CORE_USE
     ) -> LaneRate:
-        """What a lane did in the interval of a measurement, and where it stood at its end."""
+        """Compute the rates of a lane from one measurement; `position` is its position at the end."""
         seconds = max(metric.interval_ms, 1) / 1000
         return cls(
             key=LaneKey(GroupName(metric.datastream), TopicPartition(metric.topic, metric.kafka_partition)),
@@ -151,8 +153,8 @@ class LaneRate:
 
 @dataclass(frozen=True, slots=True)
 class TaskSums:
-    """What a task did in one interval, or since the instance began. `sums`: of the `SUMMED` fields of
-    `MirrorMetric`, in that order."""
+    """Sums over a task's lanes for one interval, or since the instance started. `sums`: values of the
+    `SUMMED` fields of `MirrorMetric`, in that order."""
 
     group: GroupName
     task: TaskName
@@ -161,7 +163,7 @@ class TaskSums:
 
     @classmethod
     def of(cls, metric: MirrorMetric) -> TaskSums:
-        """What one lane adds to its task."""
+        """Return the contribution of one lane to its task."""
         return cls(
             group=GroupName(metric.datastream),
             task=TaskName(metric.task),
@@ -170,32 +172,32 @@ class TaskSums:
         )
 
     def by_name(self) -> dict[str, float]:
-        """The sums by the names of their fields."""
+        """Return the sums by field name."""
         return dict(zip(SUMMED, self.sums, strict=True))
 
     def plus(self, other: TaskSums) -> TaskSums:
-        """Both together; of this one's task."""
+        """Return the total of both, for the task of this one."""
         sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))
         counts = add_counts((self.latency_counts, other.latency_counts))
         return replace(self, sums=sums, latency_counts=counts)
 
 
 class ThrottledTime(NamedTuple):
-    """The seconds in which a broker of the cluster has throttled one worker."""
+    """Seconds for which a broker of the cluster has throttled one worker."""
 
     cluster: ClusterRef
     seconds: float
 
 
 class ClusterClock(NamedTuple):
-    """How far the clock of a broker of the cluster is off from ours, as one worker has measured it."""
+    """Clock skew of a broker of the cluster relative to ours, measured by one worker."""
 
     cluster: ClusterRef
     skew: ClockSkew
 
 
 class WaitingLane(NamedTuple):
-    """A lane of which an answer is overdue."""
+    """A lane with an overdue response."""
 
     key: LaneKey
     unanswered: Unanswered
@@ -203,9 +205,9 @@ class WaitingLane(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaneRates:
-    """From a worker, every metrics interval: the lanes with something to say, their tasks, the clusters
-    that have throttled it, and those of which it knows what time it is there. `at`: when that was so, by the
-    machine's monotonic clock (seconds); None: now. `waiting`: of the lanes those that wait for an answer."""
+    """From a worker, every metrics interval: lanes with news, their tasks, throttling clusters, and known
+    clock skews of clusters. `at`: time of the measurement by the machine's monotonic clock (seconds); None
+    for now. `waiting`: lanes that wait for an overdue response."""
 
     rates: tuple[LaneRate, ...]
     sums: tuple[TaskSums, ...] = ()
@@ -217,16 +219,16 @@ class LaneRates:
 
 @dataclass(frozen=True, slots=True)
 class RecordsDropped:
-    """From a worker, when it has changed: how many records about its lanes were not delivered since it
-    began, and why while more are dropped."""
+    """From a worker, on change: number of undelivered records about its lanes since its start, and the reason
+    while records are being dropped."""
 
     drops: Drops
 
 
 @dataclass(frozen=True, slots=True)
 class CopySums:
-    """From a worker of a copy: what its lanes have done since it started, and their lag in records. `fenced`:
-    lanes that another owner has taken for good; `throttled`: since it started, by cluster."""
+    """From a worker of a copy: totals of its lanes since its start, and their lag in records. `fenced`: lanes
+    lost permanently to another owner; `throttled`: by cluster, since its start."""
 
     records: int
     bytes: int
@@ -237,15 +239,15 @@ class CopySums:
 
 @dataclass(frozen=True, slots=True)
 class LaneReports:
-    """From a worker of a copy: lanes that have stopped, and in the end those that have not; the fields of
-    `LaneReport` by name."""
+    """From a worker of a copy: final reports of stopped lanes, and at the end of all remaining ones, as
+    `LaneReport` fields by name."""
 
     reports: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDone:
-    """From a worker of a copy, last of all: every report is given; what the process has used."""
+    """Last message from a worker of a copy: all reports were sent; resource usage of the process."""
 
     cpu_seconds: float
     peak_rss_bytes: int
@@ -272,18 +274,20 @@ Message = (
 _LONGEST_MESSAGE: Final = 2**30
 _ENVELOPE_BYTES: Final = 64
 PART_BYTES: Final = 64 * 1024
-"""Size of the largest message about lanes. More lanes take several, so that a lease can go between."""
+"""Maximum size of a message about lanes. More lanes are split into several messages, so that a lease can be
+sent between them."""
 
 tag(*get_args(Message), *get_args(LaneEvent))
 
 
 def encode_message(message: Message) -> bytes:
-    """One message with its length in front."""
+    """Encode a message with its length prefix."""
     return _framed(dumps(to_plain(message)))
 
 
 def encode_parts(message: Message) -> list[bytes]:
-    """Encode a message, one about many lanes in parts. Raises InvalidRequest for a lane that is too large."""
+    """Encode a message, in several parts if it names many lanes. Raises InvalidRequest for a lane that is too
+    large."""
     most = PART_BYTES - _ENVELOPE_BYTES
     match message:
         case ExpectLanes(specs):
@@ -308,20 +312,20 @@ def _refuse(error: CorruptData) -> None:
 
 
 class MessageReader:
-    """Turns what arrives, in pieces of any size, into messages. `skipped` gets what is no message, before
-    the next one is read; it raises it, unless another one is given."""
+    """Incremental decoder of messages. `skipped` is called with the error of an invalid message before the
+    next one is read; by default it raises the error."""
 
     def __init__(self, skipped: Callable[[CorruptData], None] = _refuse) -> None:
         self._buffer = bytearray()
         self._skipped = skipped
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that are complete now. Raises CorruptData where a length cannot be right."""
+        """Yield the messages completed by the data. Raises CorruptData for an implausible length."""
         self._buffer += data
         while len(self._buffer) >= 4:
             length = int.from_bytes(self._buffer[:4], "big")
             if length > _LONGEST_MESSAGE:
-                raise CorruptData(f"a message between worker and control process of {length} bytes")
+                raise CorruptData(f"message of {length} bytes between worker and control process is too long")
             if len(self._buffer) < 4 + length:
                 return
             body = bytes(self._buffer[4 : 4 + length])
@@ -338,5 +342,5 @@ def _message(body: bytes) -> Message:
     try:
         message: Message = reader_of(Message)(json.loads(body))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, HeadraceError) as error:
-        raise CorruptData(f"no message between worker and control process: {body[:80]!r}") from error
+        raise CorruptData(f"malformed message between worker and control process: {body[:80]!r}") from error
     return message

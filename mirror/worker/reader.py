@@ -1,4 +1,4 @@
-"""What worker processes say, put into the inbox of the follower's thread."""
+"""Reader threads that put messages of worker processes into the inbox."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class WorkerSaid:
-    """Inbox item."""
+    """Inbox item: a message from a worker."""
 
     worker: int
     generation: int
@@ -25,7 +25,7 @@ class WorkerSaid:
 
 @dataclass(frozen=True, slots=True)
 class WorkerGone:
-    """Inbox item."""
+    """Inbox item: a worker has closed its channel."""
 
     worker: int
     generation: int
@@ -33,7 +33,7 @@ class WorkerGone:
 
 @dataclass(slots=True)
 class Pulse:
-    """`beats`: how often something of a worker was read. Written by its reader thread alone."""
+    """`beats`: number of reads from a worker. Written only by its reader thread."""
 
     beats: int = 0
 
@@ -41,13 +41,13 @@ class Pulse:
 def read_worker(
     channel: socket.socket, number: int, generation: int, inbox: queue.SimpleQueue[object], pulse: Pulse
 ) -> None:
-    """Run in a thread of its own, until the worker closes its end of the channel."""
+    """Read messages until the worker closes its end of the channel. Runs in a separate thread."""
     has_spoken = False
 
     def skipped(error: CorruptData) -> None:
         if not has_spoken:
-            raise error  # nothing that it says can be understood
-        _log.error("message of a worker skipped", worker=number, reason=str(error))
+            raise error  # an invalid first message means that no message can be decoded
+        _log.error("invalid message from worker skipped", worker=number, reason=str(error))
 
     reader = MessageReader(skipped)
     try:
@@ -60,5 +60,5 @@ def read_worker(
     except OSError:
         _log.debug("channel closed", worker=number)
     except CorruptData as error:
-        _log.error("worker says what is no message", worker=number, reason=str(error))
+        _log.error("malformed message from worker", worker=number, reason=str(error))
     inbox.put(WorkerGone(number, generation))

@@ -1,4 +1,4 @@
-"""What a worker process reports of its own accord: measurements for the service, or the end of a copy."""
+"""Unsolicited reports of a worker process: measurements for the service, or the results of a copy."""
 
 from __future__ import annotations
 
@@ -28,30 +28,31 @@ from mirror.worker.protocol import (
 )
 
 _DROPS_SECONDS: Final = 1.0
-"""How often the sink is asked what it has dropped."""
+"""Interval at which the sink's drops are queried."""
 _SUMS_SECONDS: Final = 0.5
 _SUMS_SHARE: Final = 0.005
-"""Of the time, at most, for adding up: with very many lanes it is done less often."""
+"""Maximum share of time spent on sums; with very many lanes they are computed less often."""
 
 
 class WorkerReports(Protocol):
-    """What the loop asks for in every round, and around the closing of the engine."""
+    """Reports that the loop requests in every round, and around the closing of the engine."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """What is to be said at this moment, in monotonic seconds."""
+        """Return the messages due at this time, in monotonic seconds."""
         ...
 
     def closing(self) -> Sequence[Message]:
-        """What is to be said before the engine is closed."""
+        """Return the messages to send before the engine is closed."""
         ...
 
     def closed(self) -> Sequence[Message]:
-        """The last that is said."""
+        """Return the last messages."""
         ...
 
 
 class MetricReports:
-    """For the service: measurements of lanes go to the sink, their rates and sums to the control process."""
+    """Reports for the service: measurements of lanes go to the sink, their rates and sums to the control
+    process."""
 
     def __init__(self, engine: CopyEngine, sink: MetricSink, clock: Clock, interval_seconds: float) -> None:
         self._engine = engine
@@ -62,10 +63,10 @@ class MetricReports:
         self._next_drops = 0.0
         self._waited = waited_seconds()
         self._drops = Drops()
-        """As the control process knows them."""
+        """Drops last reported to the control process."""
 
     def due(self, now: float) -> Sequence[Message]:
-        """Measurements every interval, and what the sink has dropped where that has changed."""
+        """Return measurements once per interval, and the sink's drops if they have changed."""
         said = self._dropped(now)
         if now < self._next:
             return said
@@ -80,7 +81,7 @@ class MetricReports:
         return (RecordsDropped(self._drops),) if self._drops != before else ()
 
     def closing(self) -> Sequence[Message]:
-        """What was copied since the last interval."""
+        """Return the measurements since the last interval."""
         metrics = self._engine.metrics()
         self._sink.publish(self._engine.counted(metrics))
         throttled = tuple(ThrottledTime(*pair) for pair in self._engine.take_throttled().items())
@@ -93,19 +94,20 @@ class MetricReports:
         return (LaneRates(rates, _sums(metrics), throttled, clocks, at, waiting),)
 
     def _waited_share(self, metrics: Sequence[MirrorMetric]) -> float | None:
-        """Of the interval; the engine runs in the thread that asks."""
+        """Return the share of the interval spent waiting for a core; the engine runs in the calling
+        thread."""
         before, self._waited = self._waited, waited_seconds()
         if before is None or self._waited is None or not metrics:
             return None
         return (self._waited - before) * 1000 / max(metrics[0].interval_ms, 1)
 
     def closed(self) -> Sequence[Message]:
-        """Nothing: the control process hears of the end of lanes by their events."""
+        """Return nothing: lane events report the end of lanes."""
         return ()
 
 
 class CopyReports:
-    """For a copy: sums of its progress, a report of each lane, and what the process has used."""
+    """Reports for a copy: progress sums, a report for each lane, and the resource usage of the process."""
 
     def __init__(self, engine: BatchEngine, clock: Clock) -> None:
         self._engine = engine
@@ -115,7 +117,7 @@ class CopyReports:
         self._next = 0.0
 
     def due(self, now: float) -> Sequence[Message]:
-        """Lanes that have stopped, at once; sums twice a second."""
+        """Return reports of stopped lanes immediately, and sums twice per second."""
         final = self._final()
         if now < self._next:
             return final
@@ -127,11 +129,11 @@ class CopyReports:
         return (*final, CopySums(records, size, sums.lag, sums.fenced, self._take_throttled()))
 
     def closing(self) -> Sequence[Message]:
-        """Nothing: closing ends lanes, and they are reported then."""
+        """Return nothing: closing ends lanes, which are reported afterwards."""
         return ()
 
     def closed(self) -> Sequence[Message]:
-        """The lanes that the deadline has cut off, too."""
+        """Return reports of all lanes, including those cut off by the deadline."""
         usage = resource.getrusage(resource.RUSAGE_SELF)
         done = WorkerDone(usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
         return (*self._final(), *_documents(self._engine.reports()), done)
@@ -153,8 +155,8 @@ def _documents(reports: Sequence[LaneReport]) -> Sequence[Message]:
 
 
 def _cores(metrics: Sequence[MirrorMetric]) -> float | None:
-    """Cores that the process was busy with: its CPU time is dealt out to its lanes. None where none of them
-    has moved anything."""
+    """Return the number of cores in use: the process's CPU time is attributed to its lanes. None if no lane
+    has copied anything."""
     spent = sum(one.cpu_ms for one in metrics)
     return spent / max(metrics[0].interval_ms, 1) if spent else None
 

@@ -1,6 +1,5 @@
-"""What is decided about one worker process, over all its restarts: when it is killed, and when the next one
-starts. Pure: moments are passed in, in monotonic seconds.
-"""
+"""Lifecycle decisions for one worker process across its restarts: when to kill it, and when to start the next
+one. Pure: times are arguments, in monotonic seconds."""
 
 from __future__ import annotations
 
@@ -10,33 +9,33 @@ from typing import Final
 
 _LONGEST_RESTART_DELAY_SECONDS: Final = 30.0
 _STEADY_SECONDS: Final = 60.0
-"""A worker that runs for this time once it was ready did not die of its start: its failures are forgotten."""
+"""Run time after readiness from which on a crash is not attributed to the start; the count of failures is
+reset."""
 _LONGEST_DEAF_SECONDS: Final = 30.0
-"""A worker that takes nothing for this time hangs. Reading checkpoints may take it half of that."""
+"""Time without reading any message after which a worker counts as hung. Reading checkpoints may take half of
+it."""
 _STARVED_TWICE: Final = 2
 _LAST_WORDS_SECONDS: Final = 2.0
-"""What a worker has said before it ended is read within this time."""
+"""Time to read the last messages of a worker after its exit."""
 _LONGEST_LOOK_SECONDS: Final = 2.0
-"""Silence counts only while somebody listens. After a longer time between two looks (this process was frozen
-too, or had no CPU) what the worker has said meanwhile may still be unread."""
+"""Maximum silence counted between two checks. After a longer gap (this process was frozen too, or had no CPU)
+the worker's messages may still be unread."""
 _BUSY_SHARE: Final = 0.05
-"""A silent worker that uses this share of a core computes; one that is frozen or hangs uses none."""
+"""CPU share of a core above which a silent worker counts as computing; a frozen or hung one uses none."""
 _BUSY_PATIENCE: Final = 3.0
-"""How many times longer one may be silent that computes, or that starts up: the watchdog in the worker ends
-an endless loop before that, and writes where it was."""
+"""Factor for the silence limit of workers that compute or start up: before it expires, the watchdog in the
+worker ends an endless loop and logs its stack."""
 
 
 @dataclass(eq=False)
 class WorkerSlot:
-    """`generation`: of the process, counted from 1. `data_plane`: what it runs; empty until it is ready.
-    `failures`: processes that died in a row; `deaths`: since the instance began. `end_by`: when a process
-    that was told to end is killed. `deaf_seconds`: for how long it has taken nothing
-    of what it is sent. `cpu_at`: seconds
-    of silence and of CPU when it was last seen to compute. `is_silenced`: it was killed because it said
-    nothing. `over_since`: when its process was first seen to be over. `starved`: processes in a row that
-    ended because their lease was over, though the control process had one. `has_started`: one of its
-    processes was ready once; `is_unborn`: the system could not start the latest.
-    """
+    """`generation`: number of the process, starting at 1. `data_plane`: reported data plane; empty until
+    ready. `failures`: consecutive crashes; `deaths`: crashes since the instance started. `end_by`: time at
+    which a process that was asked to exit is killed. `deaf_seconds`: time for which it has not read any
+    message. `cpu_at`: seconds of silence and of CPU when it was last seen computing. `is_silenced`: it was
+    killed because of silence. `over_since`: time at which its exit was first observed. `starved`: consecutive
+    processes that exited because of an expired lease although the control process had one. `has_started`: one
+    of its processes has been ready; `is_unborn`: the system could not start the latest one."""
 
     number: int
     restart_delay_seconds: float
@@ -62,7 +61,7 @@ class WorkerSlot:
     is_unborn: bool = False
 
     def launch(self, now: float) -> None:
-        """A process starts."""
+        """Record the start of a process."""
         self.generation += 1
         self.is_running = True
         self.data_plane = ""
@@ -73,8 +72,8 @@ class WorkerSlot:
         self.is_silenced = False
 
     def end(self, now: float, *, failed: bool) -> float:
-        """The process is over; returns the delay of the next one in seconds. A failed one is replaced after a
-        delay that doubles."""
+        """Record the exit of the process; return the delay of the next one in seconds. The delay doubles with
+        each failure."""
         is_steady = self._is_steady(now)
         self.starved = 0 if is_steady else self.starved
         self.failures = failed + (0 if is_steady else self.failures)
@@ -90,41 +89,42 @@ class WorkerSlot:
         return bool(self.data_plane) and now - self.started_at > _STEADY_SECONDS
 
     def starve(self) -> None:
-        """Note that a process has ended because its lease was over, though the control process had one."""
+        """Record that a process has exited because its lease expired, although the control process had
+        one."""
         self.starved += 1
 
     def is_starving(self, now: float) -> bool:
-        """Whether that has happened again, and its process has not run for long since."""
+        """Return whether that has happened repeatedly, and the process has not run for long since."""
         return self.starved >= _STARVED_TWICE and not self._is_steady(now)
 
     @property
     def is_ending(self) -> bool:
-        """Whether it was told to end."""
+        """True if it was asked to exit."""
         return self.end_by is not None
 
     def is_due(self, now: float) -> bool:
-        """Whether its next process is to start."""
+        """Return whether to start the next process."""
         return not self.is_running and self.restart_at is not None and now >= self.restart_at
 
     def is_overdue(self, now: float) -> bool:
-        """Whether it was told to end and has not, in its time."""
+        """Return whether it was asked to exit and has missed its deadline."""
         return self.end_by is not None and now >= self.end_by
 
     @property
     def is_deaf(self) -> bool:
-        """Whether it has taken nothing for long."""
+        """True if it has not read any message for a long time."""
         return self.deaf_seconds >= _LONGEST_DEAF_SECONDS
 
     def is_over(self, now: float) -> bool:
-        """Whether its process, which has ended, is to be given up though its channel has no end: a process
-        that it has started holds the other side."""
+        """Return whether to give up waiting for the end of the channel after the process has exited; a child
+        of the process may still hold the other end."""
         if self.over_since is None:
             self.over_since = now
         return now - self.over_since >= _LAST_WORDS_SECONDS
 
     def listen(self, now: float, beats: int, taken: int | None = None) -> None:
-        """Count for how long the worker has said nothing, and taken nothing. `beats`: how often something of
-        it was read; `taken`: how many pieces it has taken, None where it is sent nothing."""
+        """Update how long the worker has sent nothing and read nothing. `beats`: number of reads from it;
+        `taken`: number of chunks it has read, None if no message is pending."""
         waited, self.listened_at = now - self.listened_at, now
         if self.beats_heard != beats or self.is_ending:
             self.beats_heard, self.silent_seconds, self.cpu_at = beats, 0.0, (0.0, 0.0)
@@ -136,7 +136,7 @@ class WorkerSlot:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it lives and has said nothing for half of what it may."""
+        """True if it is running and has sent nothing for half of its limit."""
         return self.is_running and self.silent_seconds >= self._limit / 2
 
     @property
@@ -144,8 +144,8 @@ class WorkerSlot:
         return self.silence_limit_seconds * (1 if self.data_plane else _BUSY_PATIENCE)
 
     def has_hung(self, cpu_seconds: Callable[[], float | None]) -> bool:
-        """Whether it has said nothing for long, though it was listened to, and does not compute either; one
-        that computes may do so longer. `cpu_seconds`: what it has used; None where that is not known."""
+        """Return whether it has sent nothing for too long while its messages were being read, and is not
+        computing; a computing worker gets more time. `cpu_seconds`: returns its CPU time; None if unknown."""
         if self.is_silenced or not self.is_silent:
             return False
         limit = self._limit
@@ -154,7 +154,7 @@ class WorkerSlot:
         return self.is_silenced
 
     def _is_busy(self, cpu: float | None) -> bool:
-        """Whether the process has computed in the last half of its limit."""
+        """Return whether the process has computed in the last half of its limit."""
         limit = self._limit
         since, before = self.cpu_at
         if cpu is not None and (not since or cpu - before >= _BUSY_SHARE * limit / 2):

@@ -1,4 +1,4 @@
-"""Ends a worker process whose loop does not turn any more; the process that started it starts another one."""
+"""Watchdog that ends a worker process whose loop is stuck; the parent starts another one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _RENEWAL_SECONDS: Final = 5.0
 
 
 class Watchdog:
-    """`turn` in every round of the loop, `rest` when it is over. One a process.
+    """Watchdog timer; call `turn` in every round of the loop and `rest` at its end. One per process.
 
-    It lives in a thread that needs no interpreter, so an endless loop does not stop it. Where the process
-    stood is written to its standard error.
+    It runs in a thread that does not need the interpreter, so it works during an endless loop. It writes the
+    stack to standard error.
     """
 
     def __init__(self, longest_turn_seconds: float = _LONGEST_TURN_SECONDS) -> None:
@@ -22,12 +22,12 @@ class Watchdog:
         self._renew_at = 0.0
 
     def turn(self) -> None:
-        """The loop turns."""
+        """Reset the timer."""
         now = monotonic()
         if now >= self._renew_at:
             self._renew_at = now + min(_RENEWAL_SECONDS, self._longest / 2)
             faulthandler.dump_traceback_later(self._longest, exit=True)
 
     def rest(self) -> None:
-        """Nothing is watched any more."""
+        """Stop the timer."""
         faulthandler.cancel_dump_traceback_later()

@@ -111,7 +111,7 @@ class FakeZooKeeper:
         if sequential:
             name += f"{node.children_made:010}"
         elif name in node.children:
-            raise AlreadyExists(f"there is a znode {path} already")
+            raise AlreadyExists(f"znode {path} already exists")
         self._add(node, f"{made}/{name}", _Znode(data, owner))
         return f"{made}/{name}"
 
@@ -136,7 +136,7 @@ class FakeZooKeeper:
         if parent is None or node is None:
             return
         if version not in {None, node.version} or node.children:
-            raise VersionConflict(f"znode {path} was changed by somebody else")
+            raise VersionConflict(f"znode {path} was modified concurrently")
         del parent.children[name]
         self._changed(_Kind.DATA, path)
         self._changed(_Kind.CHILDREN, path)
@@ -254,7 +254,7 @@ class FakeSession:
             node = self._server._find(path)
             self._server._watch(_Kind.DATA, path, self, watch)
             if node is None:
-                raise NotFound(f"there is no znode {path}")
+                raise NotFound(f"znode {path} does not exist")
             return Node(node.data, node.version)
 
     def _read(self, path: str, watch: Watch | None) -> Node:
@@ -262,7 +262,7 @@ class FakeSession:
         with self._asked("read", path):
             node = self._server._find(path)
             if node is None:
-                raise NotFound(f"there is no znode {path}")
+                raise NotFound(f"znode {path} does not exist")
             self._server._watch(_Kind.DATA, path, self, watch)
             return Node(node.data, node.version)
 
@@ -271,9 +271,9 @@ class FakeSession:
         with self._asked("write", path):
             node = self._server._find(path)
             if node is None:
-                raise NotFound(f"there is no znode {path}")
+                raise NotFound(f"znode {path} does not exist")
             if node.version != version:
-                raise VersionConflict(f"znode {path} was changed by somebody else")
+                raise VersionConflict(f"znode {path} was modified concurrently")
             return self._server._write(path, data)
 
     def change_together(self, changes: Sequence[NodeChange]) -> tuple[str, ...]:
@@ -283,12 +283,12 @@ class FakeSession:
             for one in changes:
                 node = self._server._find(one.path)
                 if isinstance(one, NewNode) and node is not None:
-                    raise AlreadyExists(f"there is a znode {one.path} already")
+                    raise AlreadyExists(f"znode {one.path} already exists")
                 if node is None and not isinstance(one, NextNode | NewNode):
-                    raise NotFound(f"there is no znode {one.path}")
+                    raise NotFound(f"znode {one.path} does not exist")
                 is_other = isinstance(one, NodeWrite) and node is not None and node.version != one.version
                 if is_other or (isinstance(one, NodeDeletion) and node is not None and node.children):
-                    raise VersionConflict(f"znode {one.path} was changed by somebody else")
+                    raise VersionConflict(f"znode {one.path} was modified concurrently")
             for one in changes:
                 match one:
                     case NodeWrite(path, data, _):
@@ -338,7 +338,7 @@ class FakeSession:
         fault = self.script(operation)
         self.log.append(operation)
         if self._is_over:
-            raise SessionLost("the ZooKeeper session is over")
+            raise SessionLost("the ZooKeeper session has expired")
         if not self.is_up:
             raise Unreachable(f"ZooKeeper does not answer: {path}")
         if fault is not None and not fault.after_effect:

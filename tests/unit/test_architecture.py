@@ -85,6 +85,7 @@ LANE_WRITERS: Final[dict[str, set[str]]] = {
         "is_clean",
         "is_forgotten",
         "needs_fence",
+        "owned_from",
         "owner",
         "target_next",
     },
@@ -415,8 +416,8 @@ def test_every_field_of_a_lane_has_one_writer() -> None:
     assert {field for field, count in writers.items() if count > 1} == set()
 
 
-def test_the_data_plane_page_shows_the_table_of_a_lanes_life() -> None:
-    page = (HOUSE / "docs/data-plane.md").read_text(encoding="utf-8")
+def test_the_lifecycle_page_shows_the_tables_of_the_module() -> None:
+    page = (HOUSE / "docs/data-plane/lane-lifecycle.md").read_text(encoding="utf-8")
     docstring = ast.get_docstring(tree_of(HOUSE / "mirror/lane/lifecycle.py")) or ""
     tables = re.findall(r"(?:^    .*\n)+", docstring, re.MULTILINE)
     assert [table for table in tables if dedent(table) not in page] == []

@@ -1,4 +1,4 @@
-"""The situations of situations.toml, and the table of them on docs/comparison.md."""
+"""The situations of situations.toml, and the table of them on docs/comparison/bug-reports.md."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 HOUSE: Final = Path(__file__).parents[3]
-PAGE: Final = HOUSE / "docs/comparison.md"
+PAGE: Final = HOUSE / "docs/comparison/bug-reports.md"
 FILE: Final = Path(__file__).with_name("situations.toml")
 BEGIN: Final = "<!-- reported: written by bench reported_faults -->"
 END: Final = "<!-- end of reported -->"

@@ -1,1 +1,1 @@
-"""Our own Kafka client for threads that ask and wait: one event loop in a thread beside them."""
+"""Synchronous use of our Kafka client: one event loop on a background thread."""

@@ -1,4 +1,4 @@
-"""How our client reaches the clusters of the settings."""
+"""Access to the clusters in the settings, for our client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirror.client.access import ClusterAccess, access_from
 
 
 def plain(cluster: KafkaCluster) -> dict[str, Any]:
-    """A cluster's settings as plain values with its secrets in the clear: for a pipe, never for a log."""
+    """Return a cluster's settings as plain values, with secrets in clear: for a pipe, never for a log."""
     document = cluster.model_dump()
     security = document["security"]
     for name in ("password", "key_password"):
@@ -18,12 +18,15 @@ def plain(cluster: KafkaCluster) -> dict[str, Any]:
 
 
 def access_of(cluster: KafkaCluster) -> ClusterAccess:
-    """Raises ConfigError when certificates or addresses cannot be used."""
+    """Return the access to a cluster. Raises ConfigError for unusable certificates or addresses."""
     return access_from(plain(cluster))
 
 
 def usable_access(cluster: KafkaCluster) -> ClusterAccess:
-    """The same; raises NotAuthorized as well for a token that cannot be read, before a broker is asked."""
+    """Return the access to a cluster, after checking its token file.
+
+    Raises ConfigError, and NotAuthorized for a token that cannot be read, before any connection.
+    """
     access = access_of(cluster)
     if access.sasl is not None and access.sasl.token is not None:
         access.sasl.token()

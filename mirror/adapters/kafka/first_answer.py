@@ -1,4 +1,4 @@
-"""Finds the first broker of a cluster that answers, without waiting for those that do not."""
+"""Finds the first broker of a cluster that responds, without waiting for silent ones."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from mirror.client.event_loop import Loop, Promise
 from mirror.errors import HeadraceError, TimedOut, Unreachable
 
 _HEAD_START_SECONDS: Final = 0.25
-"""Of an address before the next one is tried beside it."""
-_ADVICE: Final = "is there a Kafka broker, and does it expect TLS or a log-in at that port?"
+"""Time before the next address is tried concurrently."""
+_ADVICE: Final = "check that a Kafka broker listens there, and whether the port requires TLS or SASL"
 
 
 async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
-    """Return when a broker has answered on a new connection, which the cluster then has.
+    """Return when a broker has responded on a new connection, which the cluster keeps.
 
-    Raises Unreachable when no address can be connected to, TimedOut when none has answered by then, and
-    NotAuthorized when a broker does not let us in.
+    Raises Unreachable if no address accepts a connection, TimedOut if none responds in time, and
+    NotAuthorized if a broker rejects our credentials.
     """
     race = _Race(loop, cluster)
     timer = loop.call_later(seconds, lambda: race.give_up(seconds))
@@ -33,7 +33,7 @@ async def first_answer(loop: Loop, cluster: Cluster, seconds: float) -> None:
 
 
 class _Race:
-    """One attempt after the other; attempts that are slow go on beside the next ones."""
+    """Connection attempts in sequence; slow ones continue while the next ones start."""
 
     def __init__(self, loop: Loop, cluster: Cluster) -> None:
         self.first = Promise[None]()
@@ -58,9 +58,9 @@ class _Race:
         opening.when_done(partial(self._ended, broker, opening))
 
     def give_up(self, seconds: float) -> None:
-        """It takes too long."""
+        """Fail with a timeout that names the silent addresses."""
         names = ", ".join("{}:{}".format(*self._cluster.addresses[one]) for one in self._silent)
-        reasons = [f"{names}: no answer within {seconds:.0f} s", *(one.message for one in self._failures)]
+        reasons = [f"{names}: no response within {seconds:.0f} s", *(one.message for one in self._failures)]
         self.first.fail(TimedOut("; ".join(dict.fromkeys(reasons)), advice=_ADVICE))
 
     def _dial_beside(self) -> None:
@@ -81,9 +81,9 @@ class _Race:
 
 
 def _all_of(failures: list[HeadraceError], name: str) -> HeadraceError:
-    """One error for all; of its kinds the one that asking again does not change."""
+    """Combine the errors into one, of a permanent kind if there is one."""
     if not failures:
-        return Unreachable(f"{name} has no address")
+        return Unreachable(f"{name} has no addresses")
     worst = next((one for one in failures if not one.retriable), failures[-1])
     message = "; ".join(dict.fromkeys(one.message for one in failures))
     return type(worst)(message, advice=worst.advice)

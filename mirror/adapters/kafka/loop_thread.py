@@ -1,4 +1,4 @@
-"""One event loop on a thread of its own, for other threads that ask and wait for the answer."""
+"""An event loop on its own thread, for callers on other threads that block for the result."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 Job = Callable[[Loop], object]
 _LONGEST_WAIT: Final = 3600.0
-"""Of a round of the loop in which nothing happens; a job ends it."""
+"""Maximum duration of an idle round of the loop; a new job interrupts it."""
 
 
 class LoopThread:
-    """Thread-safe. The thread starts with the first job and never keeps the process from ending."""
+    """Thread-safe. The thread is a daemon and starts with the first job."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -32,7 +32,7 @@ class LoopThread:
         self._loop: Loop | None = None
 
     def post(self, job: Job) -> None:
-        """Do something on the loop's thread soon. What it raises is logged."""
+        """Run a job on the loop's thread soon. Logs its exceptions."""
         with self._lock:
             if self._loop is None:
                 self._loop = Loop(SystemClock())
@@ -41,12 +41,15 @@ class LoopThread:
             self._loop.wake()
 
     def ask(self, what: str, seconds: float, question: Callable[[Loop], Coroutine[Any, Any, _T]]) -> _T:
-        """The result of a coroutine that runs on the loop. Raises what it raises, and TimedOut when there is
-        none after that time; the coroutine then goes on, and nobody hears of its result."""
+        """Run a coroutine on the loop and return its result.
+
+        Raises its errors, and TimedOut if it takes longer than `seconds`; it then continues, and its result
+        is discarded.
+        """
         answer = Future[_T]()
         self.post(lambda loop: _settle(loop.spawn(question(loop)), answer))
         if not wait([answer], seconds).done:
-            raise TimedOut(f"{what}: no answer within {seconds:.0f} s")
+            raise TimedOut(f"{what}: no response within {seconds:.0f} s")
         return answer.result()
 
     def _run(self, loop: Loop) -> None:
@@ -56,10 +59,10 @@ class LoopThread:
                 self._guard(partial(self._jobs.popleft(), loop))
 
     def _guard(self, step: Callable[[], object]) -> None:
-        """The questions to other clusters continue, whatever happens."""
+        """Run a step and log its exceptions, so that requests to other clusters continue."""
         try:
             step()
-        except Exception:  # noqa: BLE001 - logged; it concerns one question
+        except Exception:  # noqa: BLE001 - logged; it affects one request only
             _log.exception("%s: a step failed", self._name)
 
 
@@ -71,7 +74,7 @@ def _hand_over(promise: Promise[_T], answer: Future[_T]) -> None:
     try:
         result = promise.result()
     except HeadraceError as error:
-        # Several threads may get the same error, and keep it: theirs holds no frames of the client.
+        # Threads that share an error keep it: each gets a copy without the client's traceback.
         answer.set_exception(copy(error))
     except BaseException as error:  # noqa: BLE001 - raised by the thread that waits
         answer.set_exception(error)
@@ -81,5 +84,5 @@ def _hand_over(promise: Promise[_T], answer: Future[_T]) -> None:
 
 @cache
 def shared_loop() -> LoopThread:
-    """The one of this process."""
+    """Return the shared loop of this process."""
     return LoopThread("kafka")

@@ -1,8 +1,8 @@
-"""When a record was written, found by asking for offsets by time: no record is read.
+"""Finds the write time of a record by offset lookups by time, without reading records.
 
-A broker says which is the first record that is not older than a moment. From that follows the newest time
-stamp up to a position: as long as something up to there is not older than the moment, the search goes on with
-a later one. That is what retention goes by, too: what lies in front of a record keeps it alive.
+A broker returns the first record at or after a given time. While that record is not beyond the position, a
+later time is tried, which converges on the newest timestamp up to the position. Retention depends on the same
+timestamp, as segments are only deleted from the start of a log: a recent record retains all that follow it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from mirror.protocol.control.offsets import OffsetAnswer
 _LEADER_SECONDS: Final = 2.0
 _YOUNGEST_MS: Final = 1_000.0
 _OLDEST_MS: Final = 1e12
-"""More than thirty years: what seems to be older has no time stamp that says anything."""
+"""More than thirty years; a record that appears older has no usable timestamp."""
 MOST_QUESTIONS: Final = 12
-"""Each takes the root of what two ages may differ by: then the age is known to 0.7 %."""
+"""Each lookup reduces the ratio of the possible ages to its square root; after 12, it is within 0.7 %."""
 
 
 class TimeSearch:
-    """Of one record, by its offset. Pure.
+    """Search for one record, by its offset. Pure.
 
-    `moment`: what to ask for next, in epoch ms. `found_ms`: the newest time stamp up to the record, as far as
-    it is known; None before anything up to there is known to have one.
+    `moment`: time of the next lookup, epoch ms. `found_ms`: newest timestamp found up to the record; None if
+    none was found yet.
     """
 
     def __init__(self, offset: int, now_ms: int) -> None:
@@ -39,11 +39,11 @@ class TimeSearch:
 
     @property
     def moment(self) -> int:
-        """Ages are divided in the same ratio, not in the same time: of old records less matters."""
+        """Time of the next lookup: the geometric mean of the possible ages."""
         return self._now_ms - int(sqrt(self._young * self._old))
 
     def take(self, answer: OffsetAnswer) -> None:
-        """The broker's answer for `moment`."""
+        """Process the broker's response for `moment`."""
         asked = self.moment
         if not 0 <= answer.offset <= self._offset:
             self._young = self._now_ms - asked
@@ -56,10 +56,10 @@ class TimeSearch:
 async def record_times(
     cluster: Cluster, places: Mapping[TopicPartition, int], now_ms: int
 ) -> Mapping[TopicPartition, int | None]:
-    """The newest time stamp (epoch ms) of each partition up to the first record from an offset on; None where
-    it cannot be found. Those without a leader are left out. `MOST_QUESTIONS` to each leader at most.
+    """Return the newest timestamp (epoch ms) of each partition up to the first record at or after an offset.
 
-    Raises Unreachable, Refused.
+    None if it cannot be determined. Omits partitions without a leader. Sends at most `MOST_QUESTIONS`
+    requests to each leader. Raises Unreachable, Refused.
     """
     searches = {place: TimeSearch(offset, now_ms) for place, offset in places.items()}
     asked = dict(searches)

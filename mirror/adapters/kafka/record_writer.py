@@ -1,4 +1,4 @@
-"""Writes records to one topic from a bounded queue, each within its time or not at all."""
+"""Writes records to one topic from a bounded queue; each is written within its time limit or dropped."""
 
 from __future__ import annotations
 
@@ -27,19 +27,22 @@ _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _LINGER_SECONDS: Final = 0.05
 _PAUSE_SECONDS: Final = 0.25
-"""Between two tries."""
+"""Pause between attempts."""
 _LOOK_AGAIN_SECONDS: Final = 300.0
-"""A topic may have grown."""
+"""Refresh interval of the partition count, which may have increased."""
 _BATCH_BYTES: Final = 512 * 1024
 QUEUE_BYTES: Final = 8 * 1024 * 1024
 _RECORD_BYTES: Final = 200
-"""What the queue takes for a record beside its key and value."""
+"""Overhead of a queued record, besides key and value."""
 
 
 @dataclass(frozen=True)
 class DeliveryCalls:
-    """Called on the loop's thread: `delivered` after a batch was stored by all replicas, `dropped` with the
-    number of records that were given up and the reason."""
+    """Callbacks, called on the loop's thread.
+
+    `delivered`: after all replicas have stored a batch. `dropped`: with the number of dropped records and
+    the reason.
+    """
 
     delivered: Callable[[], None]
     dropped: Callable[[int, str], None]
@@ -53,7 +56,7 @@ class _Entry:
 
 
 class RecordWriter:
-    """Thread-safe. A record goes to the partition that its key decides, by CRC-32 as with librdkafka."""
+    """Thread-safe writer. A record's partition is the CRC-32 of its key, as in librdkafka."""
 
     def __init__(
         self, loop: LoopThread, session: ClusterSession, topic: str, seconds: float, calls: DeliveryCalls
@@ -76,7 +79,7 @@ class RecordWriter:
         self._looked_at = 0.0
 
     def put(self, record: Record) -> bool:
-        """Hand over a record; its offset does not matter. False when there is no room."""
+        """Queue a record; its offset is ignored. Returns False if the queue is full."""
         size = len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
         entry = _Entry(record, size, self._clock.monotonic() + self._seconds)
         with self._lock:
@@ -91,7 +94,7 @@ class RecordWriter:
         return True
 
     def close(self, deadline_seconds: float) -> int:
-        """Wait for what was handed over, up to the deadline. Returns the records that are left."""
+        """Wait for queued records, up to the deadline. Returns the number of records not written."""
         with self._is_empty:
             self._is_empty.wait_for(lambda: not self._count, deadline_seconds)
             left, self._is_closed = self._count, True
@@ -102,7 +105,7 @@ class RecordWriter:
         loop.spawn(self._distribute(loop))
 
     async def _distribute(self, loop: Loop) -> None:
-        """Give what waits to its partitions; once at a time, until nothing waits."""
+        """Assign queued records to partitions; runs as a single instance, until the queue is empty."""
         entries: deque[_Entry] = deque()
         while True:
             self._take(entries)
@@ -133,7 +136,7 @@ class RecordWriter:
             await cluster.refresh([self._topic])
             known, self._looked_at = cluster.topics[self._topic], loop.now()
         if known.error:
-            raise error_of(known.error, f"looking at topic {self._topic} of {cluster.name}")
+            raise error_of(known.error, f"metadata of topic {self._topic} of {cluster.name}")
         if not known.leaders:
             raise Unreachable(f"topic {self._topic} of {cluster.name} has no partitions yet")
         return len(known.leaders)
@@ -144,11 +147,11 @@ class RecordWriter:
         except HeadraceError:
             raise
         except Exception as error:
-            _log.exception("records for topic %s cannot be written", self._topic)
+            _log.exception("cannot write records to topic %s", self._topic)
             raise Unexpected(f"unexpected {type(error).__name__}: {error}") from error
 
     async def _write(self, loop: Loop, number: int) -> None:
-        """Write what one partition gets, batch after batch, until nothing is left."""
+        """Write the records of one partition, batch by batch, until none remains."""
         entries = self._partitions[number]
         place = TopicPartition(self._topic, number)
         while entries and not self._is_closed:
@@ -169,14 +172,17 @@ class RecordWriter:
     async def _pause(
         self, loop: Loop, entries: deque[_Entry], error: HeadraceError, refused: int | None = None
     ) -> None:
-        """Give up what is too late, and what was refused (`refused`: the first of them; by default all)."""
+        """Drop records that have expired or were rejected, then pause.
+
+        `refused`: number of rejected records at the front; None means all.
+        """
         may_pass = error.retriable or isinstance(error, TopicMissing)
         if may_pass:
             now = loop.now()
             lost = [entry for entry in entries if entry.until <= now]
         else:
             lost = list(entries)[:refused]
-        for _ in lost:  # in the order of their times
+        for _ in lost:  # ordered by expiry
             entries.popleft()
         if lost:
             self._calls.dropped(len(lost), error.message)
@@ -194,7 +200,7 @@ class RecordWriter:
 
 
 def _first_of(entries: deque[_Entry]) -> list[_Entry]:
-    """As many as make a batch."""
+    """Return as many entries as fit into one batch."""
     part: list[_Entry] = []
     size = 0
     for entry in entries:

@@ -1,4 +1,4 @@
-"""The connections to one cluster that are there while somebody asks it something."""
+"""Connections to one cluster that exist only while there are requests."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ from mirror.lane.memory import ByteBudget, SlabPool
 
 _T = TypeVar("_T")
 REQUEST_SECONDS: Final = 10.0
-"""For one request, and for all tries of one question."""
+"""Timeout of one request, and of all attempts of one call."""
 _REACH_SECONDS: Final = 5.0
-"""Until a broker has answered on a new connection."""
+"""Time in which a broker must respond on a new connection."""
 _IDLE_SECONDS: Final = 60.0
 _MOMENT_SECONDS: Final = 1.0
-"""How long a question waits for the first attempt of another one to reach the cluster, and how long the
-failure of an attempt stands before the next one; a cluster that answers does so much sooner."""
+"""Time that a call waits for another call's first connection attempt, and during which a failed attempt is
+not repeated; a healthy cluster responds much sooner."""
 _FIRST_BACKOFF: Final = 0.05
 _LONGEST_BACKOFF: Final = 0.5
 _BUFFER_BYTES: Final = 2 * 1024 * 1024
-"""Answers are read at once. Each cluster has memory of its own: one that stops within an answer holds it."""
+"""Responses are processed at once. Memory is per cluster, as a cluster that stalls within a response retains
+it."""
 
 
 class ClusterSession:
-    """Used on the loop only. It opens with a question and closes when there was none for a minute.
+    """Session used on the loop only. It opens with a call and closes after a minute without calls.
 
-    `access` is asked at every opening; `request_seconds`: see REQUEST_SECONDS.
+    `access` is evaluated at every opening; `request_seconds`: see REQUEST_SECONDS.
     """
 
     def __init__(
@@ -60,12 +61,14 @@ class ClusterSession:
 
     @property
     def is_open(self) -> bool:
-        """Whether there may be connections."""
+        """True if there may be connections."""
         return self._cluster is not None
 
     async def ask(self, loop: Loop, question: Callable[[Cluster], Coroutine[Any, Any, _T]]) -> _T:
-        """Ask until there is an answer, or a refusal, or the time of one request is over. Raises what the
-        question raises, at once where no broker can be reached."""
+        """Run a call; retry until success, a permanent error, or the timeout of one request.
+
+        Raises the errors of the call; immediately if no broker is reachable.
+        """
         until, pause = loop.now() + self._request_seconds, _FIRST_BACKOFF
         self._under_way += 1
         try:
@@ -85,8 +88,10 @@ class ClusterSession:
             self._asked_at = loop.now()
 
     async def reached(self, loop: Loop) -> Cluster:
-        """The cluster, with a connection on which a broker answers. While one that did not answer is tried
-        again, others that ask get its last failure: one question waits. Raises Unreachable, NotAuthorized."""
+        """Return the cluster, once a broker responds. Raises Unreachable, NotAuthorized.
+
+        While a cluster that did not respond is retried, other callers get its last failure: only one waits.
+        """
         cluster, failure = self._opened(loop), self._failure
         if cluster.is_connected:
             self._failure = None
@@ -110,7 +115,7 @@ class ClusterSession:
             one.when_done(lambda: either.resolve(None))
         await either
         if not reaching.is_done:
-            raise TimedOut(f"{self._name}: no answer yet")
+            raise TimedOut(f"{self._name}: no response yet")
         reaching.result()
 
     async def _reach(self, loop: Loop, cluster: Cluster) -> None:
@@ -118,14 +123,14 @@ class ClusterSession:
             await first_answer(loop, cluster, self._reach_seconds)
             self._failure = None
         except HeadraceError as error:
-            # Without the frames that it came through, which know the failure before this one.
+            # Copy without the traceback, which refers to the previous failure.
             self._failure, self._failed_at = copy(error), loop.now()
             raise
         finally:
             self._reaching = None
 
     def close(self) -> None:
-        """Close every connection; the next question opens others. Idempotent."""
+        """Close every connection; the next call opens new ones. Idempotent."""
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             cluster.close()
@@ -134,14 +139,14 @@ class ClusterSession:
 
     def _opened(self, loop: Loop) -> Cluster:
         if self._cluster is None:
-            pool = SlabPool(0, ByteBudget(_BUFFER_BYTES))  # it keeps no buffers
+            pool = SlabPool(0, ByteBudget(_BUFFER_BYTES))  # keeps no buffers
             config = ConnectionConfig(loop, pool, self._access(), self._client_id, self._request_seconds)
             self._cluster = Cluster(ConnectionConfigs(config, config, config), self._name)
             self._timer = loop.call_later(_IDLE_SECONDS, lambda: self._look(loop))
         return self._cluster
 
     def _look(self, loop: Loop) -> None:
-        """Close when idle, else look again later."""
+        """Close if idle, otherwise check again later."""
         idle_at = inf if self._under_way else self._asked_at + _IDLE_SECONDS
         if loop.now() >= idle_at:
             self.close()

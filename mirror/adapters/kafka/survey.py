@@ -1,4 +1,4 @@
-"""What one cluster says of itself and of what we may do there: brokers, rights, settings, quotas, room."""
+"""Survey of one cluster: brokers, authorized operations, settings, quotas, disk space."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _USER, _CLIENT_ID = "user", "client-id"
 
 @dataclass(frozen=True, slots=True)
 class BrokerFacts:
-    """One broker. `problem`: why it cannot be reached; the rest is then not known."""
+    """A broker. `problem`: reason why it is unreachable; the other fields are then unknown."""
 
     broker: int
     address: str
     problem: str = ""
     release: str = ""
-    """The release of Kafka whose requests it speaks."""
+    """Latest Kafka release whose requests it supports."""
     folders: tuple[LogFolder, ...] | None = None
-    """None: it does not say."""
+    """Log directories; None if the broker does not report them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """One topic. `rights` and `settings` are None where the broker does not say them."""
+    """A topic. `rights` and `settings` are None if the broker does not report them."""
 
     name: str
     error: int
@@ -57,12 +57,12 @@ class TopicFacts:
     leaderless: tuple[int, ...] = ()
     settings: Mapping[str, str] | None = None
     problem: str = ""
-    """Why the settings cannot be read."""
+    """Reason why the settings cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """One cluster. `rights` and `quotas` are None where it does not say them, `why` has the reasons."""
+    """A cluster. `rights` and `quotas` are None if it does not report them; `why` contains the reasons."""
 
     identity: str
     brokers: tuple[BrokerFacts, ...]
@@ -73,7 +73,7 @@ class ClusterFacts:
 
 
 class ClusterSurvey:
-    """Looks at one cluster with the credentials of its settings. `seconds`: for all of a look."""
+    """Inspects one cluster with the credentials in its settings. `seconds`: timeout of a survey."""
 
     def __init__(self, settings: KafkaCluster, client_id: str, loop: LoopThread, seconds: float) -> None:
         self._settings = settings
@@ -86,12 +86,12 @@ class ClusterSurvey:
         )
 
     def look(self, topics: Sequence[str]) -> ClusterFacts:
-        """The cluster, and these topics of it. Raises Unreachable, NotAuthorized, ConfigError."""
-        what = f"looking at {self._settings.bootstrap_servers}"
+        """Return facts about the cluster and these topics. Raises Unreachable, NotAuthorized, ConfigError."""
+        what = f"survey of {self._settings.bootstrap_servers}"
         return self._loop.ask(what, self._seconds, lambda loop: self._session.ask(loop, self._facts(topics)))
 
     def names(self) -> frozenset[str]:
-        """Topics that our user is shown. Raises as `look` does."""
+        """Return the topics that our user may see. Raises the errors of `look`."""
 
         async def names(cluster: Cluster) -> frozenset[str]:
             return frozenset(await cluster.all_topics())
@@ -100,7 +100,7 @@ class ClusterSurvey:
         return self._loop.ask(what, self._seconds, lambda loop: self._session.ask(loop, names))
 
     def close(self) -> None:
-        """Close the connections soon."""
+        """Close the connections in the background."""
         self._loop.post(lambda _: self._session.close())
 
     def _facts(self, topics: Sequence[str]) -> Callable[[Cluster], Coroutine[Any, Any, ClusterFacts]]:
@@ -116,7 +116,7 @@ async def _look(topics: Sequence[str], user: str, client_id: str, cluster: Clust
     for entity, name in ((_USER, user), (_CLIENT_ID, client_id)):
         found = await _unless_refused(cluster, client_quotas(entity, name), why) if name else None
         if found is not None and found.error:
-            why.append(str(error_of(found.error, f"asking for the quotas of {entity} {name}")))
+            why.append(str(error_of(found.error, f"reading the quotas of {entity} {name}")))
         if name and (found is None or found.error):
             quotas = None
         elif found is not None and quotas is not None:
@@ -136,7 +136,7 @@ async def _broker(cluster: Cluster, broker: int) -> BrokerFacts:
         return BrokerFacts(broker, address, str(error))
     try:
         folders = await connection.call(log_folders(), cluster.timeout_seconds)
-    except HeadraceError:  # it is too old to say: that is what None means
+    except HeadraceError:  # too old to report them
         folders = ()
     readable = tuple(one for one in folders if not one.error)
     return BrokerFacts(broker, address, "", release(connection.features.versions), readable or None)

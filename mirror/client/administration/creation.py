@@ -1,4 +1,4 @@
-"""Creates a topic with settings that the cluster may refuse."""
+"""Creation of a topic whose settings the cluster may reject."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mirror.protocol.control.topics import Outcome, create_topic
 
 
 class TopicCreation(NamedTuple):
-    """Result of a creation. `adjustments`: settings that were clamped or left out, a sentence each."""
+    """Result of a creation. `adjustments`: a sentence for each setting that was clamped or omitted."""
 
     outcome: Outcome
     adjustments: tuple[str, ...] = ()
 
 
 async def create_adjusted(cluster: Cluster, topic: TopicDescription, replication: int) -> TopicCreation:
-    """Create the topic; where the broker refuses a setting, clamp that setting or leave it out.
+    """Create the topic; clamp or omit each setting that the broker rejects.
 
-    Settings that fidelity requires are never left out. Raises Unreachable.
+    Never omits a setting that fidelity requires. Raises Unreachable.
     """
     settings, reasons = dict(topic.settings), dict[str, str]()
     while True:
@@ -49,13 +49,13 @@ async def _create_without_one(
     settings: dict[str, str],
     reasons: dict[str, str],
 ) -> Outcome | None:
-    """Leave out one setting after another where the broker does not name the one that it refuses."""
+    """Omit one setting at a time, if the broker does not name the rejected setting."""
     for key in sorted(settings.keys() - FORCED_SETTINGS.keys()):
         fewer = {name: value for name, value in settings.items() if name != key}
         outcome = await _create(cluster, topic, replication, fewer)
         if outcome.error != Code.INVALID_CONFIG:
             del settings[key]
-            reasons[key] = "the broker names no reason"
+            reasons[key] = "the broker gave no reason"
             return outcome
     return None
 
@@ -69,6 +69,6 @@ async def _create(
 def _sentences(topic: TopicDescription, settings: dict[str, str], reasons: dict[str, str]) -> tuple[str, ...]:
     return tuple(
         f"{topic.name}: {key} is {settings.get(key, 'the default')} instead of {topic.settings[key]}, which"
-        f" the destination refuses ({reason})"
+        f" the destination rejects ({reason})"
         for key, reason in sorted(reasons.items())
     )

@@ -1,4 +1,5 @@
-"""A change of a datastream in place: what may change while it runs; what is refused, field by field. Pure."""
+"""Changes of a datastream in place: fields that may change while it runs, and errors for each field that may
+not. Pure."""
 
 from __future__ import annotations
 
@@ -41,19 +42,17 @@ from mirror.model.topics import TopicNaming, TopicSelection
 _T = TypeVar("_T")
 _LONGEST_POINTER: Final = 500
 _MOST_PROBLEMS: Final = 100
-_ADVICE: Final = "create another datastream, or delete this one and create it as it should be"
-_NAME: Final = "a datastream keeps its name: positions and producer ids are stored under it"
-_SOURCE: Final = "a datastream keeps its source: its positions are offsets of that cluster"
-_DESTINATION: Final = (
-    "a datastream keeps its destination: its positions are stored there, with what was written"
-)
-_NAMING: Final = "destination topics keep their names: what was copied before lies under them"
-_START: Final = "where a datastream began was decided when it was created"
-_GROUP: Final = "a datastream keeps its group: tasks and positions are stored under it"
-_CONSUMER_GROUP: Final = "a datastream keeps its consumer group: its positions are committed there"
-_CREATED: Final = "the time of the creation is the service's to stamp"
-_RESTART: Final = "restart-from sets it"
-_CONNECTOR: Final = "a datastream keeps its connector and its transport provider"
+_ADVICE: Final = "create another datastream, or delete this one and create it again"
+_NAME: Final = "the name cannot change: positions and producer ids are stored under it"
+_SOURCE: Final = "the source cannot change: stored positions are offsets of that cluster"
+_DESTINATION: Final = "the destination cannot change: positions are stored there, next to the copied records"
+_NAMING: Final = "names of destination topics cannot change: earlier records are stored under them"
+_START: Final = "the start cannot change after creation"
+_GROUP: Final = "the group cannot change: tasks and positions are stored under it"
+_CONSUMER_GROUP: Final = "the consumer group cannot change: positions are committed to it"
+_CREATED: Final = "the creation time is set by the service"
+_RESTART: Final = "set by restart-from"
+_CONNECTOR: Final = "connector and transport provider cannot change"
 _FIXED_METADATA: Final[Mapping[str, str]] = {
     CREATED_MS: _CREATED,
     RESTART: _RESTART,
@@ -65,26 +64,26 @@ _FIXED_METADATA: Final[Mapping[str, str]] = {
 }
 
 _LASTING: Final = (CREATED_MS, RESTART, START_POSITIONS)
-"""Keys that stay where a change does not name them."""
+"""Keys that are kept if a change does not mention them."""
 
 
 class FieldProblems:
-    """Collects what is wrong with the fields of a request, so that all of it is reported at once: the first
-    hundred. `contradicts`: some fields say two things of one."""
+    """Collector of field errors of a request, so that all are reported at once, up to the first hundred.
+    `contradicts`: some fields contradict one another."""
 
     def __init__(self) -> None:
         self._found: list[tuple[str, str, str]] = []
         self.contradicts = False
 
     def refuse(self, pointer: str, detail: str, advice: str = "") -> None:
-        """Note what is wrong with a field; where its name is too long to be shown, with what has it."""
+        """Record an error of a field; if its pointer is too long to show, that of its parent."""
         if len(pointer) > _LONGEST_POINTER:
             pointer = pointer[:_LONGEST_POINTER].rpartition("/")[0]
         if len(self._found) < _MOST_PROBLEMS:
             self._found.append((pointer, detail, advice))
 
     def attempt(self, pointer: str, make: Callable[[], _T], otherwise: _T) -> _T:
-        """What `make` returns; where it raises InvalidRequest, that is noted of the field."""
+        """Return the result of `make`, or record its InvalidRequest for the field and return `otherwise`."""
         try:
             return make()
         except InvalidRequest as error:
@@ -92,13 +91,13 @@ class FieldProblems:
             return otherwise
 
     def contradiction(self, pointers: Sequence[str], detail: str, advice: str = "") -> None:
-        """Note of each of these fields that they contradict one another."""
+        """Record for each of these fields that they contradict one another."""
         self.contradicts = True
         for pointer in pointers:
             self.refuse(pointer, detail, advice)
 
     def check(self, error: type[InvalidRequest] = RefusedFields) -> None:
-        """Raises the error with all that was noted."""
+        """Raise the error with all recorded problems, if any."""
         fields = [
             FieldProblem(pointer, f"{detail}: {advice}" if advice else detail)
             for pointer, detail, advice in self._found
@@ -112,9 +111,9 @@ class FieldProblems:
 
 @dataclass(frozen=True, slots=True)
 class WantedDefinition:
-    """A definition as somebody wants it to become. Of what cannot change, None says that nothing was said of
-    it, so that it stays. `pointers`: where the request has what keys of the metadata say, other than under
-    their own names."""
+    """A definition as a request wants it. None for a field that cannot change means that the request omits
+    it, so it keeps its value. `pointers`: locations in the request of metadata keys that are given under
+    other names."""
 
     selection: TopicSelection
     limits: TaskLimits
@@ -129,9 +128,9 @@ class WantedDefinition:
 
 
 def changed(present: Datastream, wanted: WantedDefinition, problems: FieldProblems) -> Datastream:
-    """The definition as it becomes; its status and its pauses stay. `problems`: what is wrong already.
+    """Return the changed definition; status and pauses are kept. `problems`: errors found so far.
 
-    Raises RefusedFields with every field that cannot be as it is wanted.
+    Raises RefusedFields with every field that cannot be changed as requested.
     """
     for pointer, before, after, why in (
         ("/name", present.name, wanted.name, _NAME),
@@ -170,7 +169,7 @@ def _metadata(present: Datastream, wanted: WantedDefinition, problems: FieldProb
 def check_metadata(
     metadata: Mapping[str, str], problems: FieldProblems, pointers: Mapping[str, str] | None = None
 ) -> None:
-    """Note what is wrong with each key, with choices that contradict one another, and with all together.
+    """Record errors of each key, contradictions between choices, and errors of the metadata as a whole.
     `pointers` as in `WantedDefinition`."""
 
     def pointer(key: str) -> str:
@@ -189,11 +188,11 @@ def check_metadata(
                 problems.contradiction([pointer(key) for key in pair], error.message, error.advice)
         problems.attempt("/metadata", partial(checked_metadata, metadata), metadata)
     if not metadata.get(OWNER):
-        problems.refuse(pointer(OWNER), "a datastream has an owner: the name of a team")
+        problems.refuse(pointer(OWNER), "the owner is required: the name of a team")
 
 
 def _is_possible(metadata: Mapping[str, str]) -> bool:
-    """Raises InvalidRequest."""
+    """Return True, or raise InvalidRequest for metadata that is not valid."""
     checked_metadata(metadata)
     policy_from(metadata)
     return True
@@ -202,24 +201,24 @@ def _is_possible(metadata: Mapping[str, str]) -> bool:
 def joined_metadata(
     typed: Mapping[str, Any], metadata: Mapping[str, str], present: Mapping[str, str], problems: FieldProblems
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The metadata to store where a request makes choices by typed fields (`typed`: by their keys) and gives
-    keys itself; and `pointers` as in `WantedDefinition`. What means the same as at present stays as it is
-    written there. Notes each choice that is made twice, with two values."""
+    """Merge typed fields (`typed`, by metadata key) and explicit keys of a request into the metadata to
+    store, and return it with `pointers` as in `WantedDefinition`. A value equal to the present one keeps its
+    stored spelling. Records a contradiction for each choice given twice with different values."""
     before, shown_as = typed_values(present), typed_values(without_secrets(present))
     found = kept_secrets(metadata, present)
     for key, value in typed.items():
         pointers = pointer_to(PLACES[key]), pointer_to(["metadata", key])
         if key in metadata:
             if not _means(key, metadata[key], value):
-                said = f"{shown(text_of(key, value))} and {shown(metadata[key])} are two values of one choice"
-                problems.contradiction(pointers, said, "give one of them")
+                said = f"conflicting values {shown(text_of(key, value))} and {shown(metadata[key])}"
+                problems.contradiction(pointers, said, "give only one of them")
         elif value in (before[key], shown_as[key]):
             found |= {key: present[key]} if key in present else {}
         elif not says_nothing(value):
             found[key] = text_of(key, value)
             lines = [one.strip() for one in value if isinstance(one, str)] if isinstance(value, list) else []
             if lines and lines_of(found[key]) != tuple(lines):
-                problems.refuse(pointers[0], "each is one line that is not empty")
+                problems.refuse(pointers[0], "each must be one non-empty line")
     return found, {key: pointer_of_key(key, metadata) for key in PLACES}
 
 
@@ -230,8 +229,8 @@ def _means(key: str, text: str, value: object) -> bool:
 
 
 def described(datastream: Datastream) -> dict[str, Any]:
-    """What people say of a datastream, without what becomes of it and without secrets, as JSON-ready values:
-    the fields that /v1 has."""
+    """Return the user-defined part of a datastream as the JSON-ready fields of /v1, without runtime state and
+    secrets."""
     selection, objective = datastream.selection, datastream.objective
     metadata = without_secrets(datastream.metadata)
     typed = typed_document(metadata)
@@ -257,5 +256,5 @@ def described(datastream: Datastream) -> dict[str, Any]:
 
 
 def definition_changes(before: Datastream, after: Datastream) -> tuple[ChangedValue, ...]:
-    """The fields in which two versions of a definition differ, by pointer."""
+    """Return the fields that differ between two versions of a definition, by pointer."""
     return tuple(differences(described(before), described(after)))

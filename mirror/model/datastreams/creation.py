@@ -1,4 +1,4 @@
-"""Which call has created a datastream, so that the same call, sent again, is one creation. Pure."""
+"""Identity of the call that created a datastream, so that a retried call is recognized. Pure."""
 
 from __future__ import annotations
 
@@ -12,36 +12,39 @@ from mirror.model import bounds
 
 @dataclass(frozen=True, slots=True)
 class Creation:
-    """`key`: digest of the caller and of what it calls the creation; `wish`: digest of what it has asked for.
-    They are stored with the definition, so that every instance knows them as long as the datastream is
-    there."""
+    """Idempotency record of a creation. `key`: digest of the caller and its idempotency key; `wish`: digest
+    of the request. Both are stored with the definition, so that every instance knows them as long as the
+    datastream exists."""
 
     key: str
     wish: str
 
     def __post_init__(self) -> None:
-        bounds.line("the key of a creation", self.key)
-        bounds.line("what a creation has asked for", self.wish)
+        bounds.line("the idempotency key", self.key)
+        bounds.line("the digest of a creation", self.wish)
 
     def has_key_of(self, other: Creation | None) -> bool:
-        """Whether both were created by calls of one key."""
+        """Return whether both were created by calls with the same key."""
         return other is not None and other.key == self.key
 
 
 def creation_of(kind: str, key: str, wish: object, principal: str) -> Creation:
-    """Keys of two kinds, or of two principals, are never the same: no caller can use up the key of another.
-    `kind`: who gives keys of this sort. `wish`: JSON-ready, and equal where the same is asked for.
-    `principal`: who calls; empty without authentication."""
+    """Build the idempotency record of a creation. Keys of different kinds or principals never collide, so no
+    caller can block the key of another.
+
+    `kind`: kind of caller that issues the key. `wish`: JSON-ready, and equal for equal requests. `principal`:
+    the caller; empty without authentication.
+    """
     text = json.dumps(wish, separators=(",", ":"), sort_keys=True)
     whose = [principal] if principal else []
     return Creation(_digest(json.dumps([kind, key, *whose])), _digest(text))
 
 
 def reused(name: str) -> KeyReused:
-    """For a creation with a key that another creation has had, which made this datastream."""
+    """Return the error for a key that was already used to create this datastream with a different request."""
     return KeyReused(
-        f"this key was given to the creation of datastream {name}, which asked for something else",
-        advice="give each creation a key of its own; only the same creation, sent again, has the same key",
+        f"this key was already used to create datastream {name} with a different request",
+        advice="use a new key for each creation; reuse a key only to retry the same request",
     )
 
 

@@ -1,4 +1,4 @@
-"""A datastream: which topics go from where to where, under which limits, in which state."""
+"""A datastream: topics, source, destination, limits and state."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from mirror.wording import counted
 
 _MOST_PAUSED_TOPICS: Final = 10_000
 LATEST_START_MS: Final = 253_402_300_799_999
-"""The last moment to begin at: the end of the year 9999."""
+"""Latest possible start: the end of the year 9999."""
 _NAME_ADVICE: Final = (
-    f"use 1 to {bounds.LONGEST_NAME} printable characters: no slash, no blanks around, not only dots"
+    f"use 1 to {bounds.LONGEST_NAME} printable characters: no slash, no surrounding blanks, not only dots"
 )
 
 
 class DatastreamStatus(StrEnum):
-    """Life cycle as in Brooklin: the leader makes INITIALIZING into READY and removes DELETING."""
+    """Life cycle as in Brooklin: the leader turns INITIALIZING into READY and removes DELETING."""
 
     INITIALIZING = "INITIALIZING"
     READY = "READY"
@@ -53,44 +53,45 @@ class DatastreamStatus(StrEnum):
 
     @property
     def is_halted(self) -> bool:
-        """Whether somebody has paused or stopped it, or is about to."""
+        """True if the datastream is paused or stopped, or stopping."""
         return self in {DatastreamStatus.PAUSED, DatastreamStatus.STOPPING, DatastreamStatus.STOPPED}
 
     @property
     def is_mirrored(self) -> bool:
-        """Whether partitions of a datastream in this state are copied."""
+        """True if partitions of a datastream in this state are copied."""
         return self is DatastreamStatus.READY
 
 
 class StartPosition(StrEnum):
-    """Where a partition without a checkpoint begins."""
+    """Position at which a partition without a checkpoint starts."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
     COMMITTED = "committed"
-    """Where the datastream's consumer group has committed; elsewhere the earliest record."""
+    """The committed offset of the datastream's consumer group; without one, the earliest record."""
     COMMITTED_OR_LATEST = "committed-or-latest"
-    """Where the datastream's consumer group has committed; elsewhere only what comes from now on."""
+    """The committed offset of the datastream's consumer group; without one, the end of the log."""
     EARLIEST_LOCAL = "earliest-local"
-    """The first record that the brokers have on their own disks (KIP-405); what lies in a remote tier only
-    is left out. Brokers that know no remote tier have all of a log there."""
+    """The first record on the brokers' own disks (KIP-405); records that are only in remote storage are
+    skipped. On brokers without tiered storage, the earliest record."""
     TIMESTAMP = "timestamp"
-    """The first record whose timestamp is not older than a moment; where there is none, the end."""
+    """The first record with a timestamp not older than a given time; without one, the end of the log."""
 
     @property
     def is_committed(self) -> bool:
-        """Whether another mirror's committed offsets are taken over."""
+        """True if the committed offsets of another mirror are taken over."""
         return self in {StartPosition.COMMITTED, StartPosition.COMMITTED_OR_LATEST}
 
     @property
     def is_latest(self) -> bool:
-        """Whether a partition of which nothing is committed begins at its end."""
+        """True if a partition without a committed offset starts at its end."""
         return self in {StartPosition.LATEST, StartPosition.COMMITTED_OR_LATEST}
 
 
 @dataclass(frozen=True)
 class LatencyObjective:
-    """The SLA in short: `percentile` of the records must arrive within `milliseconds`. See `Objective`."""
+    """Short form of the SLA: `percentile` of the records must arrive within `milliseconds`. See
+    `Objective`."""
 
     milliseconds: int
     percentile: float = 99.0
@@ -98,14 +99,13 @@ class LatencyObjective:
     def __post_init__(self) -> None:
         bounds.integer("the latency objective in ms", self.milliseconds, 1, LARGEST_OBJECTIVE_MS)
         if not 0 < bounds.number("the percentile of a latency objective", self.percentile, 0, 100) < 100:
-            raise InvalidRequest("the percentile of a latency objective lies between 0 and 100")
+            raise InvalidRequest("the percentile of a latency objective must be between 0 and 100")
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionPause:
-    """Partitions of one topic that somebody paused, and why. `numbers` None: all of them, also those that
-    come later. It lasts until `until_ms` (epoch), or else until somebody resumes them. `requested_by`: as far
-    as it was given."""
+    """Pause of partitions of one topic, and its reason. `numbers` None: all partitions, including new ones.
+    Lasts until `until_ms` (epoch ms), or until resumed if None. `requested_by`: empty if not given."""
 
     numbers: frozenset[int] | None
     reason: str
@@ -116,17 +116,17 @@ class PartitionPause:
     def __post_init__(self) -> None:
         _check_cause("a pause", self.reason, self.since_ms, self.requested_by, self.until_ms)
         if self.numbers and not 0 <= min(self.numbers) <= max(self.numbers) <= bounds.LARGEST_PARTITION:
-            raise InvalidRequest(f"paused partitions lie between 0 and {bounds.LARGEST_PARTITION}")
+            raise InvalidRequest(f"paused partitions must be between 0 and {bounds.LARGEST_PARTITION}")
 
     def covers(self, number: int) -> bool:
-        """Whether a partition is paused."""
+        """Return whether a partition is paused."""
         return self.numbers is None or number in self.numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why a whole datastream is paused, stopped or deleted, since when (epoch ms), and who asked for it, as
-    far as that was given. `until_ms`: when a pause ends by itself (epoch); None: when somebody resumes it."""
+    """Reason why a whole datastream is paused, stopped or deleted, since when (epoch ms), and who requested
+    it, if given. `until_ms`: time at which a pause expires (epoch ms); None means until resumed."""
 
     reason: str
     since_ms: int
@@ -139,14 +139,14 @@ class Halt:
 
 def _check_cause(what: str, reason: object, since_ms: object, requested_by: object, until_ms: object) -> None:
     bounds.text(f"the reason of {what}", reason, bounds.LONGEST_REASON)
-    bounds.integer(f"the moment of {what}", since_ms, 0, bounds.LARGEST_MS)
-    bounds.text(f"who asked for {what}", requested_by, bounds.LONGEST_NAME)
+    bounds.integer(f"the time of {what}", since_ms, 0, bounds.LARGEST_MS)
+    bounds.text(f"the requester of {what}", requested_by, bounds.LONGEST_NAME)
     if until_ms is not None:
         bounds.integer(f"the end of {what}", until_ms, 0, bounds.LARGEST_MS)
 
 
 def check_name(value: object, role: str = "a datastream") -> None:
-    """A name that can be a znode and part of a consumer group id. Raises InvalidRequest."""
+    """Raise InvalidRequest for a name that cannot be a znode or part of a consumer group id."""
     try:
         name = bounds.line("the name", value)
     except InvalidRequest as error:
@@ -159,13 +159,13 @@ def check_name(value: object, role: str = "a datastream") -> None:
 
 @dataclass(frozen=True)
 class Datastream:
-    """One definition. `metadata` keeps every key its creator gave, known to us or not. `pauses`: by topic.
-    `halt`: why it is paused or stopped, if somebody said so. `start_ms`: the moment where it begins, of the
-    start `timestamp` and no other. `creation`: which call has created it, as far as that call has a name of
-    its own. `resumptions`: by topic, or `WHOLE`, the last pause that is over.
+    """One definition. `metadata` keeps every key given at creation, including unknown ones. `pauses`: by
+    topic. `halt`: reason why it is paused or stopped, if given. `start_ms`: time of the start `timestamp`,
+    None for all others. `creation`: idempotency record of the call that created it, if any. `resumptions`:
+    last finished pause by topic, or under `WHOLE`.
 
-    There is none that cannot be stored, shown and run: raises InvalidRequest that names the first field of
-    which `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics` does not approve.
+    Every instance can be stored, shown and run: raises InvalidRequest that names the first field rejected by
+    `mirror.model.bounds`, `clusters`, `metadata`, `policy` or `topics`.
     """
 
     name: DatastreamName
@@ -194,92 +194,94 @@ class Datastream:
                 advice="choose another destination cluster or a destination name such as copy.*",
             )
         if self.start_ms is not None:
-            bounds.integer("the moment of the start", self.start_ms, 0, LATEST_START_MS)
+            bounds.integer("the time of the start", self.start_ms, 0, LATEST_START_MS)
         if (self.start is StartPosition.TIMESTAMP) != (self.start_ms is not None):
-            raise InvalidRequest(f"the start {self.start} and its moment do not fit together")
+            raise InvalidRequest(
+                f"the start {self.start} does not match start_ms; give start_ms only with timestamp"
+            )
         checked_metadata(self.metadata)
         if self.metadata.get(TASK_PREFIX):
             check_name(self.metadata[TASK_PREFIX], f"the group of metadata {TASK_PREFIX}")
         policy_from(self.metadata)
         if len(self.pauses) > _MOST_PAUSED_TOPICS:
             raise InvalidRequest(
-                f"{counted(len(self.pauses), 'topic is', 'topics are')} paused one by one",
-                advice="pause it whole",
+                f"{counted(len(self.pauses), 'topic is', 'topics are')} paused individually",
+                advice="pause the whole datastream",
             )
         for topic in self.pauses:
             checked_topic("a paused topic", topic)
 
     @cached_property
     def policy(self) -> CopyPolicy:
-        """How it is copied, as its metadata says."""
+        """Copy policy from the metadata."""
         return policy_from(self.metadata)
 
     @cached_property
     def objectives(self) -> tuple[Objective, ...]:
-        """Those that its metadata has, beside `objective`."""
+        """Objectives from the metadata, in addition to `objective`."""
         return objectives_from(self.metadata)
 
     @cached_property
     def placement(self) -> PlacementKnobs:
-        """What it chooses about its placement."""
+        """Placement choices of this datastream."""
         return knobs_from(self.metadata)
 
     @cached_property
     def start_positions(self) -> StartPositions:
-        """Offsets at which partitions begin that have no checkpoint."""
+        """Offsets at which partitions without a checkpoint start."""
         return positions_from(self.metadata)
 
     @property
     def monitor_mode(self) -> Mode | None:
-        """What the monitor does about a breach; None: as its settings say."""
+        """Reaction of the monitor to a breach; None for the monitor's default."""
         return mode_from(self.metadata)
 
     @cached_property
     def group(self) -> GroupName:
-        """Datastreams with the same group share tasks."""
+        """Group of datastreams that share tasks with this one."""
         return GroupName(self.metadata.get(TASK_PREFIX) or self.name)
 
     def is_paused(self, partition: TopicPartition) -> bool:
-        """Whether somebody paused this partition; the datastream as a whole may be paused besides."""
+        """Return whether this partition is paused by topic; the whole datastream may be paused as well."""
         pause = self.pauses.get(partition.topic)
         return pause is not None and pause.covers(partition.partition)
 
     @property
     def created_ms(self) -> int | None:
-        """When it was created (epoch ms), as far as its definition says."""
+        """Creation time (epoch ms); None if the definition does not contain it."""
         return int(self.metadata[CREATED_MS]) if CREATED_MS in self.metadata else None
 
     @property
     def shares_destination(self) -> bool:
-        """Whether other datastreams may write its destination topics too, if they allow it as well."""
+        """True if it allows other datastreams that do the same to write to its destination topics."""
         return is_on(self.metadata, SHARED_DESTINATION)
 
     @property
     def excluded_settings(self) -> frozenset[str]:
-        """Topic settings that are not carried to topics that are created for the datastream."""
+        """Topic settings that are not copied to topics created for the datastream."""
         return excluded_settings(self.metadata)
 
     @property
     def grows_existing(self) -> bool:
-        """Whether destination topics that were there before it may get more partitions."""
+        """True if destination topics older than the datastream may get more partitions."""
         return is_on(self.metadata, GROW_EXISTING)
 
     @property
     def adopts(self) -> bool | None:
-        """Whether it writes into destination topics that were there before it; None: it does not say. What
-        may grow is written too."""
+        """Permission to write to destination topics older than the datastream; None if it is not configured.
+        Permission to grow them includes it."""
         if ADOPT_EXISTING in self.metadata:
             return is_on(self.metadata, ADOPT_EXISTING)
         return True if self.grows_existing else None
 
     @property
     def expires_ms(self) -> int | None:
-        """When its time to live is over; None: never. Brooklin's keys, epoch ms and ms."""
+        """Time at which its time to live ends (epoch ms); None means never. Uses Brooklin's metadata keys."""
         if self.created_ms is None or TTL_MS not in self.metadata:
             return None
         return self.created_ms + int(self.metadata[TTL_MS])
 
     @property
     def consumer_group(self) -> str:
-        """The source consumer group that shows this datastream's positions (Brooklin's rule)."""
+        """Source consumer group that shows this datastream's positions (Brooklin's rule)."""
         return self.metadata.get(GROUP_ID) or self.name

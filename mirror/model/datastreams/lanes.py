@@ -1,4 +1,4 @@
-"""Lanes, as instances hand them out and engines report on them: what to copy, and what has happened."""
+"""Lanes as instances assign them and engines report on them: specifications and events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True, order=True)
 class LaneKey:
-    """Names a lane: one source partition of one group of datastreams."""
+    """Identity of a lane: one source partition of one group of datastreams."""
 
     group: GroupName
     partition: TopicPartition
@@ -23,14 +23,13 @@ class LaneKey:
 
 @dataclass(frozen=True, slots=True)
 class LaneSpec:
-    """All that an engine must know to copy one partition.
+    """Everything an engine needs to copy one partition.
 
-    `start` counts only where the partition has no checkpoint; `start_ms` then begins at the first record
-    that is not older (epoch milliseconds). `end_offset`: the lane stops by itself in front of it.
-    `consumer_group`: where the position is committed at the source, for ordinary tools to show; empty for
-    nowhere. `source_id`, `destination_id`: the only clusters that may be read and written; empty where any
-    may. `restart_ms`: progress of before that moment does not count. `excuse`: records that count against no
-    objective. `start_offset`: begins there instead of at `start`.
+    `start` applies only if the partition has no checkpoint; `start_ms` then selects the first record that is
+    not older (epoch milliseconds). `end_offset`: the lane stops before it. `consumer_group`: group to commit
+    the position to at the source, visible to standard tools; empty for none. `source_id`, `destination_id`:
+    the only cluster ids to read from and write to; empty for any. `restart_ms`: progress from before this
+    time is ignored. `excuse`: records that count against no objective. `start_offset`: overrides `start`.
     """
 
     key: LaneKey
@@ -52,7 +51,7 @@ class LaneSpec:
 
 @dataclass(frozen=True, slots=True)
 class LaneStarted:
-    """The lane copies, from `position` (source offset) on."""
+    """The lane copies, starting at `position` (source offset)."""
 
     key: LaneKey
     position: int
@@ -67,25 +66,25 @@ class LaneStopped:
 
 
 class PauseCause(StrEnum):
-    """What kind of thing a lane that does not copy waits for."""
+    """Cause for which a lane is not copying."""
 
     SOURCE_AWAY = "source away"
-    """Its source cluster does not answer in time, or gives the same error again and again."""
+    """The source cluster does not respond in time, or keeps returning the same error."""
     DESTINATION_AWAY = "destination away"
     TRUNCATED = "truncated"
-    """The source has lost records, or its history is another one."""
+    """The source has lost records, or its history has diverged."""
     RECREATED = "recreated"
-    """The source's topic was deleted and created again."""
+    """The source topic was deleted and created again."""
     OPEN_TRANSACTION = "open transaction"
-    """At the source."""
+    """A transaction is open at the source."""
     SILENT_WORKER = "silent worker"
-    """Its worker process does not answer."""
+    """The worker process does not respond."""
     OTHER = "other"
 
 
 @dataclass(frozen=True, slots=True)
 class LanePaused:
-    """The lane paused itself; the others go on. `reason` has the coordinates a person needs."""
+    """The lane paused itself; other lanes continue. `reason` contains the coordinates an operator needs."""
 
     key: LaneKey
     reason: str
@@ -100,19 +99,19 @@ class LaneResumed:
 
 
 class QuotaOwner(StrEnum):
-    """Whose quota holds a lane back."""
+    """Owner of the quota that throttles a lane."""
 
     TASK = "task"
     DATASTREAM = "datastream"
     SOURCE = "source brokers"
     DESTINATION = "destination brokers"
     OTHERS = "partitions in danger"
-    """It gives way to partitions that would lose records sooner."""
+    """The lane yields to partitions that would lose records sooner."""
 
 
 class QuotaHold(NamedTuple):
-    """A quota that holds a lane back. `share`: the part of the time; `broker`: id of the one that throttles,
-    where it is the quota of a cluster."""
+    """A quota that throttles a lane. `share`: share of the time; `broker`: id of the throttling broker, if it
+    is the quota of a cluster."""
 
     owner: QuotaOwner
     share: float
@@ -120,10 +119,9 @@ class QuotaHold(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """For how long the oldest requests of a lane have waited for their answers, in seconds: its fetch, and
-    its produce, or what it asks the destination before its first one. None where the answer is not overdue,
-    or nothing was asked. The time that a fetch may wait for records, and the time for which a quota of the
-    broker's puts an answer off, do not count."""
+    """Seconds for which a lane's oldest requests have been waiting for a response: its fetch, and its produce
+    or the requests before its first produce. None if no response is overdue or no request is pending. The
+    time that a fetch may wait for records and the delay caused by a broker's quota do not count."""
 
     fetch_seconds: float | None = None
     produce_seconds: float | None = None
@@ -134,8 +132,8 @@ ANSWERED: Final = Unanswered()
 
 @dataclass(frozen=True, slots=True)
 class LaneHeldBack:
-    """The lane copies, slower than it could: a quota holds it back, as somebody wants. `reason` says which;
-    it is empty when none does any more. `hold`: the same as values."""
+    """The lane is throttled by a configured quota. `reason` names the quota; empty once no quota throttles
+    the lane. `hold`: the same as values."""
 
     key: LaneKey
     reason: str

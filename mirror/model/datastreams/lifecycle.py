@@ -1,4 +1,4 @@
-"""States of a datastream and the legal ways between them (Brooklin's rules). Pure."""
+"""States of a datastream and the legal transitions between them (Brooklin's rules). Pure."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ TRANSITIONS: Final = {
     "settle": ({_S.STOPPING}, _S.STOPPED),
     "delete": (set(_S) - {_S.DELETING}, _S.DELETING),
 }
-"""What may be asked, from which states, and where it leads."""
+"""Actions, the states that allow them, and the resulting state."""
 _ALREADY: Final = {("stop", _S.STOPPED), ("delete", _S.DELETING)}
-"""What may be asked again and changes nothing."""
+"""Repeated actions that change nothing."""
 
 
 def next_status(datastream: Datastream, action: str) -> DatastreamStatus:
-    """The status after the action. Raises IllegalTransition that names both."""
+    """Return the status after the action. Raises IllegalTransition that names both."""
     if (action, datastream.status) in _ALREADY:
         return datastream.status
     allowed, target = TRANSITIONS[action]
     if datastream.status not in allowed:
         states = ", ".join(sorted(allowed))
         raise IllegalTransition(
-            f"datastream {datastream.name} is {datastream.status}; {action} is possible from {states}"
+            f"datastream {datastream.name} is {datastream.status}; {action} is allowed from {states}"
         )
     return target
 
 
 def activated(datastream: Datastream) -> Datastream:
-    """As the leader leaves it, which makes ready what is new."""
+    """Return the datastream as the leader activates it: INITIALIZING becomes READY."""
     if datastream.status is not DatastreamStatus.INITIALIZING:
         return datastream
     return replace(datastream, status=next_status(datastream, "activate"))

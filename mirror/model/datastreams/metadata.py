@@ -1,7 +1,7 @@
-"""A datastream's metadata: every key that means something here, and what its value may be.
+"""A datastream's metadata: known keys and validation of their values.
 
-Keys that are not known are kept as they are, for other tools; only their size and characters count.
-`headrace.…` is ours: an unknown key there is refused, see `mirror.model.datastreams.policy`.
+Unknown keys are kept unchanged for other tools; only their size and characters are checked. The prefix
+`headrace.` is reserved: unknown keys with it are rejected, see `mirror.model.datastreams.policy`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ GROUP_ID: Final = "group.id"
 CREATED_MS: Final = "system.creation.ms"
 TTL_MS: Final = "system.ttl.ms"
 RESTART: Final = "system.restart"
-"""When the datastream was restarted (epoch ms), and from where: a word, or a moment (epoch ms)."""
+"""Time of the last restart (epoch ms), and its start: a word, or a timestamp (epoch ms)."""
 BROKERS: Final = "system.destination.KafkaBrokers"
 MANAGED: Final = "system.IsConnectorManagedDestination"
 UUID: Final = "datastreamUUID"
-"""Brooklin's client makes one for each creation, however often it sends it."""
+"""Idempotency key that Brooklin's client generates once per creation and repeats on retries."""
 
 RESTART_WORDS: Final = ("earliest", "earliest-local")
-"""Other starts depend on positions that are committed, and would leave records out."""
+"""Words allowed for a restart; other starts depend on committed positions and would skip records."""
 _LARGEST_BYTES: Final = 100_000
-"""All keys and values together, as UTF-8; as JSON they can take six times as much."""
+"""Maximum total size of keys and values as UTF-8; as JSON they can take six times as much."""
 _MOST_KEYS: Final = 1_000
 
 
@@ -74,11 +74,11 @@ _RULES: Final[Mapping[str, Callable[[str, str], object]]] = {
 
 
 def checked_metadata(value: object) -> Mapping[str, str]:
-    """Metadata that can be stored, shown and used. Raises InvalidRequest that names the key."""
+    """Validate metadata. Raises InvalidRequest that names the key."""
     metadata = bounds.mapping("metadata", value)
     if len(metadata) > _MOST_KEYS:
         raise InvalidRequest(
-            f"metadata has {counted(len(metadata), 'key')}", advice=f"{_MOST_KEYS} are possible"
+            f"metadata has {counted(len(metadata), 'key')}", advice=f"at most {_MOST_KEYS} are allowed"
         )
     size = 0
     for key, one in metadata.items():
@@ -89,15 +89,15 @@ def checked_metadata(value: object) -> Mapping[str, str]:
             rule(f"metadata {key}", found)
         size += len(key.encode()) + len(found.encode())
     if size > _LARGEST_BYTES:
-        raise InvalidRequest(f"metadata has {size} bytes", advice=f"{_LARGEST_BYTES} are possible")
+        raise InvalidRequest(f"metadata has {size} bytes", advice=f"at most {_LARGEST_BYTES} are allowed")
     return metadata
 
 
 def _value(key: str, value: object) -> str:
-    """Raises InvalidRequest, which repeats no secret."""
+    """Return the value as text. Raises InvalidRequest that does not contain secrets."""
     try:
         return bounds.text(f"metadata {key}", value, _LARGEST_BYTES)
     except InvalidRequest:
         if holds_secret(key, str(value)):
-            raise InvalidRequest(f"metadata {key} cannot be stored, and reads as a secret") from None
+            raise InvalidRequest(f"metadata {key} cannot be stored and looks like a secret") from None
         raise

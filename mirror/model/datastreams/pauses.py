@@ -1,4 +1,4 @@
-"""Pausing and resuming partitions of a datastream by topic, and when pauses end by themselves. Pure."""
+"""Pausing and resuming partitions of a datastream by topic, and expiry of pauses. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from mirror.wording import first_few
 
 _MOST_TOLD: Final = 10
 Partitions = Mapping[str, frozenset[int] | None]
-"""Partition numbers by topic; None: the whole topic."""
+"""Partition numbers by topic; None means the whole topic."""
 
 
 def paused(present: Mapping[str, PartitionPause], more: Partitions, cause: Halt) -> dict[str, PartitionPause]:
-    """With more partitions paused; those of a topic that were paused already share the new cause. Where it
-    does not name all of those, the later end counts: nothing is copied earlier than anybody asked for."""
+    """Return the pauses with more partitions paused. Partitions of a topic that were already paused get the
+    new cause; unless the request names every such partition, the later expiry applies, so that copying never
+    resumes earlier than requested."""
     pauses = dict(present)
     for topic, numbers in more.items():
         before = pauses.get(topic)
@@ -42,12 +43,13 @@ def _names_all(numbers: frozenset[int] | None, before: PartitionPause) -> bool:
 
 
 def later_end(one: int | None, other: int | None) -> int | None:
-    """The end of two pauses at once, which is that of the longer one; None is never."""
+    """Return the later expiry of two pauses; None means never."""
     return None if one is None or other is None else max(one, other)
 
 
 def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[str, PartitionPause]:
-    """With partitions resumed; those that were not paused are fine. Raises InvalidRequest."""
+    """Return the pauses with partitions resumed; partitions that are not paused are ignored. Raises
+    InvalidRequest."""
     pauses = dict(present)
     for topic, numbers in fewer.items():
         before = pauses.get(topic)
@@ -55,8 +57,8 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
             continue
         if numbers is not None and before.numbers is None:
             raise InvalidRequest(
-                f"all partitions of {topic} are paused, not single ones",
-                advice=f"resume the topic as a whole: {topic}:*",
+                f"the whole topic {topic} is paused; single partitions cannot be resumed",
+                advice=f"resume the whole topic: {topic}:*",
             )
         left = frozenset[int]() if numbers is None or before.numbers is None else before.numbers - numbers
         if left:
@@ -67,8 +69,8 @@ def resumed(present: Mapping[str, PartitionPause], fewer: Partitions) -> dict[st
 
 
 def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Datastream:
-    """Return `after` with every pause that it has no longer as a resumption: what was produced meanwhile
-    counts against no objective."""
+    """Return `after` with each pause that it no longer has recorded as a resumption: records produced during
+    the pause count against no objective."""
     found = after.resumptions
     if before.status.is_halted and after.status.is_mirrored and before.halt is not None:
         found = with_resumption(found, WHOLE, None, before.halt.since_ms, now_ms)
@@ -84,14 +86,14 @@ def noting_resumptions(before: Datastream, after: Datastream, now_ms: int) -> Da
 
 @dataclass(frozen=True, slots=True)
 class EndedPauses:
-    """A datastream without the pauses that are over, and in a sentence which those were."""
+    """A datastream without its expired pauses, and a sentence that names them."""
 
     datastream: Datastream
     sentence: str
 
 
 def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
-    """What becomes of a datastream by the pauses whose end has come; None: nothing."""
+    """Return the datastream without its expired pauses, or None if none has expired."""
     halt, ended = datastream.halt, []
     after = datastream
     if datastream.status is DatastreamStatus.PAUSED and halt is not None and _is_over(halt, now_ms):
@@ -99,7 +101,7 @@ def without_ended(datastream: Datastream, now_ms: int) -> EndedPauses | None:
         ended.append(_told("the datastream", halt))
     if datastream.status is not DatastreamStatus.DELETING:
         over = {topic: one for topic, one in datastream.pauses.items() if _is_over(one, now_ms)}
-        if over:  # the leader asks this of every datastream, all the time
+        if over:  # the leader calls this for every datastream in each tick
             left = {topic: one for topic, one in datastream.pauses.items() if topic not in over}
             after = replace(after, pauses=left)
         ended += [_told(f"{topic}:{_numbers(one.numbers)}", one) for topic, one in sorted(over.items())]
@@ -124,8 +126,8 @@ def _numbers(numbers: frozenset[int] | None) -> str:
 
 
 def moment_text(moment_ms: int) -> str:
-    """A moment (epoch ms) in UTC, to the second, as ISO 8601 has it; one that the calendar of Python does not
-    reach stays a number."""
+    """Format a timestamp (epoch ms) as ISO 8601 in UTC, to the second; one beyond Python's calendar stays a
+    number."""
     try:
         return datetime.fromtimestamp(moment_ms // 1000, UTC).isoformat().replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -133,7 +135,7 @@ def moment_text(moment_ms: int) -> str:
 
 
 def read_partitions(texts: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """`{"orders": "0,13,2", "users": "*"}`, as Brooklin's clients write it. Raises InvalidRequest."""
+    """Parse `{"orders": "0,13,2", "users": "*"}`, the format of Brooklin's clients. Raises InvalidRequest."""
     found: dict[str, frozenset[int] | None] = {}
     for name, text in texts.items():
         topic = checked_topic("the topic", name)
@@ -144,9 +146,7 @@ def read_partitions(texts: Mapping[str, str]) -> dict[str, frozenset[int] | None
             what = f"a partition of {topic}"
             found[topic] = frozenset(bounds.digits(what, part, 0, bounds.LARGEST_PARTITION) for part in parts)
         else:
-            raise InvalidRequest(f"no partitions of {topic} are named", advice="write 0,13,2 or *")
+            raise InvalidRequest(f"no partitions given for {topic}", advice="write 0,13,2 or *")
     if not found:
-        raise InvalidRequest(
-            "no partitions are named", advice='for example {"orders": "0,13,2", "users": "*"}'
-        )
+        raise InvalidRequest("no partitions given", advice='for example {"orders": "0,13,2", "users": "*"}')
     return found

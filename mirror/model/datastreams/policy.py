@@ -1,4 +1,5 @@
-"""How a datastream is copied: what is promised, what is seen of the source, what happens to trouble."""
+"""Copy policy of a datastream: delivery guarantee, isolation, and reactions to data loss and rejected
+records."""
 
 from __future__ import annotations
 
@@ -13,15 +14,15 @@ from mirror.model import bounds
 from mirror.wording import counted
 
 PREFIX: Final = "headrace."
-"""Keys of a datastream's metadata that begin so are choices of its policy."""
+"""Prefix of metadata keys that are choices of the policy."""
 SHARED_DESTINATION: Final = f"{PREFIX}shared-destination"
-"""`true` in the metadata of all datastreams that write one destination topic together on purpose."""
+"""Set to `true` in the metadata of all datastreams that share a destination topic on purpose."""
 GROW_EXISTING: Final = f"{PREFIX}grow-existing"
-"""`true`: destination topics that were there before the datastream may get more partitions."""
+"""If `true`, destination topics older than the datastream may get more partitions."""
 ADOPT_EXISTING: Final = f"{PREFIX}adopt-existing"
-"""`true`: the datastream writes into destination topics that were there before it; `false`: never."""
+"""If `true`, the datastream writes to destination topics older than itself; if `false`, never."""
 EXCLUDED_SETTINGS: Final = f"{PREFIX}excluded-settings"
-"""Topic settings that are not carried to topics that the datastream creates, one on a line."""
+"""Topic settings that are not copied to topics that the datastream creates, one per line."""
 
 CARRIED_SETTINGS: Final = frozenset(
     {
@@ -39,9 +40,9 @@ CARRIED_SETTINGS: Final = frozenset(
         "segment.ms",
     }
 )
-"""Topic settings that are carried over at creation. Not carried: what belongs to a cluster's own
-layout (replicas, throttles, min.insync.replicas), `compression.type` and `message.timestamp.type`
-(forced below, so that batches arrive as they were)."""
+"""Topic settings that are copied at creation. Not copied: settings of a cluster's own layout (replicas,
+throttles, min.insync.replicas), and `compression.type` and `message.timestamp.type` (forced below, so that
+batches arrive unchanged)."""
 
 KEEPING_SETTINGS: Final = frozenset(
     {
@@ -53,73 +54,75 @@ KEEPING_SETTINGS: Final = frozenset(
         "retention.ms",
     }
 )
-"""Carried settings that decide which records a topic accepts and keeps: they are also carried where the
-brokers of the source supply them, and those of the destination would supply others."""
+"""Copied settings that control which records a topic accepts and retains. They are also copied if they are
+broker defaults at the source that differ from those of the destination."""
 
 FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 
 LARGEST_RATE: Final = 10**15
-"""Bytes per second: a petabyte."""
+"""Maximum quota in bytes per second: a petabyte."""
 _MOST_TRANSFORMS: Final = 50
 _MOST_TRANSFORM_BYTES: Final = 32 * 1024
-"""Of all transforms of a datastream, as JSON: each lane is described to its worker with them."""
+"""Maximum size of all transforms of a datastream as JSON; they are part of every lane's description for its
+worker."""
 
 
 class Guarantee(StrEnum):
-    """What holds for every record when processes, brokers and networks fail (docs/data-plane.md)."""
+    """Delivery guarantee when processes, brokers or networks fail (docs/data-plane/guarantees.md)."""
 
     AT_LEAST_ONCE = "at-least-once"
-    """No loss, order kept; a crash may repeat what was sent since the last checkpoint."""
+    """No loss, order preserved; after a crash, records sent since the last checkpoint may be repeated."""
     EFFECTIVELY_ONCE = "effectively-once"
-    """As above, and after a crash the destination's tail is compared, so that nothing is repeated."""
+    """Like at-least-once, and after a crash the end of the destination log is compared, so that no record is
+    repeated."""
     EXACTLY_ONCE = "exactly-once"
     """Records and checkpoint in one transaction; consumers read committed data."""
 
 
 class Isolation(StrEnum):
-    """Which records of the source count."""
+    """Source records that are copied."""
 
     READ_COMMITTED = "read-committed"
-    """Records of aborted transactions never reach the destination; open ones are waited for."""
+    """Records of aborted transactions are never copied; open transactions delay copying."""
     READ_UNCOMMITTED = "read-uncommitted"
-    """Every record, whatever became of its transaction."""
+    """Every record, regardless of its transaction."""
 
 
 class OnLoss(StrEnum):
-    """When records that should have been copied are gone from the source, or it is another log."""
+    """Reaction if records that should have been copied are missing at the source, or its log was replaced."""
 
     HALT = "halt"
-    """Pause the partition and say what is missing; a person decides."""
+    """Pause the partition and report the missing records; an operator decides."""
     CONTINUE = "continue"
-    """Note the gap in the ledger and go on behind it."""
+    """Record the gap in the ledger and continue after it."""
 
 
 class OnRejection(StrEnum):
-    """When the destination refuses a record for what it is (too large, no key, its timestamp)."""
+    """Reaction if the destination rejects a record (too large, no key, invalid timestamp)."""
 
     PAUSE = "pause"
-    """Pause the partition and try again later: the destination's settings may change."""
+    """Pause the partition and retry later, because the destination's settings may change."""
     DEAD_LETTER = "dead-letter"
-    """Put the record into the dead-letter topic and go on."""
+    """Write the record to the dead-letter topic and continue."""
     SKIP = "skip"
-    """Leave the record out, count it as filtered, and go on."""
+    """Skip the record, count it as filtered, and continue."""
 
 
 class CopyPath(StrEnum):
-    """How batches are treated."""
+    """Treatment of batches."""
 
     AUTO = "auto"
-    """Whole batches pass unopened where they can; small ones are merged when they pile up."""
+    """Pass whole batches through unopened where possible; merge small ones when they accumulate."""
     PASSTHROUGH = "passthrough"
-    """As auto, but small batches are never merged."""
+    """Like auto, but never merge small batches."""
     RECORD = "record"
-    """Every record is decoded and encoded again."""
+    """Decode and encode every record."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyPolicy:
-    """The choices of one datastream. `bytes_per_second` is its quota, 0 for none;
-    `transforms` are names of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
+    """Policy choices of one datastream. `bytes_per_second` is its quota, 0 for none; `transforms` are names
+    of plug-ins, applied in order. Raises InvalidRequest for contradictions."""
 
     guarantee: Guarantee = Guarantee.EFFECTIVELY_ONCE
     isolation: Isolation = Isolation.READ_COMMITTED
@@ -133,11 +136,12 @@ class CopyPolicy:
         bounds.integer("a datastream's quota in bytes per second", self.bytes_per_second, 0, LARGEST_RATE)
         if self.transforms and self.path is CopyPath.PASSTHROUGH:
             raise InvalidRequest(
-                "transforms look into records, passthrough does not", advice="choose the path auto"
+                "transforms require opened batches, passthrough never opens them",
+                advice="choose the path auto",
             )
         if self.guarantee is Guarantee.EXACTLY_ONCE and self.isolation is not Isolation.READ_COMMITTED:
             raise InvalidRequest(
-                "exactly-once copies committed records only", advice="choose the isolation read-committed"
+                "exactly-once requires read-committed", advice="choose the isolation read-committed"
             )
 
 
@@ -154,11 +158,11 @@ _SWITCHES: Final = frozenset({SHARED_DESTINATION, GROW_EXISTING, ADOPT_EXISTING}
 
 
 def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
-    """The policy that a datastream's metadata asks for, so that every client can, also Brooklin's.
+    """Return the policy in a datastream's metadata, which all clients can set, including Brooklin's.
 
-    `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection`, `.path` as the enums above,
-    `headrace.bytes-per-second`, and `headrace.transforms` with a line for each; switches of the datastream
-    that are no matter of copying are checked too. Raises InvalidRequest.
+    Keys: `headrace.guarantee`, `.isolation`, `.on-loss`, `.on-rejection` and `.path` with values of the enums
+    above, `headrace.bytes-per-second`, and `headrace.transforms`, one per line. Switches of the datastream
+    that do not affect copying are validated too. Raises InvalidRequest.
     """
     asked: dict[str, Any] = {}
     for key, value in metadata.items():
@@ -167,7 +171,7 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
         name = key.removeprefix(PREFIX)
         kind = _CHOICES.get(name)
         if key == EXCLUDED_SETTINGS:
-            continue  # checked by a rule of the metadata
+            continue  # validated with the metadata
         if key in _SWITCHES:
             is_on(metadata, key)
         elif kind is not None:
@@ -179,12 +183,12 @@ def policy_from(metadata: Mapping[str, str]) -> CopyPolicy:
         else:
             switches = sorted(switch.removeprefix(PREFIX) for switch in _SWITCHES)
             known = ", ".join([*_CHOICES, "bytes-per-second", "transforms", "excluded-settings", *switches])
-            raise InvalidRequest(f"metadata {key} means nothing", advice=f"behind {PREFIX} may stand {known}")
+            raise InvalidRequest(f"unknown metadata key {key}", advice=f"known keys after {PREFIX}: {known}")
     return CopyPolicy(**asked) if asked else DEFAULT_POLICY
 
 
 def is_on(metadata: Mapping[str, str], key: str) -> bool:
-    """Whether a switch is `true`; without the key it is not. Raises InvalidRequest."""
+    """Return whether a switch is `true`; a missing key is false. Raises InvalidRequest."""
     value = metadata.get(key, "false")
     if value not in {"true", "false"}:
         raise InvalidRequest(f"metadata {key} cannot be {bounds.shown(value)}", advice="choose true or false")
@@ -192,7 +196,7 @@ def is_on(metadata: Mapping[str, str], key: str) -> bool:
 
 
 def lines_of(value: str) -> tuple[str, ...]:
-    """The transforms that a value of `headrace.transforms` names."""
+    """Return the transforms in a value of `headrace.transforms`."""
     return tuple(one.strip() for one in value.splitlines() if one.strip())
 
 
@@ -200,32 +204,33 @@ def _transforms(what: str, value: str) -> tuple[str, ...]:
     names = lines_of(value)
     if len(names) > _MOST_TRANSFORMS:
         raise InvalidRequest(
-            f"{what} has {counted(len(names), 'line')}", advice=f"{_MOST_TRANSFORMS} are possible"
+            f"{what} has {counted(len(names), 'line')}", advice=f"at most {_MOST_TRANSFORMS} are allowed"
         )
     size = len(json.dumps(names))
     if size > _MOST_TRANSFORM_BYTES:
         raise InvalidRequest(
-            f"{what} takes {size} bytes", advice=f"{_MOST_TRANSFORM_BYTES} are possible (as JSON in ASCII)"
+            f"{what} takes {size} bytes",
+            advice=f"at most {_MOST_TRANSFORM_BYTES} are allowed (as ASCII JSON)",
         )
     return tuple(bounds.line(what, one, bounds.LONGEST_REASON) for one in names)
 
 
 def read_excluded_settings(what: str, value: str) -> frozenset[str]:
-    """Parse setting names, one on a line. Raises InvalidRequest for a setting that is not carried anyway."""
+    """Parse setting names, one per line. Raises InvalidRequest for a setting that is never copied."""
     return checked_excluded_settings(what, lines_of(value))
 
 
 def checked_excluded_settings(what: str, names: tuple[str, ...]) -> frozenset[str]:
-    """Return the names. Raises InvalidRequest for a setting that is not carried anyway."""
+    """Return the names. Raises InvalidRequest for a setting that is never copied."""
     for name in names:
         if name not in CARRIED_SETTINGS:
             raise InvalidRequest(
-                f"{what}: {bounds.shown(name)} is not a setting that is carried",
-                advice=f"choose of {', '.join(sorted(CARRIED_SETTINGS))}",
+                f"{what}: setting {bounds.shown(name)} is never copied",
+                advice=f"choose from {', '.join(sorted(CARRIED_SETTINGS))}",
             )
     return frozenset(names)
 
 
 def excluded_settings(metadata: Mapping[str, str]) -> frozenset[str]:
-    """Return the settings that a datastream does not carry. Raises InvalidRequest."""
+    """Return the settings that a datastream does not copy. Raises InvalidRequest."""
     return read_excluded_settings(f"metadata {EXCLUDED_SETTINGS}", metadata.get(EXCLUDED_SETTINGS, ""))

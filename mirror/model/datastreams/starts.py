@@ -1,4 +1,4 @@
-"""Where a datastream or a copy begins, as people write it: a word, or a moment. Pure."""
+"""Start of a datastream or a copy as users write it: a word, or a timestamp. Pure."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mirror.model.datastreams.metadata import RESTART, RESTART_WORDS
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_NUMBER: Final = 10**11
-"""Smaller numbers are moments before April 1973, if they are milliseconds; those of today are seconds."""
+"""Smallest accepted number of milliseconds. Smaller values are before April 1973, and likely seconds."""
 WORDS: Final = tuple(one.value for one in StartPosition if one is not StartPosition.TIMESTAMP)
 
 
 class Start(NamedTuple):
-    """A place; with a moment (epoch milliseconds) where it is `StartPosition.TIMESTAMP`, else None."""
+    """A start position; `at_ms` is set (epoch milliseconds) only for `StartPosition.TIMESTAMP`."""
 
     position: StartPosition
     at_ms: int | None = None
 
     def __str__(self) -> str:
-        """As people write it; a moment in ISO 8601."""
+        """Return the text that users write; a timestamp in ISO 8601."""
         if self.at_ms is None:
             return self.position.value
         moment = _EPOCH + timedelta(milliseconds=self.at_ms)
@@ -33,15 +33,15 @@ class Start(NamedTuple):
 
 
 class Restart(NamedTuple):
-    """The last restart of a datastream: what was stored of its lanes before does not count. `at_ms`: when
-    (epoch milliseconds), 0 for a datastream that was never restarted."""
+    """The last restart of a datastream: lane progress stored before it is ignored. `at_ms`: its time (epoch
+    milliseconds), 0 for a datastream that was never restarted."""
 
     at_ms: int
     start: Start
 
 
 def restart_of(datastream: Datastream) -> Restart:
-    """Return where lanes begin that have stored nothing since the last restart, if there was one."""
+    """Return the start of lanes without stored progress since the last restart, if there was one."""
     value = datastream.metadata.get(RESTART)
     if value is None:
         return Restart(0, Start(datastream.start, datastream.start_ms))
@@ -61,8 +61,7 @@ def restarted(datastream: Datastream, start: str, now_ms: int) -> Datastream:
 
 
 def read_start(what: str, value: object, words: Sequence[str] = WORDS) -> Start:
-    """The place that a text, one of the words or a moment, or a number of milliseconds names. Raises
-    InvalidRequest."""
+    """Parse a start: one of the words, a timestamp, or epoch milliseconds. Raises InvalidRequest."""
     if isinstance(value, str) and value in words:
         return Start(StartPosition(value))
     if isinstance(value, str) and not (value.isascii() and value.isdecimal()):
@@ -74,7 +73,7 @@ def read_start(what: str, value: object, words: Sequence[str] = WORDS) -> Start:
     if at_ms < _FIRST_NUMBER:
         raise InvalidRequest(
             f"{what} is {at_ms}, which as milliseconds is in {_EPOCH.year + at_ms // 31_556_952_000}",
-            advice="give milliseconds, not seconds, or a moment such as 2026-11-21T08:00:00Z",
+            advice="give milliseconds, not seconds, or a timestamp such as 2026-11-21T08:00:00Z",
         )
     return Start(StartPosition.TIMESTAMP, at_ms)
 
@@ -86,6 +85,6 @@ def _milliseconds(what: str, text: str, advice: str) -> int:
     except ValueError:
         raise InvalidRequest(f"{what} cannot be {shown}", advice=advice) from None
     if moment.tzinfo is None:
-        raise InvalidRequest(f"{what} {shown} does not say in which time zone", advice="add Z or +02:00")
+        raise InvalidRequest(f"{what} {shown} has no time zone", advice="add Z or +02:00")
     since = moment - _EPOCH
     return bounds.integer(what, since // timedelta(milliseconds=1), 0, LATEST_START_MS)

@@ -1,6 +1,6 @@
-"""Choices that /v1 has as typed fields, and that a definition keeps as keys of its metadata. Pure.
+"""Choices that are typed fields in /v1 and metadata keys in the stored definition. Pure.
 
-Each is one thing with two names: the key is what is stored and what Brooklin's interface shows.
+The key is the stored name, which Brooklin's interface shows.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ PLACES: Final[Mapping[str, tuple[str, ...]]] = {
     PLACEMENT: ("placement",),
     START_POSITIONS: ("start_positions",),
 }
-"""Where a document of /v1 has what a key says."""
+"""Location of each key's field in a /v1 document."""
 
 
 def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What holds of each choice, by its key, as a JSON-ready value; also without the key. Raises
-    InvalidRequest where the metadata is none of a datastream."""
+    """Return the effective value of each choice by its key, JSON-ready, including defaults. Raises
+    InvalidRequest for invalid metadata."""
     policy = policy_from(metadata)
     return {
         OWNER: metadata.get(OWNER, ""),
@@ -85,8 +85,8 @@ def typed_values(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def text_of(key: str, value: object) -> str:
-    """A typed value as its key has it. Raises InvalidRequest for an objective, a choice about placement, or
-    a start position that cannot be."""
+    """Return the stored text of a typed value. Raises InvalidRequest for an invalid objective, placement
+    choice or start position."""
     if key == START_POSITIONS:
         return positions_of_document("start_positions", value).text
     if isinstance(value, bool):
@@ -99,7 +99,7 @@ def text_of(key: str, value: object) -> str:
 
 
 def says_nothing(value: object) -> bool:
-    """Whether a typed value chooses nothing, so that no key is needed for it."""
+    """Return whether a typed value chooses nothing, so that no key is needed for it."""
     return (
         value is None
         or value == []
@@ -108,7 +108,7 @@ def says_nothing(value: object) -> bool:
 
 
 def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """The typed fields as a document of /v1 has them. Raises as `typed_values`."""
+    """Return the typed fields as a /v1 document. Raises like `typed_values`."""
     document: dict[str, Any] = {}
     for key, value in typed_values(metadata).items():
         *parents, field = PLACES[key]
@@ -120,13 +120,13 @@ def typed_document(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The keys that have no typed field."""
+    """Return the keys without a typed field."""
     return {key: value for key, value in metadata.items() if key not in PLACES}
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The choices that a document of /v1 makes by typed fields, by their keys; None for one that it, or what
-    it would be part of, says to be null."""
+    """Return the choices that a /v1 document makes by typed fields, by their keys; None for a field that is
+    null itself or inside a null object."""
     found: dict[str, Any] = {}
     for key, place in PLACES.items():
         level: Any = document
@@ -143,5 +143,5 @@ def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pointer_of_key(key: str, metadata: Mapping[str, str]) -> str:
-    """Where a request says what a key says; `metadata`: the keys that it gives itself."""
+    """Return the location of a choice in a request; `metadata`: the keys that the request contains."""
     return pointer_to(["metadata", key] if key in metadata or key not in PLACES else PLACES[key])

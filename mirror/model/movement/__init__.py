@@ -1,5 +1,4 @@
-"""How a lane's position has moved: what its instance remembers of it, in bounded memory. Pure.
+"""History of a lane's position as its instance remembers it, in bounded memory. Pure.
 
-Imports nothing of the house. Read `history.py`, then `loss.py`. What state follows from it is decided in
-`monitor/movement`.
+No imports from outside mirror. Read `history.py`, then `loss.py`. `monitor/movement` derives states from it.
 """

@@ -1,8 +1,8 @@
-"""How far the clocks of brokers are off from ours, by the times that they stamp on what we write. Pure.
+"""Clock skew of brokers relative to ours, from the timestamps they assign to our writes. Pure.
 
-A broker that stamps a record (`message.timestamp.type=LogAppendTime`) does so between our request and its
-acknowledgement. So its clock is off by the stamp less the middle of the two, to half of what lies between
-them.
+A broker with `message.timestamp.type=LogAppendTime` assigns the timestamp between our request and its
+acknowledgement. So the skew is the timestamp minus the midpoint of the two, plus or minus half their
+distance.
 """
 
 from __future__ import annotations
@@ -10,37 +10,41 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _VALID_MS: Final = 300_000
-"""A clock that is kept in time drifts by less than a tenth of a second in that; one that was set is seen."""
+"""Validity of a measurement. A synchronized clock drifts by less than 0.1 s in this time; a clock that was
+set is detected."""
 _STEP_MS: Final = 1
-"""Both clocks are read to a whole millisecond."""
+"""Resolution of both clocks."""
 
 
 class ClockSkew(NamedTuple):
-    """`ahead_ms`: of ours, below 0: behind it; to `bound_ms` either way."""
+    """Skew of a broker's clock: `ahead_ms` relative to ours, negative if it is behind, plus or minus
+    `bound_ms`."""
 
     ahead_ms: float
     bound_ms: float
 
     @property
     def least_ms(self) -> float:
-        """By how much the clocks differ at least."""
+        """Lower bound of the absolute skew."""
         return max(abs(self.ahead_ms) - self.bound_ms, 0.0)
 
 
 def skew_of(sent_ms: int, stamped_ms: int, answered_ms: int) -> ClockSkew:
-    """By one acknowledgement; the first and the last by our clock, in epoch milliseconds."""
+    """Return the skew from one acknowledgement; `sent_ms` and `answered_ms` are by our clock, in epoch
+    milliseconds."""
     between_ms = max(answered_ms - sent_ms, 0)
     return ClockSkew(stamped_ms - sent_ms - between_ms / 2, between_ms / 2 + _STEP_MS)
 
 
 class BrokerClocks:
-    """By broker of one cluster: the acknowledgement of the last minutes that bounds the skew best."""
+    """Best measurement of the last minutes for each broker of one cluster."""
 
     def __init__(self) -> None:
         self._of_broker: dict[int, tuple[int, ClockSkew]] = {}
 
     def acknowledged(self, broker: int, sent_ms: int, stamped_ms: int, answered_ms: int) -> None:
-        """A write was stamped; a negative `stamped_ms` is no stamp, as of topics with create times."""
+        """Record the timestamp of an acknowledged write; a negative `stamped_ms` means none, as for topics
+        with create time."""
         if stamped_ms < 0:
             return
         found = skew_of(sent_ms, stamped_ms, answered_ms)
@@ -51,6 +55,7 @@ class BrokerClocks:
             self._of_broker[broker] = answered_ms, found
 
     def worst(self, now_ms: int) -> ClockSkew | None:
-        """Of the broker that is off by most; None while none has stamped anything for some minutes."""
+        """Return the skew of the broker with the largest one; None if no broker has assigned a timestamp for
+        some minutes."""
         valid = [one for at_ms, one in self._of_broker.values() if abs(now_ms - at_ms) < _VALID_MS]
         return max(valid, key=lambda one: (one.least_ms, abs(one.ahead_ms)), default=None)

@@ -1,8 +1,9 @@
-"""Demand: what comes to the source of a lane, and what waits there, whatever the lane gets through. Pure.
+"""Demand of a lane: rate of arrival at its source and its backlog, independent of its throughput. Pure.
 
-What a lane copies is what arrives only while it is in time. One that is late is held up, or catches up: then
-the end of the source's log says what arrives. Growth of the end is what was copied plus what the backlog grew
-by, so an overloaded lane carries more than it copies, and one that catches up carries less.
+The copy rate equals the arrival rate only while a lane is on time. A late lane is throttled or catching up;
+then the arrival rate follows from the growth of the source log's end. That growth is the amount copied plus
+the growth of the backlog, so an overloaded lane has a demand above its copy rate, and one that catches up a
+demand below it.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ _NONE: Final = (0.0, 0.0)
 
 
 class Demand(NamedTuple):
-    """`arriving`: bytes and messages per second that come to the source. `waiting`: bytes and messages there
-    that are late. `is_least`: more may arrive than is known here."""
+    """`arriving`: bytes and messages per second that arrive at the source. `waiting`: bytes and messages of
+    the late backlog. `is_least`: `arriving` is a lower bound."""
 
     arriving: tuple[float, float]
     waiting: tuple[float, float] = _NONE
@@ -24,12 +25,12 @@ class Demand(NamedTuple):
 
 
 def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
-    """Of a lane that copies. `copied`: bytes and messages per second that got through lately.
+    """Return the demand of a lane that copies. `copied`: its recent rate in bytes and messages per second.
 
-    Every offset counts as a record of the size that was copied last, so where compaction has left holes the
-    backlog is overstated. The arrival of a late lane is not known before its end was seen `LEAST_SECONDS`
-    apart and anything of it was copied, and of one whose source does not answer: then what it copies is the
-    least.
+    Every offset counts as a record of the last copied size, so the backlog is overestimated if compaction has
+    left holes. The arrival rate of a late lane is unknown until two of its ends at least `LEAST_SECONDS`
+    apart have been observed and a record was copied, and if its source does not respond: then the copy rate
+    is a lower bound.
     """
     newest = history.newest
     if newest is None or history.unheard_since is not None:
@@ -50,7 +51,7 @@ def demand(copied: tuple[float, float], history: LaneHistory) -> Demand:
 
 
 def at_least(new: Demand, before: Demand | None) -> Demand:
-    """A demand that is only a least, raised to what arrived when that was known last."""
+    """Return the demand; a lower bound is raised to the last known arrival rate."""
     if not new.is_least or before is None:
         return new
     most = (max(new.arriving[0], before.arriving[0]), max(new.arriving[1], before.arriving[1]))

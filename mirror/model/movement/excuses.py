@@ -1,8 +1,7 @@
-"""Records that count against no latency objective: those that were there before a lane was to copy them.
+"""Records that count against no latency objective, because they existed before a lane had to copy them.
 
-A person pauses a datastream, or creates one on topics with records: what the lane finds when it begins is
-late by the decision of that person. It catches up in order, so what is produced meanwhile waits behind that.
-Pure: values in, values out.
+If an operator pauses a datastream, or creates one on topics with records, the records that the lane finds at
+its start are late by that decision. The lane catches up in order, so newer records wait behind them. Pure.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Final, NamedTuple
 from mirror.model import bounds
 
 WHOLE: Final = "*"
-"""In place of a topic: the whole datastream was resumed. No topic has this name."""
+"""Key for a resumption of the whole datastream, in place of a topic. No topic has this name."""
 CHAIN_MS: Final = 3_600_000
-"""A pause that begins sooner than this after the last resume shares the patience of that one."""
+"""Maximum gap between the last resume and a new pause for the two pauses to share one patience."""
 MOST_RESUMPTIONS: Final = 1_000
 _UNREAD_MS: Final = 2_000
-"""Records of the last moments before a pause are in time, and wait at the source when the lane stops."""
+"""Records from the last moments before a pause are on time, but still at the source when the lane stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """The last pause of a topic, or of the whole datastream, that is over, in epoch ms. `numbers`: partitions
-    that were paused; None: all. `began_ms`: end of the first of several pauses in quick succession."""
+    """The last finished pause of a topic or of the whole datastream, in epoch ms. `numbers`: partitions that
+    were paused; None means all. `began_ms`: end of the first of several pauses in quick succession."""
 
     numbers: frozenset[int] | None
     since_ms: int
@@ -43,8 +42,8 @@ class Resumption:
 
 class Excuse(NamedTuple):
     """Records of a lane that do not count, by their timestamps in epoch ms: those before `before_ms`, and
-    those from `since_ms` to before `until_ms`. `patience_ms`: moment from which on the time is limited in
-    which records behind these do not count either."""
+    those from `since_ms` to before `until_ms`. `patience_ms`: start of the limited time in which the records
+    behind them do not count either."""
 
     before_ms: int = 0
     since_ms: int = 0
@@ -53,15 +52,15 @@ class Excuse(NamedTuple):
 
     @property
     def name(self) -> int:
-        """Number that is higher for each later excuse of a lane; 0 for none."""
+        """Number that increases with each later excuse of a lane; 0 for none."""
         return max(self.before_ms, self.until_ms)
 
     def as_of(self, now_ms: int) -> Excuse:
-        """Return the excuse without what lies in the future: a definition may claim any moment."""
+        """Return the excuse limited to the past, since a definition may contain any timestamp."""
         return Excuse(*(min(moment, now_ms) for moment in self))
 
     def covers(self, timestamp: int) -> bool:
-        """Return whether a record with that timestamp was there before the lane was to copy it."""
+        """Return whether a record with that timestamp existed before the lane had to copy it."""
         return timestamp < self.before_ms or self.since_ms <= timestamp < self.until_ms
 
 
@@ -69,7 +68,7 @@ NO_EXCUSE: Final = Excuse()
 
 
 def excuse_of(before_ms: int, resumptions: Mapping[str, Resumption], topic: str, number: int) -> Excuse:
-    """Return the excuse of a partition. `before_ms`: creation, or last restart, of its datastream."""
+    """Return the excuse of a partition. `before_ms`: creation or last restart of its datastream."""
     found = [
         one
         for one in (resumptions.get(WHOLE), resumptions.get(topic))
@@ -89,7 +88,7 @@ def with_resumption(
     since_ms: int,
     now_ms: int,
 ) -> dict[str, Resumption]:
-    """Return the resumptions after another one, at most the newest `MOST_RESUMPTIONS`."""
+    """Return the resumptions with one added, limited to the latest `MOST_RESUMPTIONS`."""
     before = present.get(topic)
     is_chained = before is not None and since_ms - before.until_ms < CHAIN_MS
     began_ms = before.began_ms if before is not None and is_chained else now_ms
@@ -100,30 +99,32 @@ def with_resumption(
 
 
 class ExcusedLane:
-    """A lane that has an excuse, until it has caught up once. `patience_ms`: time for that, in ms; it also
-    ends where the backlog has not become less for `_PROGRESS_MS`. Then records that the excuse covers do not
-    count, and those behind them do."""
+    """A lane with an excuse, until it has caught up once. `patience_ms`: time allowed for that, in ms; it
+    also ends if the backlog has not shrunk for `_PROGRESS_MS`. After that, records covered by the excuse
+    still do not count, but the records behind them do."""
 
     __slots__ = ("_is_patient", "_least", "_least_ms", "_patience_ms", "end", "excuse")
 
     def __init__(self, excuse: Excuse, patience_ms: int) -> None:
         self.excuse = excuse
         self.end = -1
-        """Source offset where the lane has caught up when everything before it is delivered; -1: unknown."""
+        """Source offset at which the lane has caught up once all earlier records are delivered; -1 if
+        unknown."""
         self._patience_ms = patience_ms
         self._is_patient = True
         self._least = self._least_ms = -1
 
     def counts(self, timestamp: int) -> bool:
-        """Return whether a record that is delivered now counts. Records of before a pause do: they were
-        produced while the lane ran."""
+        """Return whether a record delivered now counts. Records from before a pause do: they were produced
+        while the lane ran."""
         excuse = self.excuse
         if not self._is_patient:
             return not excuse.covers(timestamp)
         return excuse.before_ms <= timestamp < excuse.since_ms
 
     def counted_age(self, age_ms: int | None, now_ms: int) -> int | None:
-        """Return the age of the oldest waiting record that counts, at most; `age_ms`: of the oldest."""
+        """Return an upper bound for the age of the oldest waiting record that counts; `age_ms`: age of the
+        oldest record."""
         if age_ms is None:
             return None
         timestamp = now_ms - age_ms
@@ -132,7 +133,7 @@ class ExcusedLane:
         return 0 if self._is_patient else min(age_ms, max(now_ms - self.excuse.name, 0))
 
     def note(self, waiting: int, now_ms: int) -> None:
-        """Note how many offsets wait."""
+        """Record the number of waiting offsets."""
         if self._least < 0 or waiting < self._least:
             self._least, self._least_ms = waiting, now_ms
         has_time = now_ms - self.excuse.patience_ms <= self._patience_ms
@@ -141,4 +142,4 @@ class ExcusedLane:
 
 
 _PROGRESS_MS: Final = 120_000
-"""A lane whose backlog has not become less for longer does not catch up."""
+"""Time without a shrinking backlog after which a lane is not considered to catch up."""

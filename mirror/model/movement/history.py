@@ -1,4 +1,4 @@
-"""Where a lane stood at some moments of the last minutes, and since when it does what it does now. Pure."""
+"""Positions of a lane over the last minutes, and the start times of its present conditions. Pure."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 LATE_MS: Final = 10_000
-"""Records that wait for longer are late, as far as movement is concerned."""
+"""Age above which a waiting record is late, for movement."""
 LEAST_SECONDS: Final = 4.0
-"""Between two waypoints but the newest: reports that come faster replace each other, so that the window spans
-real time (Burrow's `min-distance`)."""
+"""Minimum distance between waypoints except the last: reports in quicker succession replace each other, so
+that the window covers enough time (Burrow's `min-distance`)."""
 SILENCE_SECONDS: Final = 30.0
-"""A lane of which records wait, and that says nothing for longer, has stopped."""
+"""Time without a report after which a lane with waiting records counts as stopped."""
 _MOST_LATE: Final = 24
 MOST_IN_TIME: Final = 4
-"""Waypoints of a lane of which nothing is late."""
+"""Number of waypoints kept for a lane that is on time."""
 MOST_STARTS: Final = 5
 UNLIMITED: Final = -1
 
 
 class Retention(NamedTuple):
-    """What the source's topic keeps of a partition, by time (ms) and by size (bytes); `UNLIMITED`:
-    everything. None where that is not known."""
+    """Retention of the source's topic for a partition, by time (ms) and by size (bytes); `UNLIMITED` if
+    everything is kept, None if unknown."""
 
     milliseconds: int | None = None
     size_bytes: int | None = None
@@ -31,8 +31,8 @@ UNKNOWN_RETENTION: Final = Retention()
 
 
 class CalmStep(NamedTuple):
-    """Where a lane stood, at a moment in monotonic seconds, of which nothing was late or hidden: what lay
-    below `end` could be read, and the oldest record that waited had waited for `lag_ms`. `log_start`: as of
+    """Position of a lane, at a time in monotonic seconds, at which no record was late or hidden: everything
+    below `end` was readable, and the oldest waiting record had waited for `lag_ms`. `log_start`: as in
     `LanePosition`."""
 
     at: float
@@ -43,23 +43,23 @@ class CalmStep(NamedTuple):
 
 
 class LogStart(NamedTuple):
-    """The first offset that the source had from that moment on, in monotonic seconds."""
+    """First offset of the source log from that time on, in monotonic seconds."""
 
     at: float
     offset: int
 
 
 class LanePosition(NamedTuple):
-    """Source offsets of a lane, as its worker knows them: what lies below `checkpoint` is at the destination,
-    and up to `readable_end` it can be read: an open transaction hides what lies between that and the `end`.
-    `log_start`: the first record that the source still has; -1 where it has not said that. `hidden_ms`: the
-    age of the first record that is hidden; None where none is, or it is not known.
+    """Source offsets of a lane, as known to its worker: records below `checkpoint` are at the destination,
+    and records below `readable_end` are readable; an open transaction hides those between it and `end`.
+    `log_start`: first record of the source log; -1 if unknown. `hidden_ms`: age of the first hidden record;
+    None if there is none or it is unknown.
 
-    `withheld`: where it stood at reports before this one that did not say so, oldest first, the last few.
-    `starts`: the last moves of the log's start at these.
-    `is_watched`: from here on its worker says where the lane stands when that needs a look, and until then it
-    is in time. `life`: another one where the source's log is another one, or parts from what was copied, and
-    the lane was to continue with it."""
+    `withheld`: the last positions, oldest first, that earlier reports omitted. `starts`: the last moves of
+    the log start in them. `is_watched`: from now on the worker reports the position only when it is relevant,
+    and the lane is on time until then. `life`: changes when the source log was replaced or has diverged from
+    the copied records and the lane continues with the new log.
+    """
 
     checkpoint: int
     readable_end: int
@@ -74,10 +74,9 @@ class LanePosition(NamedTuple):
 
 
 class Waypoint(NamedTuple):
-    """One report of a lane, at a moment in monotonic seconds. `lag_ms`: the age of the oldest record that
-    waits by the clock of who stamped it; None where that is not known, 0 also where nothing waits and the
-    source has said so. `hidden_ms`: likewise of the first record that an open transaction hides. `life`: as
-    of `LanePosition`."""
+    """One report of a lane, at a time in monotonic seconds. `lag_ms`: age of the oldest waiting record by its
+    timestamp; None if unknown, 0 also if the source has confirmed that no record waits. `hidden_ms`: the same
+    for the first record hidden by an open transaction. `life`: as in `LanePosition`."""
 
     at: float
     checkpoint: int
@@ -90,22 +89,22 @@ class Waypoint(NamedTuple):
 
     @property
     def waiting(self) -> int:
-        """Offsets that can be read and are not at the destination."""
+        """Number of readable offsets that are not at the destination."""
         return max(self.readable_end - self.checkpoint, 0)
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether nothing waits, and the source would have said if something did."""
+        """True if no record waits, according to a responding source."""
         return self.waiting == 0 and self.lag_ms is not None
 
     @property
     def is_held(self) -> bool:
-        """Whether nothing of what waits can be read yet: a transaction is open there, or in front of it."""
+        """True if no waiting record is readable yet because of an open transaction."""
         return self.waiting == 0 and self.end > self.checkpoint
 
 
 class Rewind(NamedTuple):
-    """A checkpoint that went back: records from `down_to` on are written once more, up to `reached`."""
+    """A checkpoint that moved back: records from `down_to` up to `reached` are written again."""
 
     at: float
     reached: int
@@ -113,15 +112,15 @@ class Rewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """`waypoints`: oldest first; a few of a lane that is in time, the last two minutes of one that is late.
+    """`waypoints`: oldest first; a few for a lane that is on time, the last two minutes for one that is late.
 
-    The moments (monotonic seconds) say since when that has been so which is so now, however long ago that is;
-    None where it is not so. `late_since`: a record waits for more than `LATE_MS`, or for nobody knows how
-    long. `stuck_since`: records can be read, and the checkpoint stays. `held_since`: it stays in front of an
-    open transaction. `unheard_since`: nobody knows whether anything waits. `record_bytes`: mean size of a
-    record, as far as any was copied. `starts`: the last starts of the source's log; the first one was found
-    there, the others are steps of retention, which brokers take minutes apart. `waits`: what `waiting` is of
-    each waypoint; `unrest`: from each to the next, the square of what it changed by, by the seconds between.
+    Times (monotonic seconds) are the start of a present condition, however long ago; None if the condition
+    does not hold. `late_since`: a record has waited for more than `LATE_MS` or an unknown time.
+    `stuck_since`: records are readable, but the checkpoint does not move. `held_since`: the checkpoint is at
+    an open transaction. `unheard_since`: it is unknown whether records wait. `record_bytes`: mean size of
+    copied records, if any. `starts`: the last starts of the source log; the first one was found there, the
+    others are steps of retention, which brokers take minutes apart. `waits`: `waiting` of each waypoint;
+    `unrest`: for each pair of consecutive waypoints, the squared change of `waiting` per second.
     """
 
     waypoints: tuple[Waypoint, ...] = ()
@@ -138,12 +137,12 @@ class LaneHistory(NamedTuple):
 
     @property
     def newest(self) -> Waypoint | None:
-        """The last report."""
+        """Last report."""
         return self.waypoints[-1] if self.waypoints else None
 
     @property
     def is_in_time(self) -> bool:
-        """Whether nothing of what waits is late, hidden, unknown, or written once more."""
+        """True if no waiting record is late, hidden, of unknown age, or being written again."""
         return (
             self.late_since is None
             and self.held_since is None
@@ -153,8 +152,8 @@ class LaneHistory(NamedTuple):
 
     @property
     def hidden_age_ms(self) -> int | None:
-        """Age of the first record that an open transaction hides, as of the last report; until that record
-        has been read, the time since the lane waits for the transaction. None where none is hidden."""
+        """Age of the first record hidden by an open transaction, as of the last report; until that record has
+        been read, the time spent waiting for the transaction. None if no record is hidden."""
         newest = self.newest
         if newest is None or self.held_since is None:
             return None
@@ -163,10 +162,10 @@ class LaneHistory(NamedTuple):
 
     @property
     def age_ms(self) -> int | None:
-        """How long the oldest record has waited, as of the last report; None where that is not known.
+        """Waiting time of the oldest record, as of the last report; None if unknown.
 
-        What lies behind an end that the source has named came after that moment: so a time stamp that is
-        older than that says what the record is about, and not how long it waits.
+        Records beyond a reported end of the log arrived after that report. A timestamp older than the report
+        is then event time and not the start of the wait.
         """
         return _age_ms(self.waypoints) if self.waypoints else None
 
@@ -177,9 +176,12 @@ class LaneHistory(NamedTuple):
         retention: Retention = UNKNOWN_RETENTION,
         record_bytes: float | None = None,
     ) -> LaneHistory:
-        """With one more report. `heard_at`: when the worker has reported before, with or without this lane:
-        it says nothing of lanes of which nothing is new. `retention` and `record_bytes`: as far as they are
-        known now; else they are what they were. A history of another log begins with the report."""
+        """Return the history with one more report.
+
+        `heard_at`: time of the worker's previous report, with or without this lane; reports omit lanes
+        without news. `retention` and `record_bytes`: new values if known, else the previous ones are kept. A
+        different `life` starts a new history.
+        """
         before = self.newest
         if before is not None and before.life != waypoint.life:
             another = LaneHistory(retention=self.retention, record_bytes=self.record_bytes)
@@ -193,8 +195,9 @@ class LaneHistory(NamedTuple):
     def after_calm(
         self, steps: Sequence[CalmStep], starts: Sequence[LogStart], record_bytes: float | None
     ) -> LaneHistory:
-        """With the last of reports in which the lane, which is in time, moved on and stayed so: what `after`
-        makes of them all. `starts`: the last moves of the log's start in them. `record_bytes`: known now."""
+        """Return the history after several reports in which the lane was on time and advanced: the same
+        result as `after` for each. `starts`: the last moves of the log start in them. `record_bytes`: present
+        value."""
         waypoints = self.waypoints
         life = waypoints[-1].life
         for at, checkpoint, end, age, log_start in steps:
@@ -242,7 +245,7 @@ class LaneHistory(NamedTuple):
     def _waits_with(
         self, waypoints: tuple[Waypoint, ...], waiting: int
     ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """`waits` and `unrest` of these waypoints, of which all but the last are known."""
+        """Return `waits` and `unrest` of these waypoints; all but the last are known."""
         kept = len(waypoints) - 1
         if not kept:
             return (waiting,), ()
@@ -261,7 +264,7 @@ NO_HISTORY: Final = LaneHistory()
 
 
 def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple[LogStart, ...]:
-    """The last starts of a log that starts there at that moment; one that starts earlier is another log."""
+    """Return the last starts of a log with one more; a lower start means that the log was replaced."""
     if log_start < 0 or (known and known[-1].offset == log_start):
         return known
     if known and log_start < known[-1].offset:
@@ -270,7 +273,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[Waypoint, ...], waypoint: Waypoint) -> tuple[Waypoint, ...]:
-    """The newest one gives way to this one while it is close to the one before it."""
+    """Add a waypoint; replace the newest one if it is too close to its predecessor."""
     is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), waypoint)
 
@@ -286,8 +289,8 @@ def _since(before: float | None, at: float, *, is_so: bool) -> float | None:
 
 
 def _is_late(waypoints: tuple[Waypoint, ...]) -> bool:
-    """Whether `_age_ms` of these, of the newest of which records wait, is unknown or more than `LATE_MS`:
-    those that are older than that need no look."""
+    """Return whether `_age_ms` of these waypoints is unknown or above `LATE_MS`, given that records wait at
+    the last one. Waypoints older than `LATE_MS` need no check."""
     newest = waypoints[-1]
     if newest.lag_ms is not None and newest.lag_ms <= LATE_MS:
         return False

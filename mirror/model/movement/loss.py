@@ -1,18 +1,15 @@
-"""Time to loss: how long the source still keeps the first record that is not at the destination.
+"""Time to loss: time until the source deletes the first record that is not at the destination.
 
-By time: what is left of `retention.ms` at the age of that record. A broker deletes whole segments, by their
-newest record, so the record may live longer, and never shorter.
-By size: bytes that may still arrive before what waits is larger than `retention.bytes`, at the rate at which
-the partition grows.
-By movement: records between the start of the log and our position, at the rate at which the start comes
-nearer, whatever the topic's settings say. It counts where the start has been seen to move at least twice, and
-not for longer than twice the time between its steps: by then it should have moved again.
-The earliest counts. What waits for nothing but a transaction is deleted just like any other record.
+By time: `retention.ms` minus the age of that record. A broker deletes whole segments, by their newest record,
+so the record may live longer, but never shorter. By size: bytes that can arrive before the backlog exceeds
+`retention.bytes`, divided by the growth rate of the partition. By movement: records between the log start and
+our position, divided by the rate at which the log start advances, whatever the topic's settings are. It
+applies once the start has moved at least twice, and until twice the time between its steps has passed without
+another step. The earliest result applies. Records held back by a transaction are deleted like any others.
 
-All three take the lane to stand where it is. One that moves loses records later, or never: its oldest record
-grows older by less than a second in a second, or younger; what waits grows by less than what arrives, or
-shrinks; the log's start comes nearer by less than it moves. `loss_as_it_moves` divides each time by that
-share.
+All three assume that the lane stands still. A lane that moves loses records later or never: its oldest record
+ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks; the
+log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
 """
 
 from __future__ import annotations
@@ -35,7 +32,8 @@ _RECENT_SECONDS: Final = 8.0
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
-    """None where nothing waits, nothing is deleted, or it is not known."""
+    """Return the seconds until the first loss; None if no records wait, none are deleted, or it is
+    unknown."""
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
@@ -52,10 +50,13 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
 
 
 def loss_as_it_moves(history: LaneHistory, now: float) -> float | None:
-    """Seconds until the first loss if the lane moves on as it did, never less than `seconds_to_loss`; None
-    where nothing is lost then. It moves as it did in the whole of the history or in the last seconds of it,
-    whichever is worse: one that has become slower is not excused by what was before, and one that gains and
-    loses by turns not by its last gain. A lane of which one report is known stands."""
+    """Return the seconds until the first loss if the lane keeps its pace, never less than `seconds_to_loss`;
+    None if no record is lost at that pace.
+
+    The pace is the lower one of the whole history and its last seconds: a lane that has become slower is not
+    excused by its past, and one that gains and loses ground in turn is not excused by its last gain. A lane
+    with only one report counts as standing still.
+    """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
@@ -75,27 +76,28 @@ def loss_as_it_moves(history: LaneHistory, now: float) -> float | None:
 
 
 def _compared(waypoints: Sequence[Waypoint], newest: Waypoint) -> list[Waypoint]:
-    """The oldest one, and the last that is some seconds older than the newest."""
+    """Return the oldest waypoint, and the newest one at least `_RECENT_SECONDS` older than the last
+    report."""
     older = [one for one in waypoints[:-1] if one.at < newest.at]
     recent = [one for one in older if newest.at - one.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []
 
 
 def _aging(_: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
-    """Seconds by which the oldest record grows older in a second."""
+    """Return the seconds by which the oldest record ages per second."""
     if newest.is_held or newest.lag_ms is None or before.lag_ms is None:
         return 1.0
     return (newest.lag_ms - before.lag_ms) / 1000 / (newest.at - before.at)
 
 
 def _growing(_: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
-    """Of what arrives, the share by which what waits grows."""
+    """Return the growth of the backlog as a share of the arriving records."""
     arrived, copied = newest.end - before.end, newest.checkpoint - before.checkpoint
     return 1 - copied / arrived if arrived > 0 else 0.0
 
 
 def _nearing(history: LaneHistory, before: Waypoint, newest: Waypoint) -> float:
-    """Of the speed of the log's start, the share by which it comes nearer."""
+    """Return the speed at which the log start approaches the lane, relative to the speed of the log start."""
     copied = (newest.checkpoint - before.checkpoint) / (newest.at - before.at)
     return 1 - copied / _speed(history.starts)
 
@@ -104,7 +106,7 @@ def _by_time(history: LaneHistory) -> float | None:
     newest = history.newest
     if newest is None:
         return None
-    # Retention goes by the record's own time stamp, however long it has waited.
+    # Retention uses the record's own timestamp, however long it has waited.
     age_ms = newest.hidden_ms if newest.is_held else newest.lag_ms if newest.waiting else None
     return None if age_ms is None else left_by_time(history.retention, age_ms)
 
@@ -119,14 +121,14 @@ def _by_size(history: LaneHistory) -> float | None:
 
 
 def left_by_time(retention: Retention, age_ms: int) -> float | None:
-    """Of a record of that age."""
+    """Return the seconds until retention by time deletes a record of that age."""
     kept = retention.milliseconds
     return None if kept is None or kept == UNLIMITED else (kept - age_ms) / 1000
 
 
 def left_by_size(retention: Retention, waiting: int, grown: int, seconds: float, each: float) -> float | None:
-    """`waiting`: offsets up to the end, which has `grown` by that many in `seconds`. `each`: bytes of a
-    record."""
+    """Return the seconds until retention by size deletes the first of `waiting` offsets before the end, which
+    has `grown` in `seconds`. `each`: bytes per record."""
     kept = retention.size_bytes
     if kept is None or kept == UNLIMITED or grown <= 0 or seconds <= 0:
         return None
@@ -134,7 +136,8 @@ def left_by_size(retention: Retention, waiting: int, grown: int, seconds: float,
 
 
 def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> float | None:
-    """`starts`: as of `LaneHistory`; `at`: when the lane stood there, in monotonic seconds."""
+    """Return the seconds until the log start reaches the checkpoint. `starts`: as in `LaneHistory`; `at`:
+    time of the checkpoint, in monotonic seconds."""
     if len(starts) <= _LEAST_STEPS:
         return None
     first, last = starts[1], starts[-1]
@@ -146,6 +149,6 @@ def left_by_movement(starts: Sequence[LogStart], checkpoint: int, at: float) -> 
 
 
 def _speed(starts: Sequence[LogStart]) -> float:
-    """Offsets a second of the log's start, which has moved twice at least."""
+    """Return the speed of the log start in offsets per second; it has moved at least twice."""
     first, last = starts[1], starts[-1]
     return (last.offset - first.offset) / (last.at - first.at)

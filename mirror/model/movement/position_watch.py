@@ -1,13 +1,13 @@
-"""Which positions of a lane need not be said, because nothing in them is worth a look. Pure.
+"""Filter for positions of a lane that need not be reported because they contain nothing relevant. Pure.
 
-Most reports are of lanes that are in time: their position has moved on, what waits is young, and nothing of
-it is hidden. After one that its instance has heard of, such positions stay here, the last few of them, until
-one is different: then they go with it. So the instance knows all that the rules of
-`mirror.model.movement.history` look at, as if each had been said (`LaneTrack`;
+Most reports are about lanes on time: the position has advanced, waiting records are young, and none is
+hidden. Once the instance has received one such position, later ones stay here, the last few of them, and are
+sent with the next position that is different. So the instance has all data for the rules of
+`mirror.model.movement.history`, as if each position had been reported (`LaneTrack`;
 `tests/property/mirror/instance/test_lane_track.py`).
 
-Where something is known by which the source may delete what was not copied, the time to loss is judged here
-by the rules of `mirror.model.movement.loss`, and the position is said often while that is near.
+If the source may delete records before they are copied, the time to loss is evaluated here by the rules of
+`mirror.model.movement.loss`, and positions are reported often while a loss is near.
 """
 
 from __future__ import annotations
@@ -33,25 +33,26 @@ _LATE_MS: Final[int] = LATE_MS
 _LEAST_SECONDS: Final[float] = LEAST_SECONDS
 _SILENCE_SECONDS: Final[float] = SILENCE_SECONDS
 _MOST_STEPS: Final[int] = MOST_IN_TIME
-"""Machine code finds what is of its own module sooner."""
+"""Module-level copies, which compiled code accesses faster."""
 _NEVER: Final = -1e300
 _LEAST_STARTS: Final = 3
-"""Of the log, from which on the time to loss is judged by the position."""
+"""Number of log starts from which on the time to loss is evaluated by the position."""
 _FAR_SECONDS: Final = 1_800.0
-"""A time to loss that needs no close look."""
+"""Time to loss that needs no close watch."""
 _LOOK_SECONDS: Final = 60.0
 _LOOK_SHARE: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 600.0
-"""Between two looks at the time to loss: that part of it, within these bounds. While it is near, the position
-is said with each."""
+"""Interval between evaluations of the time to loss: `_LOOK_SHARE` of it, at least `_LOOK_SECONDS` and at most
+this. While a loss is near, each evaluation reports the position."""
 _SAID_AGAIN_SECONDS: Final = 600.0
 _SAID_AGAIN_SHARE: Final = 0.1
-"""What is known of a time to loss is no older than the larger of this and this part of itself."""
+"""A reported time to loss is refreshed after `_SAID_AGAIN_SECONDS` or this share of it, whichever is
+longer."""
 _NO_AGE: Final = -1
 
 
 class _Step:
-    """As `CalmStep`, to be written again and again: there is one for each of many lanes at any time."""
+    """A mutable `CalmStep` that is reused: each of many lanes has one at any time."""
 
     __slots__ = ("age", "at", "checkpoint", "end", "log_start")
 
@@ -65,32 +66,32 @@ class _Step:
 
 
 class PositionWatch:
-    """Of one lane, from its first report on. Times are monotonic seconds."""
+    """Filter for one lane, starting with its first report. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._turn = self._life = -1
         self._at = self._before = self._said_at = _NEVER
-        """Of the last report, of the last waypoint but one, and of the last position that was said."""
+        """Times of the last report, the last waypoint but one, and the last reported position."""
         self._checkpoint = self._reached = self._end = self._log_start = -1
         self._age = _NO_AGE
         self._is_fine = self._is_caught_up = False
         self._steps: list[_Step] = []
         self._withheld = 0
-        """Steps since a position was said last; the last few of them lie in `_steps`, in turn."""
+        """Number of steps since the last reported position; the last few are in `_steps`, a ring buffer."""
         self._moves: list[LogStart] = []
-        """Of the log's start, that were not said."""
+        """Moves of the log start that were not reported."""
         self._starts: tuple[LogStart, ...] = ()
-        """What the instance knows of them, and these."""
+        """Log starts known to the instance, followed by unreported ones."""
         self._retention = UNKNOWN_RETENTION
         self._may_lose = self._is_near = self._is_known = False
         self._was_known = False
-        """Whether the instance may know a time to loss by what was said last."""
+        """True if the last report may have given the instance a time to loss."""
         self._looked_at = self._look_at = _NEVER
-        """When the time to loss was looked at last, and when it is to be."""
+        """Times of the last and the next evaluation of the time to loss."""
         self._looked_end = 0
 
     def turn(self, number: int, life: int) -> None:
-        """The lane is in that turn and life (`LanePosition`): of a new one the first position is said."""
+        """Set turn and life of the lane (`LanePosition`); after a change the next position is reported."""
         if life != self._life:
             self._life, self._reached = life, -1
             self.forget()
@@ -99,7 +100,7 @@ class PositionWatch:
             self.forget()
 
     def forget(self) -> None:
-        """Say the next position, because what was said of the lane is not known any more."""
+        """Report the next position, because the receiver has lost the earlier ones."""
         self._is_fine, self._starts = False, ()
 
     def withholds(
@@ -112,13 +113,13 @@ class PositionWatch:
         lag_ms: int | None,
         copied: tuple[int, int],
     ) -> bool:
-        """Take in a report; whether its position need not be said. `moments`: of this report, and of the one
-        before of the worker, with or without this lane. `copied`: records and bytes between them. The others
-        are as of `LanePosition` and `Waypoint`."""
+        """Take in a report; return whether its position can be omitted. `moments`: times of this report and
+        of the worker's previous one, with or without this lane. `copied`: records and bytes between them. The
+        other arguments are as in `LanePosition` and `Waypoint`."""
         at, heard_at = moments
         age = _NO_AGE if lag_ms is None else lag_ms
         if heard_at > self._at and self._is_caught_up:
-            self._pass(heard_at, is_withheld=self._is_fine)  # nothing was new, until then
+            self._pass(heard_at, is_withheld=self._is_fine)  # no news until then
         was_fine, before, start = self._is_fine, self._checkpoint, self._log_start
         if checkpoint > self._reached:
             self._reached = checkpoint
@@ -145,7 +146,7 @@ class PositionWatch:
         return is_calm
 
     def _pass(self, at: float, is_withheld: bool) -> None:
-        """As waypoints are spaced."""
+        """Update the times with the spacing of waypoints, and store a withheld step."""
         is_replaced = at - self._before < _LEAST_SECONDS
         if not is_replaced:
             self._before = self._at
@@ -168,7 +169,7 @@ class PositionWatch:
     def _is_due(
         self, at: float, checkpoint: int, end: int, age: int, copied: tuple[int, int], has_moved: bool
     ) -> bool:
-        """Whether the time to loss asks for the position."""
+        """Return whether the time to loss requires the position to be reported."""
         if at < self._look_at:
             return has_moved and self._is_near
         since, before = self._looked_at, self._looked_end
@@ -189,7 +190,7 @@ class PositionWatch:
         return self._is_near or at - self._said_at >= max(_SAID_AGAIN_SECONDS, left * _SAID_AGAIN_SHARE)
 
     def said(self, place: LanePosition) -> LanePosition:
-        """The position of the last report, with those that were withheld before it."""
+        """Return the position of the last report, with the positions withheld before it."""
         steps = range(max(self._withheld - _MOST_STEPS, 0), self._withheld)
         withheld = tuple([self._steps[one % _MOST_STEPS].said() for one in steps])
         starts = tuple(self._moves[-MOST_STARTS:])

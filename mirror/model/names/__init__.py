@@ -1,1 +1,1 @@
-"""Rules of the names that users choose. Read `look_alikes.py`."""
+"""Rules for names that users choose. Read `look_alikes.py`."""

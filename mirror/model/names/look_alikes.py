@@ -1,7 +1,7 @@
-"""Names that can be taken for another one. Pure.
+"""Rejection of names that can be mistaken for others. Pure.
 
-New names are in Unicode's form NFKC and in the letters of one script, so that none differs from another only
-by letters that look alike. What is stored already keeps its name.
+New names must be in Unicode's NFKC form and use letters of one script, so that no two names differ only by
+look-alike letters. Stored names are not affected.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
 
 _EAST_ASIAN: Final = frozenset({"CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"})
-"""Scripts that are written together."""
+"""Scripts that are commonly mixed."""
 _MARKS: Final = re.compile("[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]")
-"""Marks that belong to no script."""
+"""Combining marks that belong to no script."""
 _ESCAPE: Final = re.compile("%[0-9A-Fa-f]{2}")
 _FORMULA: Final = ("=", "+", "@")
 _ADVICE: Final = "use letters of one script, digits, dots, underscores and dashes"
 
 
 def check_look(name: str, role: str) -> None:
-    """Raises InvalidRequest for a new name that can be taken for another one, or for a formula or an escaped
-    path where it is shown."""
+    """Raise InvalidRequest for a new name that can be mistaken for another one, or for a formula or an
+    escaped path."""
     if reason := _reason_against(name):
         raise InvalidRequest(f"{shown(name)} cannot name {role}: {reason}", advice=_ADVICE)
 
 
 def _reason_against(name: str) -> str:
     if unicodedata.normalize("NFKC", name) != name:
-        return "it is not in the form NFKC"
+        return "not in NFKC form"
     if _MARKS.search(name):
-        return "it has combining marks"
+        return "combining marks"
     scripts = {_script_of(letter) for letter in name if unicodedata.category(letter).startswith("L")}
     if len(scripts) > 1:
-        return f"it mixes letters of {' and '.join(sorted(scripts))}"
+        return f"mixed letters of {' and '.join(sorted(scripts))}"
     if _ESCAPE.search(name):
-        return "it has percent-encoded characters"
+        return "percent-encoded characters"
     if name.startswith(_FORMULA):
-        return f"it begins with {name[0]}"
+        return f"starts with {name[0]}"
     return ""
 
 
 def _script_of(letter: str) -> str:
-    """Return the script as the letter's name begins with it."""
+    """Return the script of a letter, the first word of its Unicode name."""
     script = unicodedata.name(letter, "UNKNOWN").partition(" ")[0]
     return "EAST ASIAN" if script in _EAST_ASIAN else script

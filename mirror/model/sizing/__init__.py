@@ -1,1 +1,1 @@
-"""How many tasks and instances are needed, as values that any instance can show."""
+"""Number of tasks and instances needed, as values that any instance can show."""

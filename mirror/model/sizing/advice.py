@@ -1,4 +1,4 @@
-"""What the service should be given: tasks and instances, now and in the hours ahead."""
+"""Sizing advice: number of tasks and instances needed now and in the coming hours."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from mirror.model.identifiers import GroupName
 
 @dataclass(frozen=True, slots=True)
 class HourNeed:
-    """The tasks that an hour from `hour_ms` (epoch ms) on needs: for the middle of the forecast, and for its
-    high end."""
+    """Tasks needed in the hour that starts at `hour_ms` (epoch ms): for the median forecast, and for its
+    upper bound."""
 
     hour_ms: int
     tasks: int
@@ -19,12 +19,12 @@ class HourNeed:
 
 @dataclass(frozen=True, slots=True)
 class GroupNeed:
-    """Of one group of datastreams.
+    """Sizing of one group of datastreams.
 
-    `tasks`: in force. `now`: what the present load needs, None where it is not known. `coming`: the hours
-    ahead, none where nothing is forecast. `why`: what is not known, and why; empty where all is. `tried`,
-    `covered`, `error`: the grade of such forecasts, as in `assigner.forecast.seasonal.Grade`; None where the
-    past says nothing.
+    `tasks`: number in force. `now`: number that the present load needs, None if unknown. `coming`: the next
+    hours, empty without a forecast. `why`: missing data and the reason; empty if complete. `tried`,
+    `covered`, `error`: accuracy of such forecasts, as in `assigner.forecast.seasonal.Grade`; None without
+    enough history.
     """
 
     group: GroupName
@@ -39,8 +39,8 @@ class GroupNeed:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Sums over the hours of a forecast: what stays as it is takes, and what is needed takes. Instance-hours
-    are None where nobody says how many tasks an instance bears."""
+    """Sums over the hours of a forecast: cost of the present size, and cost of the needed size.
+    `needed_instance_hours` is None if the number of tasks per instance is unknown."""
 
     hours: int
     task_hours: int
@@ -51,11 +51,11 @@ class Hours:
 
 @dataclass(frozen=True, slots=True)
 class PastNeed:
-    """Task-hours of those hours of a past time in which the load of every group is known.
+    """Task-hours over past hours in which the load of every group is known.
 
-    `task_hours`: what is in force now takes, if it stands in all of them. `peak_task_hours`: the number that
-    the busiest of them needed, in all of them. `needed_task_hours`: what each needed by its mean load, which
-    is the least that sizing can reach, whatever the limits on the number of tasks allow.
+    `task_hours`: cost of the present size in these hours. `peak_task_hours`: cost of the size for the busiest
+    hour in these hours. `needed_task_hours`: sum of each hour's need by mean load, the lower bound for any
+    sizing, regardless of task limits.
     """
 
     hours: int
@@ -66,16 +66,15 @@ class PastNeed:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Computed by the leader at `computed_ms` (epoch ms).
+    """Advice computed by the leader at `computed_ms` (epoch ms).
 
-    `required_tasks`, `required_instances`: what is needed now and very soon, steady enough for an
-    autoscaler; None where the need of a group is unknown, which `why` names. `tasks_at_least`,
-    `instances_at_least`: the need of the other groups. `last_required_tasks`: the last number that was
-    known for all groups. `lower_since_ms`, `lower_tasks`: since when less would do, and the most of that
-    time; None while not. `rises`: the first hour that needs more than is required now. `peak`: the hour
-    that needs most, `peak_instances`: how many that takes; both of the groups whose need is known. `sums`:
-    None without a forecast. `past_day`, `past_week`: of the last 24 and 168 whole hours; None where no hour
-    of it is known of every group.
+    `required_tasks`, `required_instances`: needed now and very soon, steady enough for an autoscaler; None if
+    the need of a group is unknown, which `why` names. `tasks_at_least`, `instances_at_least`: need of the
+    other groups. `last_required_tasks`: last value known for all groups. `lower_since_ms`, `lower_tasks`:
+    time since which fewer tasks would suffice, and the maximum needed since; None otherwise. `rises`: first
+    hour that needs more than is required now. `peak`: hour with the largest need, `peak_instances`: instances
+    for it; both for groups with a known need. `sums`: None without a forecast. `past_day`, `past_week`: last
+    24 and 168 whole hours; None without an hour that is known for every group.
     """
 
     computed_ms: int

@@ -1,4 +1,4 @@
-"""The capacity of a task that a plan uses, and where it comes from. Pure."""
+"""Task capacity used by a plan, and its origin. Pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mirror.model.sizing.costs import Learned
 from mirror.wording import counted
 
 LEAST_CAPACITY: Final = 1_024
-"""Bytes per second; what is learned stays within these."""
+"""Lower limit of a capacity in bytes per second, also for learned ones."""
 _BAND: Final = 1.25
-"""What is learned replaces what was used before when it differs by more than this factor, up or down: noise
-of ±10 % never does, as 1.1 / 0.9 = 1.22, and rounding to three digits adds 1 % at most."""
+"""A learned capacity replaces the previous one if it differs by more than this factor: noise of ±10 % never
+does, since 1.1 / 0.9 = 1.22, and rounding to three digits adds at most 1 %."""
 
 
 class CapacityOrigin(StrEnum):
-    """Where a capacity comes from: the settings; the datastream's own knobs; what copying cost; the number
-    of the settings for as long as nothing is learned."""
+    """Origin of a capacity: the settings, the datastream's own knobs, the measured cost of copying, or the
+    default from the settings until enough is measured."""
 
     SETTING = "setting"
     DATASTREAM = "datastream"
@@ -29,8 +29,8 @@ class CapacityOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CapacityTerms:
-    """What is asked for. `bytes_per_second`: None means that it is learned, and `unlearned_bytes_per_second`
-    counts until then. `of_datastream`: whether the datastream itself says the number."""
+    """Configured capacity. `bytes_per_second`: None means learned, with `unlearned_bytes_per_second` until
+    enough is measured. `of_datastream`: the number is set by the datastream."""
 
     bytes_per_second: int | None
     unlearned_bytes_per_second: int
@@ -41,13 +41,13 @@ class CapacityTerms:
 
 @dataclass(frozen=True, slots=True)
 class CapacityInUse:
-    """What a plan was made with. Rates are per second, of one task at full capacity; placement fills it to
-    `utilisation_percent`. `messages_per_second`: None means that only bytes count.
+    """Capacity that a plan was made with. Rates are per second, for one task at full capacity; placement
+    fills it to `utilisation_percent`. `messages_per_second`: None means that only bytes count.
 
-    Of what was learned, also where it is not used: `learned_bytes_per_second` within `low` and `high`, the
-    `learned_messages_per_second` that go with it, from `observations` over `observed_seconds` of workers,
-    at `bytes_per_batch`, `records_per_batch` and `passthrough`, the share of unopened batches. None and 0
-    where nothing was. `why`: in words where it comes from.
+    Learned values, also if not used: `learned_bytes_per_second` between `low` and `high`, the corresponding
+    `learned_messages_per_second`, from `observations` over `observed_seconds` of workers, at
+    `bytes_per_batch`, `records_per_batch` and `passthrough`, the share of unopened batches. None and 0
+    without any. `why`: origin in words.
     """
 
     origin: CapacityOrigin
@@ -67,38 +67,38 @@ class CapacityInUse:
 
     @property
     def planned_by(self) -> tuple[CapacityOrigin, int, int | None, int]:
-        """What a plan follows from, without the evidence."""
+        """Values that determine a plan, without the evidence."""
         return self.origin, self.bytes_per_second, self.messages_per_second, self.utilisation_percent
 
     @property
     def capacity(self) -> TaskCapacity:
-        """As a planner takes it."""
+        """Capacity in the form that planners use."""
         return TaskCapacity(self.bytes_per_second, self.messages_per_second, self.utilisation_percent)
 
 
 def capacity_in_use(
     terms: CapacityTerms, found: Learned | None, before: CapacityInUse | None
 ) -> CapacityInUse:
-    """The capacity to plan with. `before`: what the last plan was made with.
+    """Return the capacity to plan with. `before`: capacity of the last plan.
 
-    What is learned has to differ from it by a quarter before it counts, so that the number of tasks does not
-    follow noise; and where nothing is learned any more, what was learned last goes on to count.
+    A learned capacity must differ from it by a quarter to take effect, so that the number of tasks does not
+    follow noise. If the evidence expires, the last learned capacity stays in use.
     """
     if terms.bytes_per_second is not None:
         origin = CapacityOrigin.DATASTREAM if terms.of_datastream else CapacityOrigin.SETTING
         where = "the datastream" if terms.of_datastream else "the settings"
-        return _used(terms, origin, terms.bytes_per_second, f"{where} say so", found)
+        return _used(terms, origin, terms.bytes_per_second, f"set by {where}", found)
     last = before if before is not None and before.origin is CapacityOrigin.LEARNED else None
     if found is None and last is not None:
         return replace(
             last,
             messages_per_second=terms.messages_per_second,
             utilisation_percent=terms.utilisation_percent,
-            why="learned earlier; nothing was copied since that says more",
+            why="learned earlier; not enough was copied since to learn more",
         )
     if found is None:
         number = terms.unlearned_bytes_per_second
-        why = "nothing is learned yet: it takes a minute in which a worker is busy with it"
+        why = "nothing learned yet: needs a minute in which a worker is busy"
         return _used(terms, CapacityOrigin.UNLEARNED, number, why, None)
     target = _bounded(found, terms)
     if last is not None and target / _BAND <= last.bytes_per_second <= target * _BAND:
@@ -107,20 +107,20 @@ def capacity_in_use(
 
 
 def _bounded(found: Learned, terms: CapacityTerms) -> int:
-    """Three digits, within what can be; and no more than was nearly seen. With two, rounding would add 5 % to
-    the noise at 1.0…, and the band is not that wide."""
+    """Round to three digits and limit to plausible values and a multiple of the fastest observed rate. Two
+    digits would add 5 % to the noise near 1.0, and the band is not that wide."""
     furthest = max(found.furthest, terms.unlearned_bytes_per_second)
     rate = min(found.bytes_per_second, furthest, LARGEST_CAPACITY)
     return max(int(float(f"{rate:.2e}")), LEAST_CAPACITY)
 
 
 def _how(found: Learned, used: int) -> str:
-    hours = "an hour" if found.hours == 1 else f"the dearest of {found.hours} hours"
+    hours = "an hour" if found.hours == 1 else f"the most expensive of {found.hours} hours"
     text = f"what one core copies by {hours}: {counted(found.observations, 'interval')} of workers"
     if round(found.spare, 2) > 0:
         text += f", without {found.spare:.0%} of their CPU time that a full load would not cost"
     if found.bytes_per_second > used * _BAND:
-        text += "; four times what one worker was seen to carry, which is less than the CPU allows"
+        text += "; limited to four times the rate of the fastest worker, although the CPU allows more"
     return text
 
 

@@ -1,4 +1,4 @@
-"""In which time a datastream is to be in time again: what is late counts as load, spread over it. Pure."""
+"""Catch-up time of a datastream: its late backlog counts as load, spread over that time. Pure."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from mirror.model import bounds
 from mirror.model.identifiers import GroupName
 
 CATCH_UP: Final = "headrace-catch-up-seconds"
-"""Key of the metadata that has it, as a whole number; without it `mirror.leader.catch_up_seconds` counts. It
-does not begin with `headrace.`: former versions keep it."""
+"""Metadata key of the catch-up time, a whole number of seconds; default `mirror.leader.catch_up_seconds`. It
+lacks the prefix `headrace.`, so that older versions keep it."""
 SHORTEST_SECONDS: Final = 60
 LONGEST_SECONDS: Final = 30 * 86_400
 
 
 def read_catch_up(what: str, value: object) -> int:
-    """Raises InvalidRequest."""
+    """Parse a catch-up time. Raises InvalidRequest."""
     return bounds.digits(what, value, SHORTEST_SECONDS, LONGEST_SECONDS)
 
 
 def catch_up_by_group(members: Iterable[tuple[GroupName, Mapping[str, str]]]) -> dict[GroupName, int]:
-    """Of the groups of datastreams that choose one, the shortest choice. `members`: group and metadata of
-    each datastream. What cannot be read is no choice."""
+    """Return the shortest catch-up time of each group whose datastreams choose one. `members`: group and
+    metadata of each datastream. Invalid values are ignored."""
     found: dict[GroupName, int] = {}
     for group, metadata in members:
         value = metadata.get(CATCH_UP, "")

@@ -1,12 +1,12 @@
-"""What copying cost in CPU time, by hour, and the capacity of a task that follows from it. Pure.
+"""CPU cost of copying by hour, and the task capacity that follows from it. Pure.
 
-A task is copied in one worker process by one thread, so what it can carry is what one core can copy. Observed
-are intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. Of the sums of
-an hour, bytes over CPU seconds is what a core copies in a second; how sure that is follows from how the
-intervals differ (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed., 6.3).
+A task is copied by one thread of one worker process, so its capacity is the amount that one core can copy.
+The input are intervals of workers: CPU seconds, bytes, records and batches of one group of datastreams. For
+the sums of an hour, bytes over CPU seconds is the rate of a core; its uncertainty follows from the variance
+between intervals (the variance of a ratio estimator: W. G. Cochran, Sampling Techniques, 3rd ed., 6.3).
 
-What a worker that is not busy spends on small answers and batches is left out: it is spared where there is
-more to copy. How much that is follows from counts (`spare_cpu_ms` of `MirrorMetric`) and is less certain.
+CPU time that an idle worker spends on small responses and batches is excluded, because it disappears under
+load. The excluded amount is derived from counts (`spare_cpu_ms` of `MirrorMetric`) and is less certain.
 """
 
 from __future__ import annotations
@@ -19,30 +19,31 @@ from typing import Final
 
 HOUR_MS: Final = 3_600_000
 KEPT_HOURS: Final = 26
-"""What is busy once a day is always among them."""
+"""Number of hours kept; always includes a daily peak."""
 LEAST_OBSERVATIONS: Final = 12
 LEAST_SECONDS: Final = 60.0
-"""Of an hour that says anything: intervals, and their length together."""
+"""Minimum of intervals and of their total length for an hour to be conclusive."""
 _ENOUGH_SECONDS: Final = 300.0
-"""Of an hour beside which one with less does not count: it may hold nothing but a start."""
+"""If any hour has this much, hours with less are ignored: they may contain only a start."""
 _BUSY_SHARE: Final = 0.5
-"""Of the CPU time of the busiest hour: hours with less are not those that capacity is needed for, and in
-them the cost of asking weighs more than that of copying."""
+"""Share of the busiest hour's CPU time. Hours below it do not determine capacity, and polling outweighs
+copying in their cost."""
 _FURTHEST: Final = 4
-"""Times what one worker was seen to carry: beyond, a network or a disk may be the limit."""
+"""Limit of a capacity as a multiple of the fastest observed worker: beyond it, the network or a disk may be
+the bottleneck."""
 _SIGMAS: Final = 2.0
 _MOST_SPARE: Final = 0.9
-"""Share of CPU time that is left out at most, however idle a worker was."""
+"""Maximum share of CPU time that is excluded, however idle a worker was."""
 _SPARE_ERROR: Final = 0.2
-"""Part of what leaving spare CPU time out changes by which it may be wrong, about."""
+"""Approximate relative error of the effect of excluding spare CPU time."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostSums:
-    """Sums over intervals of workers, of one group. `seconds`: their length; `passthrough_batches`: those of
-    `batches` that were not opened. `spare_cpu_seconds` of `cpu_seconds`: what a full load would not cost.
+    """Sums over intervals of workers, for one group. `seconds`: their length; `passthrough_batches`: unopened
+    ones among `batches`. `spare_cpu_seconds`: part of `cpu_seconds` that disappears under full load.
     `cpu_squared`, `bytes_squared`, `cpu_bytes`: sums of products, in s², bytes² and s·bytes, of the CPU time
-    that is not spare. `fastest`: most bytes per second of one interval."""
+    that is not spare. `fastest`: largest bytes per second of one interval."""
 
     observations: int
     seconds: float
@@ -68,7 +69,7 @@ class CostSums:
         passed: float,
         spare: float = 0.0,
     ) -> CostSums:
-        """One interval."""
+        """Build the sums of one interval."""
         needed = _needed(cpu_seconds, spare)
         return cls(
             observations=1,
@@ -86,25 +87,25 @@ class CostSums:
         )
 
     def plus(self, other: CostSums) -> CostSums:
-        """Both together."""
+        """Return the sum of both."""
         names = [one.name for one in fields(self) if one.name != "fastest"]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
         return CostSums(**sums, fastest=max(self.fastest, other.fastest))
 
     @property
     def says_enough(self) -> bool:
-        """Whether a capacity can be computed from it."""
+        """True if a capacity can be computed from it."""
         is_long = self.observations >= LEAST_OBSERVATIONS and self.seconds >= LEAST_SECONDS
         return is_long and self.cpu_seconds > 0 and self.bytes > 0
 
     @property
     def needed_cpu_seconds(self) -> float:
-        """What the same would cost under a full load."""
+        """CPU seconds that the same work would cost under full load."""
         return _needed(self.cpu_seconds, self.spare_cpu_seconds)
 
     @property
     def bytes_per_core_second(self) -> float:
-        """What one core copies in a second under a full load."""
+        """Bytes that one core copies per second under full load."""
         return self.bytes / self.needed_cpu_seconds
 
     @property
@@ -122,12 +123,12 @@ def _needed(cpu_seconds: float, spare: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What one core was found to copy, in the dearest of the busy hours. Rates are per second of one core;
-    `low`, `high`: twice the standard error around `bytes_per_second`, which `furthest` may cap. `spare`: the
-    share of CPU time that was left out, as a full load would not cost it.
+    """Measured rate of one core in the most expensive of the busy hours. Rates are per second and core;
+    `low`, `high`: `bytes_per_second` minus and plus twice the standard error; `furthest`: cap for it.
+    `spare`: share of CPU time excluded because it disappears under full load.
 
-    `observations`, `seconds`: of all hours that count, `hours` of them. `bytes_per_batch`,
-    `records_per_batch` and `passthrough`, the share of batches that were not opened: of the dearest hour.
+    `observations`, `seconds`: over all `hours` that count. `bytes_per_batch`, `records_per_batch` and
+    `passthrough`, the share of unopened batches: from the most expensive hour.
     """
 
     bytes_per_second: float
@@ -145,7 +146,7 @@ class Learned:
 
 
 def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSums]:
-    """Sums by hour (hours since the epoch) of several instances."""
+    """Return the sums by hour (hours since the epoch) over several instances."""
     found: dict[int, CostSums] = {}
     for hours in several:
         for hour, sums in hours.items():
@@ -154,10 +155,10 @@ def merged_hours(several: Iterable[Mapping[int, CostSums]]) -> dict[int, CostSum
 
 
 def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
-    """What the hours of the last day say; None where they do not say enough.
+    """Return the capacity measured over the last day; None without enough data.
 
-    The dearest hour counts, so that a plan holds at every time of a day whose batches change their size.
-    Where no hour says enough by itself, such as right after a full hour, all of them count as one.
+    The most expensive hour determines it, so that a plan holds at every time of a day with varying batch
+    sizes. If no hour alone is conclusive, such as just after the hour, all of them count as one.
     """
     recent = [one for hour, one in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
     known = [one for one in recent if one.says_enough] or _together(recent)
@@ -186,7 +187,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
 
 
 def _together(several: Sequence[CostSums]) -> list[CostSums]:
-    """Their sum, where it says enough."""
+    """Return the sum of the hours if it is conclusive."""
     if not several:
         return []
     joint = reduce(CostSums.plus, several)

@@ -1,4 +1,4 @@
-"""Freeze windows: times in which nothing moves that need not. Pure.
+"""Freeze windows: times without optional moves. Pure.
 
 | window | when |
 |---|---|
@@ -6,8 +6,8 @@
 | `Fri 18:00 to Mon 06:00` | every week |
 | `2026-12-20 18:00 to 2027-01-03 06:00` | once |
 
-Times are those of a wall clock in a time zone of the IANA's names, which may stand behind the window, else
-UTC. Of an hour that a clock has twice both belong to a window; an hour that it leaves out is in none.
+Times are local times in the IANA time zone given after the window, by default UTC. An hour that a clock
+change repeats belongs to a window both times; an hour that it skips belongs to none.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _ADVICE: Final = "write it as Fri 18:00 to Mon 06:00 Europe/Berlin, 22:00 to 06:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Every day or every week: minutes of the period, from the first of `begin` until that of `end`, which
-    may be in the next period."""
+    """Daily or weekly window: minutes of the period, from `begin` until before `end`, which may be in the
+    next period."""
 
     begin: int
     end: int
     period: int
 
     def contains(self, local: datetime) -> bool:
-        """`local`: what the wall clock shows."""
+        """Return whether the window contains a local time."""
         minute = (local.weekday() * _DAY_MINUTES + local.hour * 60 + local.minute) % self.period
         if self.begin < self.end:
             return self.begin <= minute < self.end
@@ -51,51 +51,53 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """From a moment on, until another one."""
+    """Window between two times."""
 
     begin: datetime
     end: datetime
 
     def contains(self, local: datetime) -> bool:
-        """`local`: with its time zone."""
+        """Return whether the window contains a time with a time zone."""
         return self.begin <= local.astimezone(UTC) < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class FreezeWindow:
-    """`text`: as settings have it."""
+    """A freeze window. `text`: as configured."""
 
     text: str
     zone: tzinfo
     when: Repeated | Once
 
     def contains(self, now_ms: int) -> bool:
-        """Whether the moment is within."""
+        """Return whether the window contains the timestamp."""
         local = datetime.fromtimestamp(now_ms / 1000, self.zone)
         return self.when.contains(local)
 
 
 def read_freeze(text: str) -> FreezeWindow:
-    """A window as settings have it. Raises InvalidRequest."""
+    """Parse a window. Raises InvalidRequest."""
     line = " ".join(text.split())
     found = _WINDOW.fullmatch(line) if len(line) <= LONGEST_NAME else None
     if found is None:
-        raise InvalidRequest(f"{shown(text)} is no freeze window", advice=_ADVICE)
+        raise InvalidRequest(f"{shown(text)} is not a valid freeze window", advice=_ADVICE)
     from_day, from_date, from_time, to_day, to_date, to_time, zone_name = found.groups()
     if bool(from_day) != bool(to_day) or bool(from_date) != bool(to_date):
-        raise InvalidRequest(f"{shown(text)} says a day at one end only", advice=_ADVICE)
+        raise InvalidRequest(f"{shown(text)} has a day at only one end", advice=_ADVICE)
     zone = _zone(zone_name or "UTC")
     if from_date:
         return FreezeWindow(line, zone, _once(line, zone, f"{from_date} {from_time}", f"{to_date} {to_time}"))
     period = _WEEK_MINUTES if from_day else _DAY_MINUTES
     begin, end = _minute(line, from_day, from_time), _minute(line, to_day, to_time)
     if begin == end:
-        raise InvalidRequest(f"{shown(text)} ends where it begins", advice="monitor.act = false acts never")
+        raise InvalidRequest(
+            f"{shown(text)} ends where it starts", advice="to never act, set monitor.act = false"
+        )
     return FreezeWindow(line, zone, Repeated(begin, end, period))
 
 
 def frozen_by(windows: Sequence[FreezeWindow], now_ms: int) -> FreezeWindow | None:
-    """The first that the moment is within."""
+    """Return the first window that contains the timestamp."""
     return next((one for one in windows if one.contains(now_ms)), None)
 
 
@@ -104,38 +106,38 @@ def _zone(name: str) -> tzinfo:
         return UTC if name == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidRequest(
-            f"there is no time zone {shown(name)} on this machine", advice="name it as Europe/Berlin, or UTC"
+            f"unknown time zone {shown(name)} on this host", advice="use a name such as Europe/Berlin or UTC"
         ) from error
 
 
 def _minute(line: str, day: str | None, time: str) -> int:
     hours, minutes = (int(part) for part in time.split(":"))
     if hours > 23 or minutes > 59:
-        raise InvalidRequest(f"{shown(line)}: there is no {time}", advice="times are from 00:00 to 23:59")
+        raise InvalidRequest(f"{shown(line)}: invalid time {time}", advice="use 00:00 to 23:59")
     return (_DAYS.index(day) if day else 0) * _DAY_MINUTES + hours * 60 + minutes
 
 
 def _once(line: str, zone: tzinfo, begin: str, end: str) -> Once:
-    """An hour that the clock has twice begins the first time and ends the second; one that it leaves out
-    begins and ends when the clock jumps over it."""
+    """Return a one-time window. A repeated hour starts with its first and ends with its second occurrence; a
+    time in a skipped hour means the moment of the clock change."""
     try:
         first, last = (datetime.strptime(text, _ONCE).replace(tzinfo=zone) for text in (begin, end))
         since, until = _moment(first.replace(fold=0)), _moment(last.replace(fold=1))
     except (ValueError, OverflowError) as error:
-        raise InvalidRequest(f"{shown(line)} has a date that is none", advice=_ADVICE) from error
+        raise InvalidRequest(f"{shown(line)} contains an invalid date", advice=_ADVICE) from error
     if not (first < last and until - since <= _LONGEST_ONCE):
         raise InvalidRequest(
-            f"{shown(line)} cannot be a freeze window", advice="it ends after it begins, within a year"
+            f"{shown(line)} is not a valid freeze window", advice="it must end after its start, within a year"
         )
     if since == until:
         raise InvalidRequest(
-            f"{shown(line)} is no time of that zone: its clocks jump over it", advice="give it another end"
+            f"{shown(line)} does not exist in that time zone: its clocks skip it", advice="choose another end"
         )
     return Once(since, until)
 
 
 def _moment(local: datetime) -> datetime:
-    """When the clock of its zone shows that, else when it jumps over it; in UTC."""
+    """Return the UTC time at which the local clock shows that time, or at which it jumps over it."""
     found, wanted = local.astimezone(UTC), local.replace(tzinfo=None)
     if found.astimezone(local.tzinfo).replace(tzinfo=None) == wanted:
         return found

@@ -1,7 +1,6 @@
-"""What a datastream chooses about its placement: capacity of its tasks, how far they are filled, and by what
-they are planned. Pure.
+"""Placement choices of a datastream: capacity and utilisation of its tasks, strategy and load provider. Pure.
 
-Bounds on the number of tasks are `TaskLimits`. What a datastream does not choose is as the settings say.
+Bounds on the number of tasks are in `TaskLimits`. Choices that a datastream omits default to the settings.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from mirror.model.load import LARGEST_CAPACITY
 from mirror.model.sizing.capacity import LEAST_CAPACITY, CapacityTerms
 
 PLACEMENT: Final = "headrace-placement"
-"""Key of the metadata that has it. It does not begin with `headrace.`: former versions keep it."""
+"""Metadata key of the choices. It lacks the prefix `headrace.`, so that older versions keep it."""
 LEARNED: Final = "learned"
 NO_LOADS: Final = "none"
 LEAST_MESSAGES: Final = 100
 LARGEST_HEADROOM: Final = 0.9
 PLUG_IN_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,62}$"
-"""Of a load provider or a placement strategy, Headrace's own or a plug-in."""
+"""Pattern for names of load providers and placement strategies, built in or plug-ins."""
 _WORDS: Final[Mapping[str, str]] = {
     "capacity": "capacity_bytes_per_second",
     "messages": "capacity_messages_per_second",
@@ -37,9 +36,10 @@ _ADVICE: Final = "write it as capacity 20971520, messages 5000, utilisation 80, 
 
 @dataclass(frozen=True, slots=True)
 class PlacementKnobs:
-    """Of one datastream; None: as the settings say. Capacities are those of a task, per second; `learned`:
-    what one core was seen to copy. `strategy`: the name of who plans its tasks. `load_provider`: of who says
-    what its partitions carry; `none`: its tasks are planned by count. Raises InvalidRequest."""
+    """Choices of one datastream; None for the default from the settings. Capacities are per task and second;
+    `learned`: the measured capacity of one core. `strategy`: name of the strategy that plans its tasks.
+    `load_provider`: name of the provider of its partitions' loads; `none`: plan by partition count. Raises
+    InvalidRequest."""
 
     capacity_bytes_per_second: int | Literal["learned"] | None = None
     capacity_messages_per_second: int | None = None
@@ -66,7 +66,7 @@ class PlacementKnobs:
 
     @property
     def text(self) -> str:
-        """As the metadata has it; `read_knobs` is the inverse."""
+        """Metadata form; `read_knobs` is the inverse."""
         given = ((word, getattr(self, name)) for word, name in _WORDS.items())
         return ", ".join(f"{word} {value}" for word, value in given if value is not None)
 
@@ -76,14 +76,16 @@ _NAMES: Final = frozenset(one.name for one in fields(PlacementKnobs))
 
 
 def read_knobs(what: str, value: object) -> PlacementKnobs:
-    """Those of a text. Raises InvalidRequest."""
+    """Parse choices. Raises InvalidRequest."""
     text = bounds.text(what, value, bounds.LONGEST_REASON)
     found: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
         word, _, value_text = part.strip().partition(" ")
         name = _WORDS.get(word)
         if name is None or name in found:
-            raise InvalidRequest(f"{what} cannot have {bounds.shown(part.strip())}", advice=_ADVICE)
+            raise InvalidRequest(
+                f"{what} has an unknown or repeated choice {bounds.shown(part.strip())}", advice=_ADVICE
+            )
         found[name] = _value(f"{word} in {what}", word, value_text.strip())
     return PlacementKnobs(**found)
 
@@ -92,8 +94,8 @@ def _plug_in_name(what: str, name: object) -> str:
     found = bounds.line(what, name)
     if not re.fullmatch(PLUG_IN_NAME, found):
         raise InvalidRequest(
-            f"{what} cannot be {bounds.shown(found)}",
-            advice="a letter, then up to 62 letters, digits, and any of _ . -",
+            f"{what} {bounds.shown(found)} is not a valid name",
+            advice="use a letter, then up to 62 letters, digits or any of _ . -",
         )
     return found
 
@@ -112,20 +114,20 @@ def _value(what: str, word: str, text: str) -> object:
 
 
 def knobs_from(metadata: Mapping[str, str]) -> PlacementKnobs:
-    """The choices that a datastream's metadata has. Raises InvalidRequest."""
+    """Return the choices in a datastream's metadata. Raises InvalidRequest."""
     return read_knobs(f"metadata {PLACEMENT}", metadata.get(PLACEMENT, ""))
 
 
 def knobs_of_document(value: Mapping[str, Any]) -> PlacementKnobs:
-    """Of a document of /v1. Raises InvalidRequest."""
+    """Read choices from a /v1 document. Raises InvalidRequest."""
     if unknown := sorted(value.keys() - _NAMES):
-        raise InvalidRequest(f"placement has no {bounds.shown(unknown[0])}")
+        raise InvalidRequest(f"unknown placement field {bounds.shown(unknown[0])}")
     return PlacementKnobs(**value)
 
 
 def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> CapacityTerms:
-    """What holds for tasks that datastreams share, in place of what the settings say: of each choice the
-    strictest, and a number before what is learned."""
+    """Return the capacity terms for tasks that datastreams share, in place of the settings: the strictest of
+    each choice, and a number before `learned`."""
     found = tuple(several)
     capacities = [one.capacity_bytes_per_second for one in found]
     numbers = [one for one in capacities if isinstance(one, int)]
@@ -141,17 +143,16 @@ def joint_terms(terms: CapacityTerms, several: Iterable[PlacementKnobs]) -> Capa
 
 
 def joint_headroom(several: Iterable[PlacementKnobs]) -> float | None:
-    """The largest that one of them chooses; None: as the settings say."""
+    """Return the largest headroom chosen; None for the default."""
     return max((one.scale_in_headroom for one in several if one.scale_in_headroom is not None), default=None)
 
 
 def joint_strategy(several: Iterable[PlacementKnobs]) -> str | None:
-    """The first that one of them chooses; None: as the settings say."""
+    """Return the first strategy chosen; None for the default."""
     return next((one.strategy for one in several if one.strategy is not None), None)
 
 
 def joint_provider(several: Iterable[PlacementKnobs]) -> str | None:
-    """`none` where one of them chooses it, else the first that one of them chooses; None: as the settings
-    say."""
+    """Return `none` if chosen at all, else the first provider chosen; None for the default."""
     chosen = [one.load_provider for one in several if one.load_provider is not None]
     return NO_LOADS if NO_LOADS in chosen else next(iter(chosen), None)

@@ -1,8 +1,9 @@
-"""The hours of each weekday in which a datastream carries least, learned from its hourly load. Pure.
+"""Quiet window: the hours of each weekday with the lowest load of a datastream, learned from its hourly
+loads. Pure.
 
-Each day counts by its own mean, so that a busy day weighs as much as a calm one; of each hour of the day the
-median of these shares is taken, and of all runs of the wanted length the one that carries least. A weekday
-that is known of two weeks has a window of its own where the one of all days carries clearly more on it.
+Each day is normalized by its own mean, so that busy and calm days weigh the same. The median of these shares
+is taken for each hour of the day, and the window is the run of the wanted length with the lowest total. A
+weekday with two weeks of data gets its own window if the common one carries clearly more on it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ HOUR_MS: Final = 3_600_000
 _DAY: Final = 24
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _FIRST_WEEKDAY: Final = 3
-"""The first of January 1970 was a Thursday."""
+"""Weekday of 1 January 1970, a Thursday."""
 _FEWEST_DAYS: Final = 2
 _CLEARLY: Final = 1.25
 Day = Mapping[int, float]
@@ -26,8 +27,8 @@ Day = Mapping[int, float]
 
 @dataclass(frozen=True, slots=True)
 class QuietTerms:
-    """`hours`: how long the window is, below 24; 0: none is looked for. `contrast`: how many times the load
-    of the window the other hours carry at least."""
+    """`hours`: length of the window, below 24; 0 to disable it. `contrast`: minimum ratio of the load in the
+    other hours to the load in the window."""
 
     hours: int = 4
     contrast: float = 1.5
@@ -35,20 +36,20 @@ class QuietTerms:
 
 @dataclass(frozen=True, slots=True)
 class QuietWindow:
-    """From an hour in UTC on, for some hours. `first_hours`: by weekday, from Monday on."""
+    """Window of some hours from an hour in UTC. `first_hours`: by weekday, starting with Monday."""
 
     first_hours: tuple[int, ...]
     hours: int
 
     def contains(self, now_ms: int) -> bool:
-        """Return whether the moment (epoch ms) is within the window of its day or of the day before."""
+        """Return whether the timestamp (epoch ms) is within the window of its day or of the day before."""
         day, hour = divmod(now_ms // HOUR_MS, _DAY)
         today, yesterday = (self.first_hours[_weekday(one)] for one in (day, day - 1))
         return 0 <= hour - today < self.hours or 0 <= hour + _DAY - yesterday < self.hours
 
     @property
     def text(self) -> str:
-        """As people read it: `22:00 to 02:00 UTC`, or with weekdays where these differ."""
+        """Text for users: `22:00 to 02:00 UTC`, with weekdays if they differ."""
         runs = [
             (hour, [weekday for weekday, _ in days])
             for hour, days in groupby(enumerate(self.first_hours), key=lambda one: one[1])
@@ -62,10 +63,10 @@ class QuietWindow:
 
 
 def quiet_window(totals: Mapping[int, float], terms: QuietTerms) -> QuietWindow | None:
-    """The window of a datastream by its loads (bytes/s) of whole hours, by their begin (epoch ms).
+    """Return the window of a datastream, given its hourly loads (bytes/s) by start of the hour (epoch ms).
 
-    None: none is looked for, some hour of the day is not known of two days, nothing flows, or the load is too
-    even for a window that deserves the name.
+    None if disabled, if an hour of the day has data from fewer than two days, without traffic, or if the load
+    is too even.
     """
     if not 0 < terms.hours < _DAY:
         return None
@@ -81,7 +82,7 @@ def quiet_window(totals: Mapping[int, float], terms: QuietTerms) -> QuietWindow 
 
 
 def _weekday(day: int) -> int:
-    """Of the days since 1970: 0 for Monday."""
+    """Return the weekday of a day since 1970; 0 for Monday."""
     return (day + _FIRST_WEEKDAY) % len(_WEEKDAYS)
 
 
@@ -91,7 +92,8 @@ def _days(weekdays: list[int]) -> str:
 
 
 def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
-    """Days since 1970 that carried something and of which half is known: loads over the mean of the day."""
+    """Return days since 1970 with traffic and at least half of their hours known: loads divided by the day's
+    mean."""
     days: dict[int, dict[int, float]] = {}
     for hour_ms, total in totals.items():
         day, hour = divmod(hour_ms // HOUR_MS, _DAY)
@@ -105,7 +107,7 @@ def _days_of(totals: Mapping[int, float]) -> dict[int, Day]:
 
 
 def _profile(days: Iterable[Day]) -> list[float] | None:
-    """The median of each hour of the day; None where one is not known of two days."""
+    """Return the median of each hour of the day; None if an hour has data from fewer than two days."""
     shares: list[list[float]] = [[] for _ in range(_DAY)]
     for loads in days:
         for hour, share in loads.items():

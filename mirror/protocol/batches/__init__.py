@@ -1,1 +1,1 @@
-"""Record batches: headers, checksums, codecs, and the records in them."""
+"""Record batches: headers, checksums, codecs and records."""

@@ -1,14 +1,14 @@
-"""Record batches of format 2: find them in fetched bytes, verify them, give them a new identity.
+"""Record batches of format 2: locate them in fetched bytes, verify them, replace their producer identity.
 
-The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch
-lie before it; so a broker can renumber a batch for free, and so can we. What we must change inside is
-the producer's identity: the destination deduplicates by (producer id, epoch, sequence), and those of
-the source mean nothing there. Layout: Apache Kafka, `DefaultRecordBatch`.
+The checksum (CRC-32C) covers everything from the attributes on. Base offset, length and leader epoch precede
+it, so renumbering a batch is free, for brokers and for us. The one change inside is the producer identity:
+the destination deduplicates by (producer id, epoch, sequence), and the source's identity is invalid there.
+Layout: Apache Kafka, `DefaultRecordBatch`.
 
      0 base offset          8 length (of what follows)   12 leader epoch      16 magic
     17 checksum            21 attributes                 23 last offset delta 27 base timestamp
-    35 greatest timestamp  43 producer id                51 producer epoch    53 base sequence
-    57 number of records   61 records, compressed as the attributes say
+    35 max timestamp       43 producer id                51 producer epoch    53 base sequence
+    57 number of records   61 records, compressed according to the attributes
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from mirror.protocol.batches.holes import Span
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 OVERHEAD: Final = 12
-"""Bytes of base offset and length, which the length field does not count."""
+"""Size of base offset and length, which the length field excludes."""
 MAGIC_AT: Final = 16
 _LENGTH_AT: Final = 8
 _LENGTH: Final = struct.Struct(">i")
 _CHECKSUM_AT: Final = 17
 CHECKED_FROM: Final = 21
-"""First byte under the checksum."""
+"""First byte covered by the checksum."""
 LEGACY_SMALLEST: Final = 14
-"""Least length field of a message of format 0: checksum, magic, attributes, two empty lengths."""
+"""Minimum length field of a format 0 message: checksum, magic, attributes, two empty lengths."""
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
@@ -46,11 +46,11 @@ _IDENTITY_BITS: Final = LOG_APPEND_TIME | TRANSACTIONAL | CONTROL | DELETE_HORIZ
 NO_PRODUCER: Final = -1
 NO_SEQUENCE: Final = -1
 SEQUENCE_LIMIT: Final = 2**31
-"""Sequences wrap to 0 before this."""
+"""Sequences wrap to 0 at this number."""
 
 
 class BatchHeader:
-    """The 61 bytes in front of the records. Timestamps in epoch milliseconds, -1 for none."""
+    """The 61-byte header of a batch. Timestamps are epoch milliseconds, -1 if absent."""
 
     base_offset: int
     length: int
@@ -85,7 +85,7 @@ class BatchHeader:
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record; of the last one that there was, in a compacted batch."""
+        """Offset of the last record that the batch was written with; compaction may have removed it."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -95,8 +95,10 @@ class BatchHeader:
 
     @property
     def first_timestamp(self) -> int:
-        """Of the first record that the batch was written with. A broker that appends by its own time, and the
-        log cleaner with its delete horizon, leave only the newest."""
+        """Timestamp of the first record that the batch was written with.
+
+        The maximum timestamp if the first is lost: log append time, or the log cleaner's delete horizon.
+        """
         base = self.base_timestamp
         is_newest = self.attributes & (LOG_APPEND_TIME | DELETE_HORIZON) or not 0 <= base < self.max_timestamp
         return self.max_timestamp if is_newest else base
@@ -108,12 +110,12 @@ class BatchHeader:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the offsets have no holes."""
+        """True if the offsets have no gaps."""
         return self.record_count == self.last_offset_delta + 1
 
 
 class ProducerStamp(NamedTuple):
-    """The identity that the destination deduplicates by. An epoch of -1 means none."""
+    """Producer identity by which the destination deduplicates. An epoch of -1 means none."""
 
     producer_id: int
     epoch: int
@@ -121,10 +123,10 @@ class ProducerStamp(NamedTuple):
 
 
 def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
-    """(start, end, header) of every whole batch, in order; the header is None for formats 0 and 1.
+    """Yield (start, end, header) of every complete batch, in order; header is None for formats 0 and 1.
 
-    Stops at a batch that is cut off at the end, as brokers cut them at the byte limit. Raises
-    CorruptData for lengths and formats that cannot be. Checks no checksum: see `verify`.
+    Stops at a truncated batch at the end, as brokers truncate at the byte limit. Raises CorruptData for
+    impossible lengths and formats. Does not verify checksums: see `verify`.
     """
     position, size = 0, len(records)
     while size - position > MAGIC_AT:
@@ -133,23 +135,23 @@ def scan(records: memoryview) -> Iterator[tuple[int, int, BatchHeader | None]]:
         magic = records[position + MAGIC_AT]
         if magic == 2:
             if length < HEADER_SIZE - OVERHEAD:
-                raise CorruptData(f"a batch claims a length of {length} bytes")
+                raise CorruptData(f"a batch has an invalid length of {length} bytes")
             if end > size:
                 return
             yield position, end, BatchHeader(records, position)
         elif magic < 2:
             if length < LEGACY_SMALLEST:
-                raise CorruptData(f"a message claims a length of {length} bytes")
+                raise CorruptData(f"a message has an invalid length of {length} bytes")
             if end > size:
                 return
             yield position, end, None
         else:
-            raise CorruptData(f"a batch claims format {magic}, the newest known is 2")
+            raise CorruptData(f"unsupported batch format {magic}; the latest is 2")
         position = end
 
 
 def first_size(records: memoryview) -> int:
-    """Bytes of the first batch, whole or not; 0 when not even its length is there."""
+    """Return the size of the first batch, complete or not; 0 if even its length is missing."""
     if len(records) < OVERHEAD:
         return 0
     (length,) = _LENGTH.unpack_from(records, _LENGTH_AT)
@@ -157,15 +159,15 @@ def first_size(records: memoryview) -> int:
 
 
 def verify(batch: memoryview, header: BatchHeader) -> None:
-    """Check the checksum and the numbers of one whole batch. Raises CorruptData with its offset.
+    """Verify the checksum and counts of a complete batch. Raises CorruptData with its offset.
 
-    Must come before `stamp`, which corrects the checksum for what it changes and looks at nothing else.
+    Must precede `stamp`, which adjusts the checksum only for its own changes.
     """
     if crc32c(batch[CHECKED_FROM:]) != header.checksum:
-        raise CorruptData(f"the batch at offset {header.base_offset} does not match its checksum")
+        raise CorruptData(f"batch at offset {header.base_offset} does not match its checksum")
     if not 0 <= header.record_count <= header.last_offset_delta + 1 or header.base_offset < 0:
         raise CorruptData(
-            f"the batch at offset {header.base_offset} claims {header.record_count} records"
+            f"batch at offset {header.base_offset} claims {header.record_count} records"
             f" up to offset delta {header.last_offset_delta}"
         )
 
@@ -177,10 +179,10 @@ _ZERO_OFFSET: Final = bytes(8)
 
 
 def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence: int) -> None:
-    """Make a batch with a right checksum ours, in place: base offset 0, our identity, a right checksum again.
+    """Give a verified batch our identity and base offset 0, in place, and adjust its checksum.
 
-    Clears what a client may not send (log append time, control, delete horizon) and sets the
-    transactional bit as `identity` says. `attributes` are the batch's own.
+    Clears attributes that a client may not send (log append time, control, delete horizon) and sets the
+    transactional bit according to `identity`. `attributes` are those of the batch.
     """
     before = crc32c(batch[CHECKED_FROM:HEADER_SIZE])
     batch[0:8] = _ZERO_OFFSET
@@ -196,14 +198,14 @@ def stamp(batch: memoryview, attributes: int, identity: ProducerStamp, sequence:
 
 
 def seal(batch: memoryview) -> None:
-    """Compute the checksum of whatever is there now, in place."""
+    """Compute the checksum of a batch from its current bytes, in place."""
     _CHECKSUM.pack_into(batch, _CHECKSUM_AT, crc32c(batch[CHECKED_FROM:]))
 
 
 def assemble(
     payload: bytes | bytearray, *, codec: int, base_timestamp: int, max_timestamp: int, count: int
 ) -> bytearray:
-    """A dense batch around (compressed) records, without identity."""
+    """Return a batch without gaps or identity around a (compressed) payload of records."""
     length = HEADER_SIZE - OVERHEAD + len(payload)
     times = (base_timestamp, max_timestamp)
     header = HEADER.pack(0, length, -1, 2, 0, codec, count - 1, *times, NO_PRODUCER, -1, NO_SEQUENCE, count)
@@ -213,5 +215,5 @@ def assemble(
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """The base sequence of the batch that follows one of `count` records."""
+    """Return the base sequence that follows a batch of `count` records."""
     return (sequence + count) % SEQUENCE_LIMIT

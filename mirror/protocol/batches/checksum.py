@@ -1,10 +1,10 @@
-"""CRC-32C (Castagnoli) of bytes of which only the first few change: corrected instead of computed again.
+"""CRC-32C (Castagnoli) adjusted for a change of the first bytes, without computing it again.
 
-A CRC is linear. For two messages that differ in their beginnings only, the difference of the checksums is
-that of the beginnings, pushed on by as many zero bytes as follow: a multiplication by x^(8n) modulo the
-polynomial, for which tables are kept by the digits of n (Mark Adler's `crc32_combine` in zlib is built on
-the same). So the checksum that the producer computed stays in force for all that was not touched: bytes
-that are damaged in our memory are still found by the destination.
+A CRC is linear. If two messages differ only at the start, the difference of their checksums is that of the
+starts, advanced by the number n of bytes that follow: a multiplication by x^(8n) modulo the polynomial,
+precomputed in tables by the digits of n (zlib's `crc32_combine` by Mark Adler uses the same method). The
+producer's checksum thus remains valid for all unchanged bytes, and the destination still detects bytes that
+were damaged in our memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ _DIGIT_BITS: Final = 5
 _DIGIT_MASK: Final = (1 << _DIGIT_BITS) - 1
 
 Operator = list[int]
-"""A linear map of 32 bits: what each of the 16 values of each of the 8 nibbles, lowest first, maps to."""
+"""A linear map of 32 bits: images of the 16 values of each of the 8 nibbles, lowest first."""
 
 
 def correct(checksum: int, before: int, after: int, following: int) -> int:
-    """The checksum of a message whose first bytes have changed. `before` and `after`: checksums of these
-    bytes alone, as they were and as they are; `following`: how many unchanged bytes come after them."""
+    """Return the checksum of a message whose first bytes have changed.
+
+    `before`, `after`: checksums of the changed bytes alone; `following`: number of unchanged bytes after
+    them.
+    """
     difference, place = before ^ after, 0
     while following and difference:
         digit = following & _DIGIT_MASK
@@ -50,7 +53,7 @@ _known: list[list[Operator]] = []
 
 
 def _operators(place: int) -> list[Operator]:
-    """By the value of the digit at that place: the map for that number of zero bytes."""
+    """Return the maps for the digit at `place`, by digit value: each advances by that many zero bytes."""
     while len(_known) <= place:
         if _known:
             one = _then(_known[-1][_DIGIT_MASK], _known[-1][1])
@@ -70,7 +73,7 @@ def _zero_byte(bits: int) -> int:
 
 
 def _operator(images: list[int]) -> Operator:
-    """From what each of the 32 bits maps to, lowest first."""
+    """Return the map with these images of the 32 bits, lowest first."""
     table: Operator = []
     for nibble in range(0, 32, 4):
         values = [0]

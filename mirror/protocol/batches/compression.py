@@ -1,8 +1,8 @@
-"""The five codecs of record batches, as brokers and Java clients read and write them.
+"""The five codecs of record batches, compatible with brokers and Java clients.
 
-Traps: lz4 frames must have independent blocks (Java refuses linked ones), snappy comes in Xerial's
-framing from Java clients and bare from others, and a batch may hold several gzip members or zstd frames.
-Decompression is bounded, so that a few damaged bytes cannot ask for all the memory there is.
+Pitfalls: lz4 frames must have independent blocks (Java rejects linked ones); Java clients write snappy in
+Xerial's framing, others write it bare; a batch may contain several gzip members or zstd frames. Decompression
+is bounded, so that a few damaged bytes cannot exhaust the memory.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mirror.errors import CorruptData, PayloadTooLarge
 from mirror.protocol.batches.lz4_header import corrected
 
 LARGEST_PAYLOAD: Final = 64 * 2**20
-"""No batch may decompress to more bytes than this, unless the caller says otherwise."""
+"""Default limit on the decompressed size of a batch."""
 
 
 class Codec(IntEnum):
-    """Codec numbers in a batch's attributes."""
+    """Codec numbers in the attributes of a batch."""
 
     NONE = 0
     GZIP = 1
@@ -36,12 +36,12 @@ Buffer = bytes | bytearray | memoryview
 _LZ4_FRAME_HEADER: Final = 14
 _LZ4_HAS_SIZE: Final = 0x08
 _LZ4_GREATEST_RATIO: Final = 255
-"""No lz4 block grows more; this bounds small frames without the slow bounded reader."""
+"""Maximum lz4 expansion; small frames within it do not need the slow bounded reader."""
 
 _ZSTD_STEP: Final = 2 * 1024
-"""Compressed bytes read at a time. Blocks grow from 4 bytes to 128 KiB: 64 MiB a step at most."""
+"""Compressed bytes per read. Blocks expand from 4 bytes to 128 KiB: at most 64 MiB per read."""
 _GZIP_STEP: Final = 4 * 1024
-"""Compressed bytes of further members read at a time. They grow 1,032 times: 4 MiB a step at most."""
+"""Compressed bytes of further members per read. They expand 1,032-fold: at most 4 MiB per read."""
 _GZIP_MAGIC: Final = b"\x1f\x8b\x08"
 
 _unzstd: Final = zstandard.ZstdDecompressor()
@@ -49,10 +49,10 @@ _zstd: Final = zstandard.ZstdCompressor(level=3, write_content_size=False)
 
 
 def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD, *, is_format_0: bool = False) -> bytes:
-    """Return the records of a batch. Raises CorruptData for bytes that are not what the codec writes, and
-    PayloadTooLarge for those that open into more than `limit` bytes.
+    """Return the decompressed records of a batch.
 
-    `is_format_0`: the bytes come from a message of format 0, whose lz4 frames have a wrong header checksum.
+    Raises CorruptData for invalid data, and PayloadTooLarge for more than `limit` bytes of output.
+    `is_format_0`: the data is from a format 0 message, whose lz4 frames have a wrong header checksum.
     """
     try:
         if codec == Codec.NONE:
@@ -64,16 +64,16 @@ def decompress(codec: int, data: Buffer, limit: int = LARGEST_PAYLOAD, *, is_for
         if codec == Codec.GZIP:
             return _from_gzip(data, limit)
         if codec == Codec.SNAPPY:
-            from mirror.protocol.batches import snappy  # its library takes 1.5 MiB, and few need it
+            from mirror.protocol.batches import snappy  # the library takes 1.5 MiB, and is rarely needed
 
             return snappy.decompress(memoryview(data), limit)
     except (RuntimeError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise CorruptData(f"records that are not {Codec(codec).name.lower()}: {error}") from error
-    raise CorruptData(f"records of the unknown codec {codec}")
+        raise CorruptData(f"invalid {Codec(codec).name.lower()} data: {error}") from error
+    raise CorruptData(f"unknown compression codec {codec}")
 
 
 def compress(codec: int, data: Buffer) -> bytes:
-    """Records as the codec's usual writer writes them."""
+    """Return the compressed records, in the framing that the codec's usual clients write."""
     if codec == Codec.NONE:
         return bytes(data)
     if codec == Codec.LZ4:
@@ -91,22 +91,22 @@ def _from_lz4(data: Buffer, limit: int) -> bytes:
     if len(data) > _LZ4_FRAME_HEADER and data[4] & _LZ4_HAS_SIZE:
         claimed = int.from_bytes(data[6:14], "little")
         if claimed > len(data) * _LZ4_GREATEST_RATIO:
-            raise CorruptData("an lz4 frame claims more than its bytes can hold")
+            raise CorruptData("an lz4 frame claims an impossible content size")
         if claimed > limit:
-            raise PayloadTooLarge(f"an lz4 frame opens into more than {limit} bytes")
+            raise PayloadTooLarge(f"an lz4 frame decompresses to more than {limit} bytes")
     if len(data) * _LZ4_GREATEST_RATIO <= limit:
         return lz4.frame.decompress(data)
     reader = lz4.frame.LZ4FrameDecompressor()
     payload = reader.decompress(data, max_length=limit)
     if not reader.eof:
         if len(payload) >= limit:
-            raise PayloadTooLarge(f"an lz4 frame opens into more than {limit} bytes")
-        raise CorruptData("an lz4 frame is cut off")
+            raise PayloadTooLarge(f"an lz4 frame decompresses to more than {limit} bytes")
+        raise CorruptData("truncated lz4 frame")
     return payload
 
 
 def _from_zstd(data: Buffer, limit: int) -> bytes:
-    """Decompress all frames; a skippable one opens into nothing."""
+    """Decompress all frames; a skippable frame yields nothing."""
     reader = _unzstd.decompressobj()
     view = memoryview(data)
     parts, size, start = [], 0, 0
@@ -116,13 +116,13 @@ def _from_zstd(data: Buffer, limit: int) -> bytes:
         parts.append(part)
         size += len(part)
         if size > limit:
-            raise PayloadTooLarge(f"zstd frames open into more than {limit} bytes")
+            raise PayloadTooLarge(f"zstd frames decompress to more than {limit} bytes")
         if reader.eof:
             start -= len(reader.unused_data)
             if start == len(view):
                 return part if len(parts) == 1 else b"".join(parts)
             reader = _unzstd.decompressobj()
-    raise CorruptData("a zstd frame is cut off")
+    raise CorruptData("truncated zstd frame")
 
 
 def _from_gzip(data: Buffer, limit: int) -> bytes:
@@ -130,15 +130,15 @@ def _from_gzip(data: Buffer, limit: int) -> bytes:
     payload = reader.decompress(data, limit)
     if not reader.eof:
         if len(payload) >= limit:
-            raise PayloadTooLarge(f"a gzip stream opens into more than {limit} bytes")
-        raise CorruptData("a gzip stream is cut off")
+            raise PayloadTooLarge(f"a gzip stream decompresses to more than {limit} bytes")
+        raise CorruptData("truncated gzip stream")
     if not reader.unused_data:
         return payload
     return payload + _further_members(reader.unused_data, limit - len(payload))
 
 
 def _further_members(data: bytes, limit: int) -> bytes:
-    """Decompress the members behind the first one, up to what is no member: Java ignores the rest, too."""
+    """Decompress the members after the first; ignores trailing data that is not a member, as Java does."""
     view = memoryview(data)
     payload = bytearray()
     start = 0
@@ -146,10 +146,10 @@ def _further_members(data: bytes, limit: int) -> bytes:
         reader = zlib.decompressobj(wbits=31)
         while not reader.eof:
             if start == len(view):
-                raise CorruptData("a gzip stream is cut off")
+                raise CorruptData("truncated gzip stream")
             payload += reader.decompress(view[start : start + _GZIP_STEP])
             start = min(start + _GZIP_STEP, len(view))
             if len(payload) > limit:
-                raise PayloadTooLarge(f"gzip members open into more than {limit} bytes")
+                raise PayloadTooLarge(f"gzip members decompress to more than {limit} bytes")
         start -= len(reader.unused_data)
     return bytes(payload)

@@ -1,7 +1,7 @@
-"""Offsets at which a log has no record, with what shows it.
+"""Offsets without a record, each with the evidence for it.
 
-Compaction leaves holes between batches and between the records of a batch. A hole is certain only to who has
-read what lies on both sides of it, so it is made of that and not of a number of offsets.
+Compaction leaves gaps between batches and between records of a batch. A gap is certain only if the log on
+both sides of it was read, so a `Hole` is constructed from a batch that was read, not from offsets alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Span(NamedTuple):
-    """Offsets [first, next) of a batch that was read: those of its header, with or without records."""
+    """Offsets [first, next) in the header of a batch that was read, with or without records."""
 
     first: int
     next: int
@@ -19,8 +19,8 @@ class Span(NamedTuple):
 class Hole:
     """Offsets [first, next) without a record.
 
-    `evidence`: the batch that follows them, or the one that they lie in, whose records have been read. Raises
-    ValueError for a batch that shows nothing about these offsets.
+    `evidence`: the batch that follows them, or that contains them, whose records have been read. Raises
+    ValueError for a batch that is no evidence for these offsets.
     """
 
     __slots__ = ("evidence", "first", "next")
@@ -29,7 +29,7 @@ class Hole:
         is_in_front = following <= evidence.first
         is_inside = evidence.first <= first and following <= evidence.next
         if not (first < following and (is_in_front or is_inside)):
-            raise ValueError(f"{evidence} does not show that offsets {first} to {following - 1} are a hole")
+            raise ValueError(f"{evidence} is no evidence that offsets {first} to {following - 1} are a hole")
         self.first = first
         self.next = following
         self.evidence = evidence

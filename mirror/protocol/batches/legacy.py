@@ -1,8 +1,8 @@
-"""Messages of formats 0 and 1, which old segments may still hold; brokers since 4.0 only read them.
+"""Messages of formats 0 and 1, which old segments may contain; brokers since 4.0 only read them.
 
-Always the record path: their records are decoded and written again in format 2. A compressed message
-holds a message set in its value; in format 1 the inner offsets are relative and the outer one is that
-of the last inner message. Layout: Apache Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
+They always take the record path: records are decoded and rewritten in format 2. The value of a compressed
+message is a message set; in format 1, inner offsets are relative and the outer offset is that of the last
+inner message. Layout: Apache Kafka, `LegacyRecord` and `AbstractLegacyRecordBatch`.
 """
 
 from __future__ import annotations
@@ -17,31 +17,33 @@ from mirror.protocol.batches.compression import LARGEST_PAYLOAD, decompress
 from mirror.protocol.batches.records import Record
 
 _HEAD: Final = struct.Struct(">qiIbb")
-"""Offset, size, CRC-32 of what follows it, magic, attributes."""
+"""Offset, size, CRC-32 of the remainder, magic, attributes."""
 _CHECKED_FROM: Final = 16
 NO_TIMESTAMP: Final = -1
 SMALLEST_MESSAGE: Final = OVERHEAD + LEGACY_SMALLEST
 
 
 def last_offset(message: memoryview) -> int:
-    """Offset of the (last) record of one whole message."""
+    """Return the offset of the last record of a complete message."""
     return int.from_bytes(message[:8], "big", signed=True)
 
 
 def verify_message(message: memoryview) -> None:
-    """Check the checksum of one whole message. Raises CorruptData."""
+    """Verify the checksum of a complete message. Raises CorruptData."""
     offset, _, checksum, _, _ = _HEAD.unpack_from(message)
     if zlib.crc32(message[_CHECKED_FROM:]) != checksum:
-        raise CorruptData(f"the message at offset {offset} does not match its checksum")
+        raise CorruptData(f"message at offset {offset} does not match its checksum")
 
 
 def read_message(message: memoryview, limit: int = LARGEST_PAYLOAD) -> list[Record]:
-    """Return the records of one whole message, compressed or not. Raises CorruptData, and PayloadTooLarge for
-    more than `limit` bytes."""
+    """Return the records of a complete message, compressed or not.
+
+    Raises CorruptData, and PayloadTooLarge for more than `limit` decompressed bytes.
+    """
     try:
         return _read(message, limit, nested=False)
     except (struct.error, IndexError):
-        raise CorruptData(f"the message at offset {last_offset(message)} ends too early") from None
+        raise CorruptData(f"message at offset {last_offset(message)} is truncated") from None
 
 
 def _read(message: memoryview, limit: int, *, nested: bool) -> list[Record]:
@@ -57,7 +59,7 @@ def _read(message: memoryview, limit: int, *, nested: bool) -> list[Record]:
     if not attributes & CODEC_MASK:
         return [Record(offset, timestamp, key, value)]
     if nested or value is None:
-        raise CorruptData(f"the compressed message at offset {offset} holds no message set")
+        raise CorruptData(f"compressed message at offset {offset} contains no message set")
     payload = decompress(attributes & CODEC_MASK, value, limit, is_format_0=magic == 0)
     inner = _inner(memoryview(payload))
     return _placed(inner, offset, magic, timestamp if attributes & LOG_APPEND_TIME else None)
@@ -70,7 +72,7 @@ def _inner(data: memoryview) -> list[Record]:
         (size,) = struct.unpack_from(">i", data, position + 8)
         end = position + OVERHEAD + size
         if size < 0 or end > len(data):
-            raise CorruptData("a message runs beyond its set")
+            raise CorruptData("a message exceeds its message set")
         records += _read(data[position:end], 0, nested=True)
         position = end
     if not records:
@@ -95,5 +97,5 @@ def _field(message: memoryview, position: int) -> tuple[bytes | None, int]:
     if length == -1:
         return None, position
     if length < 0 or position + length > len(message):
-        raise CorruptData(f"a field of the message at offset {last_offset(message)} claims {length} bytes")
+        raise CorruptData(f"message at offset {last_offset(message)} has a field of {length} bytes")
     return bytes(message[position : position + length]), position + length

@@ -1,9 +1,8 @@
-"""The header checksum of lz4 frames, and the one that messages of format 0 have instead.
+"""Repairs the header checksum of lz4 frames in format 0 messages.
 
-Kafka's first lz4 writer computed it over the magic number as well (KAFKA-3160). Java does not check it in
-messages of format 0; the lz4 library always does. So the right one is put in its place. Layout: lz4's
-"Frame Format Description"; the checksum: the second byte of xxHash32 of the descriptor (xxHash's
-"fast digest algorithm", the part for fewer than 16 bytes).
+Kafka's first lz4 writer included the magic number in it (KAFKA-3160). Java skips the check for format 0; the
+lz4 library always checks. The checksum is the second byte of xxHash32 of the descriptor. Sources: lz4's
+"Frame Format Description", and xxHash's "fast digest algorithm" for fewer than 16 bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Final
 
 _DESCRIPTOR_AT: Final = 4
 _SHORTEST: Final = 7
-"""Bytes of a header without content size and dictionary."""
+"""Size of a header without content size and dictionary."""
 _HAS_SIZE: Final = 0x08
 _HAS_DICTIONARY: Final = 0x01
 _SIZE_BYTES: Final = 8
@@ -26,7 +25,7 @@ _PRIME_5: Final = 374761393
 
 
 def corrected(frame: bytes) -> bytes:
-    """Return the frame with the right header checksum. What is no frame stays as it is."""
+    """Return the frame with the correct header checksum; data that is not a frame is unchanged."""
     if len(frame) < _SHORTEST:
         return frame
     flags = frame[_DESCRIPTOR_AT]

@@ -1,4 +1,4 @@
-"""Opening batches within limits, with errors that name the offsets of a batch that cannot be opened."""
+"""Opens batches within limits; errors name the offsets of the batch."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from mirror.protocol.batches.legacy import SMALLEST_MESSAGE, last_offset, read_m
 from mirror.protocol.batches.records import SMALLEST_RECORD, Record, check_order, parts_of, read_records
 
 _LARGE_ANYWAY: Final = 4
-"""A batch may open into this many times its own size, whatever the limit is."""
+"""A batch may always decompress to this multiple of its own size, whatever the limit."""
 
 
 class BatchOpener:
-    """Opens batches that hold at most `most_bytes` and `most_records`, unless they are large as they come.
-    Headers count as records do. `first`: offset of the first record that is wanted."""
+    """Opens batches of at most `most_bytes` and `most_records`; headers count as records.
+
+    A batch whose own size is larger may exceed the limits. `first`: offset of the first record to copy.
+    """
 
     __slots__ = ("_first", "_most_bytes", "_most_records", "work")
 
@@ -26,14 +28,13 @@ class BatchOpener:
         self._most_records = most_records
         self._first = first
         self.work = 0
-        """Cost so far: a record or a header counts as one, of records that are only decompressed four, of
-        bytes 256."""
+        """Cost so far: 1 per decoded record or header, 1 per 4 records decompressed, 1 per 256 bytes."""
 
     def payload(self, batch: memoryview, header: BatchHeader) -> bytes:
         """Decompress a batch. Raises BatchTooLarge, UndecodableBatch."""
         size, count, limit = len(batch), header.record_count, self._most_bytes
         if count > self._most_records and count > size // SMALLEST_RECORD:
-            raise self._too_large(batch, header.span, f"it holds {count} records")
+            raise self._too_large(batch, header.span, f"it contains {count} records")
         if size * _LARGE_ANYWAY > limit:
             limit = size * _LARGE_ANYWAY
         try:
@@ -59,12 +60,14 @@ class BatchOpener:
         return records
 
     def message_records(self, message: memoryview) -> list[Record]:
-        """Decode a message of formats 0 and 1, at least one record. Raises CorruptData for a wrong checksum,
-        BatchTooLarge, UndecodableBatch."""
+        """Decode a message of format 0 or 1, at least one record.
+
+        Raises CorruptData for a wrong checksum, BatchTooLarge, UndecodableBatch.
+        """
         verify_message(message)
         limit = min(self._most_bytes, self._most_records * SMALLEST_MESSAGE)
         last = last_offset(message)
-        span = Span(last, last + 1)  # where it begins is written inside
+        span = Span(last, last + 1)  # the first offset is inside the message
         try:
             records = read_message(message, max(limit, len(message)))
             check_order(records, Span(records[0].offset, last + 1))
@@ -78,16 +81,16 @@ class BatchOpener:
     def undecodable(self, span: Span, error: CorruptData) -> UndecodableBatch:
         """Return the error for a batch whose records cannot be decoded."""
         return UndecodableBatch(
-            f"the batch at offset {span.first} cannot be decoded: {error.message}",
+            f"cannot decode the batch at offset {span.first}: {error.message}",
             offset=max(span.first, self._first),
             last_offset=span.next - 1,
-            advice="let on-rejection put it aside or skip it",
+            advice="set on-rejection to dead-letter or skip",
         )
 
     def _too_large(self, batch: memoryview, span: Span, why: str) -> BatchTooLarge:
         return BatchTooLarge(
-            f"the batch of {len(batch)} bytes at offset {span.first} is not opened: {why}",
+            f"the batch of {len(batch)} bytes at offset {span.first} is too large to open: {why}",
             offset=max(span.first, self._first),
             last_offset=span.next - 1,
-            advice="raise opened_batch_records or opened_batch_bytes, or let on-rejection put it aside",
+            advice="raise opened_batch_records or opened_batch_bytes, or set on-rejection to dead-letter",
         )

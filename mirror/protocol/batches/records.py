@@ -1,7 +1,7 @@
-"""Records as values: decoding and encoding the payload of a batch of format 2.
+"""Records as values: decode and encode the payload of a batch of format 2.
 
-The expensive way to treat a record, for where something must look inside: transforms, comparison
-with the destination's tail, `headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
+The slow path, used where record contents matter: transforms, comparison with the end of the destination log,
+`headrace verify`. Layout of a record: Apache Kafka, `DefaultRecord`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Header = tuple[bytes, bytes | None]
 
 
 class Record(NamedTuple):
-    """One record. `timestamp` in epoch milliseconds; None is a null, b"" is empty."""
+    """A record. `timestamp` is epoch milliseconds; a null key or value is None, an empty one b""."""
 
     offset: int
     timestamp: int
@@ -29,25 +29,25 @@ class Record(NamedTuple):
 
     @property
     def content(self) -> tuple[int, bytes | None, bytes | None, tuple[Header, ...]]:
-        """Everything that a mirror must preserve; the offset is not part of it."""
+        """Everything that a mirror must preserve; excludes the offset."""
         return self[1:]
 
 
 SMALLEST_RECORD: Final = 7
-"""Bytes of a record with neither key nor value."""
+"""Minimum size of a record, without key and value."""
 
 _SMALLEST_PART: Final = 2
-"""Bytes of a header with an empty name and no value, of which a record may have many."""
+"""Minimum size of a header, with an empty name and no value. A record may have many."""
 
 MOST_PARTS: Final = 250_000
-"""No batch may open into more records and headers than this, unless the caller says otherwise."""
+"""Default limit on the records and headers of a batch."""
 
 JOB_PARTS: Final = 2_000_000
-"""For processes that have no other task: some 300 MB, and ten seconds."""
+"""Limit for single-purpose processes: about 300 MB, and ten seconds."""
 
 
 def parts_of(batch: memoryview, most: int) -> int:
-    """Return how many records and headers a batch may open into: `most`, or what its own bytes can hold."""
+    """Return the limit on records and headers of a batch: `most`, or as many as its own bytes can contain."""
     own = len(batch) // _SMALLEST_PART
     return own if own > most else most
 
@@ -55,26 +55,30 @@ def parts_of(batch: memoryview, most: int) -> int:
 def read_batch(
     batch: memoryview, header: BatchHeader, limit: int = LARGEST_PAYLOAD, most: int = MOST_PARTS
 ) -> list[Record]:
-    """The records of a whole batch. Raises CorruptData, PayloadTooLarge for more than `limit` bytes or `most`
-    records and headers."""
+    """Return the records of a complete batch.
+
+    Raises CorruptData, and PayloadTooLarge for more than `limit` bytes or `most` records and headers.
+    """
     parts = parts_of(batch, most)
     check_count(header, parts)
     return read_records(decompress(header.codec, batch[HEADER_SIZE:], limit), header, parts)
 
 
 def check_count(header: BatchHeader, most: int) -> None:
-    """Raises PayloadTooLarge for a batch of more than `most` records."""
+    """Raise PayloadTooLarge for a batch of more than `most` records."""
     if header.record_count > most:
-        raise PayloadTooLarge(f"it holds {header.record_count} records")
+        raise PayloadTooLarge(f"it contains {header.record_count} records")
 
 
 def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) -> list[Record]:
-    """The records of a decompressed payload. Raises CorruptData when it is not what the header says,
-    PayloadTooLarge for more than `most` records and headers."""
+    """Return the records of a decompressed payload.
+
+    Raises CorruptData if it contradicts the header, PayloadTooLarge for more than `most` records and headers.
+    """
     check_count(header, most)
     room = most - header.record_count
     if header.record_count * SMALLEST_RECORD > len(payload):
-        raise CorruptData(f"the batch at offset {header.base_offset} claims {header.record_count} records")
+        raise CorruptData(f"batch at offset {header.base_offset} claims {header.record_count} records")
     stamped = header.max_timestamp if header.attributes & LOG_APPEND_TIME else None
     records: list[Record] = []
     position = 0
@@ -82,7 +86,7 @@ def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) ->
         length, position = decode(payload, position)
         end = position + length
         if length < 0 or end > len(payload):
-            raise CorruptData(f"a record at offset {header.base_offset} claims {length} bytes")
+            raise CorruptData(f"batch at offset {header.base_offset} has a record of {length} bytes")
         delta, position = decode(payload, position + 1)
         place, position = decode(payload, position)
         key, position = _field(payload, position, end)
@@ -90,25 +94,23 @@ def read_records(payload: bytes, header: BatchHeader, most: int = MOST_PARTS) ->
         headers, position = _headers(payload, position, end, room)
         room -= len(headers)
         if position != end:
-            raise CorruptData(f"a record of the batch at offset {header.base_offset} has the wrong length")
+            raise CorruptData(f"a record of the batch at offset {header.base_offset} has a wrong length")
         timestamp = header.base_timestamp + delta if stamped is None else stamped
         records.append(Record(header.base_offset + place, timestamp, key, value, headers))
     if position != len(payload):
-        raise CorruptData(f"the batch at offset {header.base_offset} holds more than its records")
+        raise CorruptData(f"batch at offset {header.base_offset} has trailing bytes after its records")
     return records
 
 
 def check_order(records: Sequence[Record], span: Span) -> None:
-    """Raise CorruptData unless the offsets of a batch's records rise and lie in its span."""
+    """Raise CorruptData unless the offsets of a batch's records increase and lie within its span."""
     expected = span.first
     for record in records:
         if record.offset < expected:
-            raise CorruptData(
-                f"records of the batch at offset {span.first} are not in the order of their offsets"
-            )
+            raise CorruptData(f"records of the batch at offset {span.first} are not in offset order")
         expected = record.offset + 1
     if expected > span.next:
-        raise CorruptData(f"a record of the batch at offset {span.first} lies behind its last offset")
+        raise CorruptData(f"a record of the batch at offset {span.first} exceeds its last offset")
 
 
 def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
@@ -116,7 +118,7 @@ def _field(payload: bytes, position: int, end: int) -> tuple[bytes | None, int]:
     if length == -1:
         return None, position
     if length < 0 or position + length > end:
-        raise CorruptData(f"a field claims {length} bytes")
+        raise CorruptData(f"a field has an invalid length of {length} bytes")
     return payload[position : position + length], position + length
 
 
@@ -125,21 +127,21 @@ def _headers(payload: bytes, position: int, end: int, room: int) -> tuple[tuple[
     if count == 0:
         return (), position
     if not 0 <= count <= end - position:
-        raise CorruptData(f"a record claims {count} headers")
+        raise CorruptData(f"a record has an invalid header count of {count}")
     if count > room:
         raise PayloadTooLarge(f"a record has {count} headers")
     headers: list[Header] = []
     for _ in range(count):
         key, position = _field(payload, position, end)
         if key is None:
-            raise CorruptData("a header has no name")
+            raise CorruptData("a header has a null name")
         value, position = _field(payload, position, end)
         headers.append((key, value))
     return tuple(headers), position
 
 
 def write_batch(records: Sequence[Record], codec: int = Codec.NONE) -> bytearray:
-    """A dense batch of the records, numbered from 0, without identity."""
+    """Return a batch of the records without gaps or identity, numbered from 0."""
     base = records[0].timestamp
     payload = b"".join(_written(record, index, base) for index, record in enumerate(records))
     return assemble(

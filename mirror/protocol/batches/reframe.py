@@ -1,9 +1,8 @@
-"""New batches from old ones without looking into keys and values.
+"""Builds new batches from old ones without decoding keys and values.
 
-A record begins with three numbers: its length, and the differences of its timestamp and offset to the
-batch's. Whatever must change about a batch (holes closed, a start cut off, batches merged, a large one
-split, append times made lasting) is a matter of these three and of decompressing and compressing
-again. What follows them is copied as it is.
+A record starts with three numbers: its length, its timestamp delta and its offset delta. Every change to a
+batch (close gaps, cut off a start, merge, split, make append times permanent) affects only these three,
+besides decompression and compression. The remainder of each record is copied.
 """
 
 from __future__ import annotations
@@ -19,14 +18,16 @@ from mirror.protocol.batches.records import Record
 from mirror.protocol.varint import SMALL, SMALL_LIMIT, decode, encode
 
 Run = tuple[int, int]
-"""(first source offset, number of consecutive ones)."""
+"""(first source offset, number of consecutive offsets)."""
 
 _TWO_BYTES: Final = 0x80
 
 
 class Times(NamedTuple):
-    """Timestamps of the records of a batch, epoch milliseconds, -1 for none. `by_source`: the newest of each
-    source batch with the number of its records, in order."""
+    """Timestamps of the records of a batch, epoch milliseconds, -1 if absent.
+
+    `by_source`: (maximum timestamp, number of records) of each source batch, in order.
+    """
 
     first: int
     newest: int
@@ -34,7 +35,7 @@ class Times(NamedTuple):
 
 
 def note_time(by_source: list[tuple[int, int]], newest: int, count: int) -> None:
-    """One more source batch for `Times.by_source`; neighbours with one timestamp are put together."""
+    """Add a source batch to `Times.by_source`; merges neighbours with equal timestamps."""
     if by_source and by_source[-1][0] == newest:
         by_source[-1] = newest, by_source[-1][1] + count
     else:
@@ -50,7 +51,7 @@ def runs_of(records: Sequence[Record]) -> tuple[Run, ...]:
 
 
 def extend(runs: list[Run], first: int, count: int) -> None:
-    """Append a run, or lengthen the last one if it ends there."""
+    """Append a run, or extend the last one if adjacent."""
     if runs:
         last_first, last_count = runs[-1]
         if last_first + last_count == first:
@@ -69,8 +70,10 @@ def times_of(records: Sequence[Record]) -> Times:
 
 
 class Reframed(NamedTuple):
-    """A dense batch without identity, the source offsets of its records in order, and the holes between them,
-    in front of them and behind them in the source batches."""
+    """A batch without gaps or identity, and the source offsets of its records in order.
+
+    `holes`: offsets without a record between, before and after those records in the source batches.
+    """
 
     batch: bytearray
     runs: tuple[Run, ...]
@@ -81,8 +84,10 @@ class Reframed(NamedTuple):
 
 
 class Resume(NamedTuple):
-    """Where `Reframer.add` stopped because the batch was full: bytes and records taken so far, and the next
-    offset of the source batch relative to its base."""
+    """Point at which `Reframer.add` stopped because the batch was full.
+
+    Bytes and records consumed so far, and the next offset relative to the base of the source batch.
+    """
 
     position: int
     taken: int
@@ -118,9 +123,9 @@ class Reframer:
         self._by_source: list[tuple[int, int]] = []
         self.count = 0
         self.size = 0
-        """Bytes of payload before compression."""
+        """Size of the payload before compression."""
         self.holes: list[Hole] = []
-        """Offsets of the source batches at which there was no record, in order."""
+        """Offsets of the source batches without a record, in order."""
 
     def add(
         self,
@@ -130,11 +135,12 @@ class Reframer:
         limit: int,
         resume: Resume = START,
     ) -> Resume | None:
-        """Take the records of a decompressed batch whose offset is at least `first`.
+        """Add the records of a decompressed batch whose offset is at least `first`.
 
-        Returns None when all are taken. If they would bring `size` over `limit` bytes, none is taken next to
-        records of other batches: the result is START. Alone, as many are taken as fit, at least one, and the
-        result says where to continue. Raises CorruptData, and has taken none then.
+        Returns None if all were added. If they would increase `size` beyond `limit` bytes and the new batch
+        has records of other batches, none is added and the result is START. If it has none, as many are added
+        as fit, at least one, and the result is the point to resume from. Raises CorruptData without adding
+        any.
         """
         held = self.count
         if not held:
@@ -150,7 +156,7 @@ class Reframer:
                 return self._note(header, places, max(first - header.base_offset, resume.place), stopped)
         except IndexError:
             self._undo(held, before)
-            raise CorruptData(f"the batch at offset {header.base_offset} ends inside a record") from None
+            raise CorruptData(f"batch at offset {header.base_offset} ends inside a record") from None
         except CorruptData:
             self._undo(held, before)
             raise
@@ -165,7 +171,7 @@ class Reframer:
     def _copy(
         self, payload: bytes, header: BatchHeader, first: int, limit: int, resume: Resume, places: list[int]
     ) -> Resume | None:
-        # The loop over every record of small batches: function calls in it would double its cost.
+        # Loop over every record of small batches: function calls in it would double its cost.
         append, append_place, total = self._parts.append, places.append, len(payload)
         shift = header.base_timestamp - self._base_timestamp
         append_time = header.attributes & LOG_APPEND_TIME
@@ -207,13 +213,13 @@ class Reframer:
         if index < header.record_count:
             return Resume(position, index, 0)
         if position != total:
-            raise CorruptData(f"the batch at offset {header.base_offset} holds more than its records")
+            raise CorruptData(f"batch at offset {header.base_offset} has trailing bytes after its records")
         return None
 
     def _note(
         self, header: BatchHeader, places: list[int], expected: int, stopped: Resume | None
     ) -> Resume | None:
-        """Note which offsets of the batch were taken, and which ones from `expected` on have no record."""
+        """Record which offsets of the batch were added, and which from `expected` on have no record."""
         base, end = header.base_offset, header.last_offset_delta + 1
         found: list[Run] = []
         missing: list[Hole] = []
@@ -224,11 +230,9 @@ class Reframer:
                 extend(found, place, 1)
         for place, count in found:
             if place < expected:
-                raise CorruptData(
-                    f"records of the batch at offset {base} are not in the order of their offsets"
-                )
+                raise CorruptData(f"records of the batch at offset {base} are not in offset order")
             if place + count > end:
-                raise CorruptData(f"a record of the batch at offset {base} lies behind its last offset")
+                raise CorruptData(f"a record of the batch at offset {base} exceeds its last offset")
             if place > expected:
                 missing.append(Hole(base + expected, base + place, header.span))
             expected = place + count
@@ -242,7 +246,7 @@ class Reframer:
         return None if stopped is None else Resume(stopped.position, stopped.taken, expected)
 
     def finish(self) -> Reframed:
-        """The batch of what was taken, at least one record. The reframer is spent after it."""
+        """Return the new batch, of at least one record. The reframer must not be used afterwards."""
         payload = b"".join(self._parts)
         batch = assemble(
             compress(self._codec, payload),

@@ -1,4 +1,4 @@
-"""Snappy as Kafka's clients frame it: Java's in blocks behind a header of Xerial's, others' bare."""
+"""Snappy as Kafka clients frame it: Java clients use Xerial's block framing, others none."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _BLOCK: Final = 32 * 1024
 
 
 def decompress(data: memoryview, limit: int) -> bytes:
-    """At most `limit` bytes. Raises CorruptData for anything else than snappy, and for more."""
+    """Return at most `limit` bytes. Raises CorruptData for invalid data, PayloadTooLarge for more."""
     try:
         return _decompress(data, limit)
     except cramjam.DecompressionError as error:
-        raise CorruptData(f"records that are not snappy: {error}") from error
+        raise CorruptData(f"invalid snappy data: {error}") from error
 
 
 def _decompress(data: memoryview, limit: int) -> bytes:
@@ -33,7 +33,7 @@ def _decompress(data: memoryview, limit: int) -> bytes:
         size = int.from_bytes(data[position : position + 4], "big")
         position += 4
         if size > len(data) - position:
-            raise CorruptData("a snappy block runs beyond its batch")
+            raise CorruptData("a snappy block exceeds its batch")
         payload += _bare(data[position : position + size], limit - len(payload))
         position += size
     return bytes(payload)
@@ -41,12 +41,12 @@ def _decompress(data: memoryview, limit: int) -> bytes:
 
 def _bare(data: memoryview, limit: int) -> bytes:
     if cramjam.snappy.decompress_raw_len(data) > limit:
-        raise PayloadTooLarge("snappy blocks open into more bytes than is allowed")
+        raise PayloadTooLarge("snappy blocks decompress to more bytes than allowed")
     return bytes(cramjam.snappy.decompress_raw(data))
 
 
 def compress(data: memoryview) -> bytes:
-    """In Xerial's framing, which every client reads."""
+    """Return the compressed data in Xerial's framing, which every client reads."""
     out = bytearray(_HEADER)
     for start in range(0, len(data), _BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[start : start + _BLOCK]))

@@ -1,6 +1,6 @@
-"""The rest of the protocol, through kafka-python's message classes: whatever is not sent per batch.
+"""Requests that are not sent per batch, encoded by kafka-python's message classes.
 
-Each function makes a `Call`: what to ask, in which versions, and how to read the answer into values of
-our own. Only this folder imports kafka-python (its messages and its sans-io SASL mechanisms), so that a
-change of that library is felt nowhere else. Start with `call.py`.
+Each function returns a `Call`: the request, its supported versions, and a function that converts the response
+into our own values. Only this folder imports kafka-python (its messages and its sans-io SASL mechanisms), so
+that changes in that library stay local. Start with `call.py`.
 """

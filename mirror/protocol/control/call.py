@@ -1,4 +1,4 @@
-"""A request of the protocol with the way to read its answer."""
+"""A protocol request together with the decoder of its response."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.protocol.frame import View
 
 _API_VERSIONS: Final = 18
 CONTROL_BYTES: Final = 4 * 1024 * 1024
-"""Largest response to a request that says nothing else."""
+"""Default limit on the size of a response."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -25,14 +25,15 @@ _DAMAGES: Final = (
     OverflowError,
     AssertionError,
 )
-"""What the library's decoders raise for bytes that are no message."""
+"""Exceptions that the library's decoders raise on malformed bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T_co]):
-    """`build` makes the library's request in a version, `read` turns its response into a value.
+    """A request and its decoder.
 
-    `versions`: the lowest and highest that we speak. `most_bytes`: size of the largest response.
+    `build` creates the library's request for a version; `read` converts its response into a value.
+    `versions`: lowest and highest supported version. `most_bytes`: maximum size of a response.
     """
 
     request: Any
@@ -44,43 +45,43 @@ class Call(Generic[T_co]):
 
     @property
     def api(self) -> int:
-        """The api key."""
+        """Kafka's API key."""
         return int(self.request.API_KEY)
 
     @property
     def name(self) -> str:
-        """As Kafka calls it."""
+        """Kafka's name of the request, without the suffix "Request"."""
         return str(self.request.name).removesuffix("Request")
 
     def choose(self, offered: tuple[int, int] | None) -> int:
-        """The newest version that both sides speak. Raises Refused when there is none."""
+        """Return the highest version that both sides support. Raises Refused if there is none."""
         lowest, highest = self.versions
         version = -1 if offered is None else min(highest, offered[1])
         if offered is None or version < max(lowest, offered[0]):
             raise Refused(
-                f"the broker speaks {self.name} {offered or 'not at all'}, we {self.versions}",
-                advice="Kafka 0.11 is the oldest that can be mirrored",
+                f"no common version of {self.name}: broker {offered or 'none'}, client {self.versions}",
+                advice="Headrace requires brokers of Kafka 0.11 or later",
             )
         return version
 
     def is_flexible(self, version: int) -> bool:
-        """Whether the request's header is flexible in that version."""
+        """Return whether the request header of that version is flexible."""
         return bool(self.request.flexible_version_q(version))
 
     def has_flexible_answer(self, version: int) -> bool:
-        """Whether the response header is flexible; that of ApiVersions never is."""
+        """Return whether the response header of that version is flexible; that of ApiVersions never is."""
         return self.api != _API_VERSIONS and self.is_flexible(version)
 
     def encode(self, version: int) -> bytes:
-        """The body of the request."""
+        """Return the request body."""
         message = self.build(version)
         message.API_VERSION = version
         return bytes(message.encode(header=False, framed=False))
 
     def decode(self, version: int, body: View) -> tuple[T_co, int]:
-        """(the answer, milliseconds to wait before the next request). Raises CorruptData."""
+        """Return (value, milliseconds to wait before the next request). Raises CorruptData."""
         try:
             response = self.response.decode(body, version=version)
             return self.read(response), int(getattr(response, "throttle_time_ms", 0) or 0)
         except _DAMAGES as error:
-            raise CorruptData(f"a {self.name} response cannot be read: {error}") from error
+            raise CorruptData(f"cannot decode the {self.name} response: {error}") from error

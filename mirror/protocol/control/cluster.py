@@ -1,4 +1,4 @@
-"""What a broker speaks, and what the cluster looks like."""
+"""Requests for broker versions, metadata and coordinators."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from mirror.protocol.topic_counts import FROM as COUNTS_FROM
 from mirror.protocol.topic_counts import TopicCounts, decode_counts
 
 NO_TOPIC_ID: Final = bytes(16)
-"""Clusters before Kafka 2.8 know no topic ids."""
+"""Topic id on clusters before Kafka 2.8, which have no topic ids."""
 _CLIENT: Final = "headrace"
 _TOPIC_BYTES: Final = 1024 * 1024
-"""Metadata of one topic: some 10,000 partitions."""
+"""Metadata of one topic with about 10,000 partitions."""
 _CLUSTER_BYTES: Final = 128 * 1024 * 1024
-"""Metadata of all topics: more than a million partitions."""
+"""Metadata of all topics, for more than a million partitions."""
 
 
 class BrokerFeatures(NamedTuple):
-    """Versions by api key, and the level of every finalised feature. `error`: 35 asks for version 0."""
+    """Version ranges by API key, and the level of each finalised feature.
+
+    `error` 35: retry with version 0.
+    """
 
     error: int
     versions: Mapping[int, tuple[int, int]]
@@ -37,7 +40,7 @@ class BrokerFeatures(NamedTuple):
 
 
 def api_versions() -> Call[BrokerFeatures]:
-    """Which versions of which requests the broker speaks."""
+    """Request the API versions and features that the broker supports."""
     return Call(
         ApiVersionsRequest,
         ApiVersionsResponse,
@@ -58,16 +61,17 @@ def _features(response: Any) -> BrokerFeatures:
 
 
 class Endpoint(NamedTuple):
-    """Where a broker listens."""
+    """Address on which a broker listens."""
 
     host: str
     port: int
 
 
 class TopicMetadata(NamedTuple):
-    """A topic. `leaders`: (broker id, leader epoch) by partition number; broker -1 where there is none.
+    """Metadata of a topic.
 
-    `topic_id` is `NO_TOPIC_ID` where the cluster has none.
+    `leaders`: (broker id, leader epoch) by partition number; broker -1 means no leader. `topic_id` is
+    `NO_TOPIC_ID` on clusters without topic ids.
     """
 
     name: str
@@ -78,7 +82,7 @@ class TopicMetadata(NamedTuple):
 
 
 class ClusterMetadata(NamedTuple):
-    """Brokers by id, and the topics that were asked for."""
+    """Brokers by id, and the requested topics."""
 
     cluster_id: str
     controller: int
@@ -87,7 +91,7 @@ class ClusterMetadata(NamedTuple):
 
 
 def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
-    """The brokers and the named topics (None: all of them). Never creates a topic."""
+    """Request the brokers and the named topics (None: all topics). Never creates a topic."""
 
     def build(version: int) -> Any:
         asked = None
@@ -99,12 +103,12 @@ def metadata(topics: Sequence[str] | None) -> Call[ClusterMetadata]:
 
 
 def metadata_bytes(topics: Sequence[str] | None) -> int:
-    """Return the size of the largest metadata response about these topics, None for all."""
+    """Return the maximum size of a metadata response for these topics (None: all topics)."""
     return _CLUSTER_BYTES if topics is None else CONTROL_BYTES + len(topics) * _TOPIC_BYTES
 
 
 def topic_counts() -> Call[Mapping[str, int]]:
-    """Partition counts of all topics without an error, by name. Never creates a topic."""
+    """Request the partition count of every topic without an error, by name. Never creates a topic."""
     whole = metadata(None)
 
     def read(response: Any) -> Mapping[str, int]:
@@ -116,11 +120,11 @@ def topic_counts() -> Call[Mapping[str, int]]:
 
 
 class _Counted:
-    """Stands for the library's response where its versions are too slow to read."""
+    """Response class that replaces the library's for versions that the library decodes too slowly."""
 
     @staticmethod
     def decode(body: View, version: int) -> Any:
-        """What `topic_counts` reads."""
+        """Decode either a `TopicCounts` or the library's response."""
         return (
             decode_counts(version, body)
             if version >= COUNTS_FROM
@@ -151,7 +155,7 @@ MANY_COORDINATORS_FROM: Final = 4
 
 
 class Coordinator(NamedTuple):
-    """The broker that coordinates a group or a transactional id."""
+    """Broker that coordinates a consumer group or a transactional id."""
 
     error: int
     node: int
@@ -159,7 +163,7 @@ class Coordinator(NamedTuple):
 
 
 def find_coordinators(kind: int, keys: Sequence[str]) -> Call[Mapping[str, Coordinator]]:
-    """Coordinators by key. Before version 4 only one key can be asked at a time."""
+    """Request the coordinators by key. Versions before 4 accept only one key."""
 
     def build(version: int) -> Any:
         if version >= MANY_COORDINATORS_FROM:

@@ -1,20 +1,21 @@
-"""Whether a lane's transactional id is still its own, by what the coordinator shows of it.
+"""Decides from the coordinator's description whether a lane still owns its transactional id.
 
 InitProducerId does not compare epochs while a transaction is open, so a former owner that was frozen would
-abort the transaction of the new one and fence it. What distinguishes them is how far the epoch has come:
+abort the transaction of the new owner and fence it. The distance between the epochs distinguishes them:
 
-    what has happened to (id, epoch) of ours        | the coordinator shows
+    event since we held (id, epoch)                 | the coordinator shows
     ------------------------------------------------|--------------------------------------------------
-    nothing, or it ended by the old protocol        | the same
+    none, or it ended by the old protocol           | the same epoch
     it ended by the new protocol (KIP-890)          | the next epoch, CompleteCommit or CompleteAbort
-    it was aborted for its age, or as we took it    | the next epoch, CompleteAbort
-    we took it, and the answer was lost             | the next epoch, Empty
-    another owner took it when none was open        | the next epoch: Empty, Ongoing, or (old protocol) ended
-    another owner took it when one was open         | the epoch after the next
+    aborted by timeout, or when we initialised it   | the next epoch, CompleteAbort
+    we initialised it, and the response was lost    | the next epoch, Empty
+    another owner initialised it, none was open     | the next epoch: Empty, Ongoing, or (old protocol) ended
+    another owner initialised it, one was open      | the epoch after the next
 
-Empty under the next epoch may be either; then the coordinator knows, as it gives the id to us only if we had
-the epoch before (KIP-360). What an owner of the old protocol shows that took the id from one without a
-transaction and has aborted its own first one cannot be told from an abort of ours, if one may have been open.
+Empty under the next epoch is ambiguous; the coordinator resolves it, as it gives us the id only if we had the
+previous epoch (KIP-360). One case remains ambiguous if a transaction of ours may have been open: an owner
+using the old protocol that took the id when none was open, and has aborted its own first transaction, looks
+like an abort of ours.
 """
 
 from __future__ import annotations
@@ -29,38 +30,42 @@ _ENDING: Final = frozenset({"PrepareCommit", "PrepareAbort", "PrepareEpochFence"
 _ABORTS: Final = frozenset({"PrepareEpochFence", "PrepareAbort", "CompleteAbort"})
 _COMMITS: Final = frozenset({"PrepareCommit", "CompleteCommit"})
 _LAST_EPOCH: Final = 32_766
-"""After it the coordinator gives another producer id."""
+"""Last epoch of a producer id; the coordinator then assigns another producer id."""
 
 
 def follows(later: tuple[int, int], former: tuple[int, int]) -> bool:
-    """Whether the (id, epoch) is the one that the coordinator gives next after `former`, so that nobody can
-    have taken the transactional id in between."""
+    """Return whether `later` is the (id, epoch) that the coordinator assigns directly after `former`.
+
+    If so, no other owner can have taken the transactional id in between.
+    """
     if former[1] >= _LAST_EPOCH:
         return later[0] != former[0] and later[1] == 0
     return later == (former[0], former[1] + 1)
 
 
 class Holder(Enum):
-    """Who has the transactional id."""
+    """Owner of the transactional id."""
 
-    OURS = "nobody else has taken it"
+    OURS = "no other owner has taken it"
     UNSETTLED = "a transaction is ending"
     TAKEN = "another owner has it"
 
 
 @dataclass(slots=True)
 class FormerIdentity:
-    """The (id, epoch) that we had, or that the coordinator has made of it since. `is_open`: a transaction of
-    ours may be open under it."""
+    """The (id, epoch) that we last held, or its successor that the coordinator assigned.
+
+    `is_open`: a transaction of ours may be open under it.
+    """
 
     producer: tuple[int, int]
     is_open: bool
 
     def judge(self, shown: TransactionDescription, *, bumps: bool, committed: bool) -> Holder:
-        """Who has the transactional id that the coordinator shows so, and what we hold of it from now on.
+        """Return who owns the transactional id, and update our identity to the one shown.
 
-        `bumps`: transactions end by the new protocol. `committed`: ours is known to be, so that by the old
-        protocol nothing can have been aborted.
+        `bumps`: transactions end by the new protocol. `committed`: our transaction is known to be committed,
+        so that under the old protocol it cannot have been aborted.
         """
         here = shown.producer_id, shown.epoch
         if here != self.producer and not follows(here, self.producer):
@@ -75,7 +80,7 @@ class FormerIdentity:
         return Holder.OURS
 
     def _may_end(self, state: str, bumps: bool, committed: bool) -> bool:
-        """Whether a transaction of ours may end or have ended so, under the next epoch."""
+        """Return whether a transaction of ours may be in that state under the next epoch."""
         if not self.is_open:
             return False
         return state in _ABORTS | _COMMITS if bumps else state in _ABORTS and not committed

@@ -1,4 +1,4 @@
-"""Offsets of logs and of consumer groups."""
+"""Requests for offsets of partitions and of consumer groups."""
 
 from __future__ import annotations
 
@@ -21,18 +21,20 @@ from mirror.model.topics import TopicPartition
 from mirror.protocol.control.call import Call
 
 LATEST: Final = -1
-"""High watermark, or last stable offset when asked for committed data."""
+"""High watermark; with read_committed, the last stable offset."""
 EARLIEST: Final = -2
 EARLIEST_LOCAL: Final = -4
-"""The first record that lies on the leader's own disks (KIP-405)."""
+"""First offset on the leader's local disks (KIP-405)."""
 _FIRST_WITH_TIERS: Final = 8
 _MANY_BYTES: Final = 32 * 1024 * 1024
-"""Offsets of a group that reads everything, or the producers of busy partitions."""
+"""Offsets of a group that consumes every topic, or the producers of busy partitions."""
 
 
 class OffsetAnswer(NamedTuple):
-    """An offset with the leader epoch and the time stamp (epoch ms) of its record; -1 where there is no such
-    offset, and no time stamp where it was not asked for by time."""
+    """An offset with the leader epoch and timestamp (epoch ms) of its record.
+
+    All are -1 if there is no such offset; the timestamp is -1 unless the lookup was by time.
+    """
 
     error: int
     offset: int
@@ -44,10 +46,10 @@ Answers = Mapping[TopicPartition, OffsetAnswer]
 
 
 def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Call[Answers]:
-    """Offsets by time: epoch milliseconds (the first record not older), `EARLIEST`, `EARLIEST_LOCAL` or
-    `LATEST`. A broker that is too old to know remote tiers has every record on its own disks.
+    """Request offsets by time from the leader of the partitions.
 
-    Goes to the partitions' leader.
+    A time is epoch milliseconds (first record at or after it), `EARLIEST`, `EARLIEST_LOCAL` or `LATEST`.
+    Brokers without tiered storage have all records on local disks.
     """
 
     def when(place: TopicPartition, version: int) -> int:
@@ -80,7 +82,7 @@ def list_offsets(asked: Mapping[TopicPartition, int], *, committed: bool) -> Cal
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """Partition numbers under their topics, sorted."""
+    """Return the partition numbers by topic, sorted."""
     return [
         (topic, [number for _, number in group])
         for topic, group in groupby(sorted(partitions), key=itemgetter(0))
@@ -98,7 +100,7 @@ def _offsets(response: Any) -> Answers:
 
 
 class OpenTransaction(NamedTuple):
-    """A transaction that holds back the last stable offset."""
+    """An open transaction that holds back the last stable offset."""
 
     producer_id: int
     first_offset: int
@@ -107,7 +109,7 @@ class OpenTransaction(NamedTuple):
 def open_transactions(
     partitions: Iterable[TopicPartition],
 ) -> Call[Mapping[TopicPartition, tuple[OpenTransaction, ...]]]:
-    """Transactions that are open in the partitions, oldest first; goes to their leader."""
+    """Request the open transactions of partitions, oldest first, from their leader."""
 
     def build(version: int) -> Any:
         topics = [
@@ -136,20 +138,22 @@ def open_transactions(
 
 
 class CommittedOffsets(NamedTuple):
-    """What a consumer group has committed, where it has committed anything. With an `error` the coordinator
-    names no partition: that it does not coordinate the group, or may not say."""
+    """Committed offsets of a consumer group, for partitions that have one.
+
+    With an `error` (not the coordinator, or not authorized) there are no partitions.
+    """
 
     error: int
     offsets: Answers
 
     @property
     def worst(self) -> int:
-        """An error code of the whole answer or of a partition, 0 without one."""
+        """Error code of the whole response or of a partition; 0 if there is none."""
         return self.error or max((answer.error for answer in self.offsets.values()), default=0)
 
 
 def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -> Call[CommittedOffsets]:
-    """What a consumer group has committed (None: everywhere). Goes to the group's coordinator."""
+    """Request a group's committed offsets (None: of all partitions) from its coordinator."""
 
     def build(version: int) -> Any:
         topics = None
@@ -177,7 +181,7 @@ def committed_offsets(group: str, partitions: Iterable[TopicPartition] | None) -
 
 
 def commit_offsets(group: str, offsets: Mapping[TopicPartition, int]) -> Call[Mapping[TopicPartition, int]]:
-    """Commit offsets of a group without members; answers with an error code a partition."""
+    """Commit offsets of a group without members. The response is an error code for each partition."""
 
     def build(version: int) -> Any:
         topic_class = OffsetCommitRequest.OffsetCommitRequestTopic

@@ -1,4 +1,4 @@
-"""Finds the setting that a broker refuses in the error message of a topic's creation. Pure."""
+"""Finds the rejected setting in the error message of a topic creation. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _BOUND: Final = re.compile(r"must be (?:at least|no more than) (-?[0-9]+)")
 
 
 def adjusted_setting(error: int, message: str, settings: Mapping[str, str]) -> tuple[str, str | None] | None:
-    """Return the refused setting with the nearest accepted value, or None as value to leave it out.
+    """Return the rejected setting and the nearest accepted value; a value of None means to omit the setting.
 
-    Returns None where the error is no refusal of a setting, or names none of these settings.
+    Returns None if the error does not reject a setting, or names none of these settings.
     """
     if error not in _ABOUT_SETTINGS:
         return None

@@ -1,4 +1,4 @@
-"""What the user of a connection may do, what holds it back, and how much room brokers have."""
+"""Requests for authorized operations, client quotas, and the disk space of brokers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ _EXACTLY: Final = 0
 
 
 class AclOperation(IntEnum):
-    """What an ACL allows, by its number in the protocol (KIP-430). Operations that mirroring needs nowhere
-    are left out."""
+    """ACL operations that mirroring uses and their numbers in the protocol (KIP-430)."""
 
     READ = 3
     WRITE = 4
@@ -41,21 +40,21 @@ Rights = frozenset[AclOperation]
 
 
 class TopicRights(NamedTuple):
-    """Operations that are allowed on a topic; None: the broker does not say. `error`: why it is not shown."""
+    """Operations that the user may perform on a topic; None if the broker omits them. `error`: reason."""
 
     error: int
     rights: Rights | None
 
 
 class ClientQuotas(NamedTuple):
-    """Quotas by key, as `producer_byte_rate`, or why they cannot be read."""
+    """Quotas by key, such as `producer_byte_rate`, or the error code of the request."""
 
     error: int
     values: Mapping[str, float]
 
 
 class LogFolder(NamedTuple):
-    """A folder in which a broker keeps logs; bytes are None where the broker is too old to say them."""
+    """A log directory of a broker; sizes are None if the broker is too old to report them."""
 
     error: int
     path: str
@@ -64,7 +63,10 @@ class LogFolder(NamedTuple):
 
 
 def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
-    """What we may do with each topic, by its name (Kafka 2.3 and later). Never creates a topic."""
+    """Request the operations that we may perform on each topic, by name. Never creates a topic.
+
+    Requires Kafka 2.3 or later.
+    """
 
     def build(version: int) -> Any:
         asked = [MetadataRequest.MetadataRequestTopic(name=name, version=version) for name in names]
@@ -85,7 +87,7 @@ def topic_rights(names: Sequence[str]) -> Call[Mapping[str, TopicRights]]:
 
 
 def cluster_rights() -> Call[Rights | None]:
-    """What we may do with the cluster itself; None: the broker does not say (Kafka 2.8 and later do)."""
+    """Request the operations that we may perform on the cluster; None before Kafka 2.8."""
     return Call(
         DescribeClusterRequest,
         DescribeClusterResponse,
@@ -96,7 +98,10 @@ def cluster_rights() -> Call[Rights | None]:
 
 
 def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
-    """Quotas that are set on exactly one `user` or `client-id`. Needs DescribeConfigs on the cluster."""
+    """Request the quotas of exactly one `user` or `client-id`.
+
+    Requires DescribeConfigs on the cluster.
+    """
 
     def build(version: int) -> Any:
         component = DescribeClientQuotasRequest.ComponentData(
@@ -114,17 +119,19 @@ def client_quotas(entity: str, name: str) -> Call[ClientQuotas]:
 
 
 def log_folders() -> Call[tuple[LogFolder, ...]]:
-    """Where the broker that is asked keeps logs (KIP-827). Needs Describe on the cluster."""
+    """Request the log directories of a broker (KIP-827). Requires Describe on the cluster."""
 
     def build(version: int) -> Any:
-        return DescribeLogDirsRequest(topics=[], version=version)  # no topic: only the folders
+        return DescribeLogDirsRequest(topics=[], version=version)  # no topics: only the directories
 
     return Call(DescribeLogDirsRequest, DescribeLogDirsResponse, (1, 4), build, _folders)
 
 
 def release(versions: Mapping[int, tuple[int, int]]) -> str:
-    """The newest release of Kafka whose requests a broker speaks, as `3.9`, by versions of each api key; a
-    broker may be newer, or another product."""
+    """Return the latest Kafka release, such as `3.9`, whose requests a broker supports.
+
+    `versions`: version ranges by API key. The broker may be newer, or another product.
+    """
     return ".".join(map(str, infer_broker_version_from_api_versions(dict(versions))))
 
 
@@ -145,5 +152,5 @@ def _size(value: int | None) -> int | None:
 
 
 def _operations(bits: Set[int] | None) -> Rights | None:
-    """The library reads the field as the numbers of its bits, and as None where the broker says none."""
+    """Convert the field: the library decodes it to a set of bit numbers, or None if the broker omits it."""
     return None if bits is None else frozenset(one for one in AclOperation if one in bits)

@@ -1,4 +1,4 @@
-"""Authentication exchanges, step by step: our bytes out, the broker's bytes in."""
+"""SASL authentication exchanges, sans-io: client bytes out, broker bytes in."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ from mirror.protocol.control.call import Call
 
 @dataclass(frozen=True, slots=True)
 class SaslAccess:
-    """How to prove who we are. `token`: gives a fresh bearer token (OAUTHBEARER); `service`: the
-    brokers' Kerberos service name (GSSAPI, which needs the package gssapi)."""
+    """Credentials of a connection.
+
+    `token`: returns a fresh bearer token (OAUTHBEARER). `service`: the brokers' Kerberos service name
+    (GSSAPI, which requires the package gssapi).
+    """
 
     mechanism: str
     username: str = ""
@@ -35,14 +38,14 @@ class SaslAccess:
 
 
 class Handshake(NamedTuple):
-    """Whether the broker has the mechanism, and those that it has."""
+    """Result of a SaslHandshake, with the mechanisms that the broker supports."""
 
     error: int
     mechanisms: Sequence[str]
 
 
 class Step(NamedTuple):
-    """The broker's turn. `lifetime_ms`: authenticate again within it; 0 means never."""
+    """Broker response in the exchange. `lifetime_ms`: reauthenticate within this time; 0 means never."""
 
     error: int
     message: str
@@ -51,7 +54,7 @@ class Step(NamedTuple):
 
 
 def handshake(mechanism: str) -> Call[Handshake]:
-    """Choose the mechanism."""
+    """Request a SASL mechanism."""
     return Call(
         SaslHandshakeRequest,
         SaslHandshakeResponse,
@@ -62,7 +65,7 @@ def handshake(mechanism: str) -> Call[Handshake]:
 
 
 def authenticate(data: bytes) -> Call[Step]:
-    """One step of the exchange."""
+    """Send the client's next bytes of the exchange."""
     return Call(
         SaslAuthenticateRequest,
         SaslAuthenticateResponse,
@@ -78,7 +81,7 @@ def authenticate(data: bytes) -> Call[Step]:
 
 
 class Exchange:
-    """One run of a mechanism: `next_bytes`, send, `receive` the answer, until `done`."""
+    """One run of a mechanism: send `next_bytes`, `receive` the response, until `done`."""
 
     def __init__(self, access: SaslAccess, host: str) -> None:
         options: dict[str, Any] = {
@@ -94,50 +97,50 @@ class Exchange:
             self._mechanism = get_sasl_mechanism(access.mechanism)(**options)
         except (KeyError, ValueError, RuntimeError) as error:
             raise ConfigError(
-                f"SASL mechanism {access.mechanism} cannot be used: {error}",
-                advice="GSSAPI needs the package gssapi",
+                f"SASL mechanism {access.mechanism} is not usable: {error}",
+                advice="GSSAPI requires the package gssapi",
             ) from error
         except Exception as error:
             raise NotAuthorized(
-                f"SASL mechanism {access.mechanism} has no credentials for {access.service}@{host}: {error}",
-                advice="GSSAPI needs a valid Kerberos ticket: kinit, or a keytab in KRB5_CLIENT_KTNAME",
+                f"SASL mechanism {access.mechanism} lacks credentials for {access.service}@{host}: {error}",
+                advice="GSSAPI requires a Kerberos ticket: run kinit, or set KRB5_CLIENT_KTNAME to a keytab",
             ) from error
 
     @property
     def done(self) -> bool:
-        """Whether no further step is due."""
+        """True if the client has no more bytes to send."""
         return bool(self._mechanism.is_done())
 
     def next_bytes(self) -> bytes:
-        """What to send."""
+        """Return the next bytes to send."""
         return bytes(self._mechanism.auth_bytes())
 
     def receive(self, data: bytes) -> None:
-        """Take the broker's answer. Raises NotAuthorized when it does not prove who it is."""
+        """Process the broker's response. Raises NotAuthorized if the broker fails to authenticate itself."""
         try:
             self._mechanism.receive(data)
         except Exception as error:
-            raise NotAuthorized(f"the broker's part of the authentication is wrong: {error}") from error
+            raise NotAuthorized(f"broker failed to authenticate itself: {error}") from error
 
     def confirm(self) -> None:
-        """Raises NotAuthorized unless both sides are satisfied."""
+        """Raise NotAuthorized unless both sides have authenticated."""
         if not self._mechanism.is_authenticated():
-            raise NotAuthorized("the broker did not complete the authentication")
+            raise NotAuthorized("broker did not complete the authentication")
 
 
 def _name_for(access: SaslAccess) -> str:
-    """SCRAM separates its fields by commas and equals signs; the library leaves their escaping to us."""
+    """Return the username, escaped for SCRAM (commas, equals signs); the library does not escape it."""
     if access.mechanism.startswith("SCRAM"):
         return access.username.replace("=", "=3D").replace(",", "=2C")
     return access.username
 
 
 class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """Bearer tokens as the library asks for them."""
+    """Adapter from a function to the library's token provider."""
 
     def __init__(self, give: Callable[[], str]) -> None:
         self._give = give
 
     def token(self) -> str:
-        """A fresh one."""
+        """Return a fresh token."""
         return self._give()

@@ -1,4 +1,4 @@
-"""Names of topics as a cluster lists them, which its brokers may have made up."""
+"""Validation of the topic names that a cluster lists; brokers are not trusted."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ _NAMES_SHOWN: Final = 3
 
 
 class TopicNames:
-    """Filter of one cluster. `illegal`: most names in one response that Kafka does not allow."""
+    """Filter for the topic names of one cluster.
+
+    `illegal`: highest number of illegal names in one response.
+    """
 
     def __init__(self, cluster: str) -> None:
         self._cluster = cluster
         self.illegal = 0
 
     def legal(self, names: Iterable[str]) -> set[str]:
-        """Return the names that Kafka allows. Others are counted, and logged when the first is seen."""
+        """Return the names that Kafka allows. Counts illegal names, and logs the first."""
         given = list(names)
         legal = {name for name in given if is_legal_topic(name)}
         illegal = [name for name in given if name not in legal]

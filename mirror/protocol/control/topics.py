@@ -1,4 +1,4 @@
-"""Creating, growing and describing topics."""
+"""Requests to create, expand and describe topics."""
 
 from __future__ import annotations
 
@@ -21,27 +21,30 @@ T = TypeVar("T")
 _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _TIMEOUT_MS: Final = 8_000
+"""Time within which the controller must respond; shorter than our own request timeout."""
 _DESCRIPTION_BYTES: Final = 64 * 1024
-"""Settings of one topic, with their documentation left out."""
-"""What the controller may take before it answers; less than we wait for an answer."""
+"""Size of the settings of one topic, without their documentation."""
 
 
 class Outcome(NamedTuple):
-    """What became of one topic, with the broker's words."""
+    """Result for one topic, with the broker's error message."""
 
     error: int
     message: str
 
 
 class TopicSetting(NamedTuple):
-    """A setting in force. `own`: set on the topic itself, not inherited."""
+    """An effective setting. `own`: set on the topic itself, not inherited."""
 
     value: str
     own: bool
 
 
 def create_topic(name: str, partitions: int, replication: int, settings: Mapping[str, str]) -> Call[Outcome]:
-    """Create one topic; goes to the controller (any broker with KRaft). Replication -1: the default."""
+    """Create one topic on the controller (with KRaft: any broker).
+
+    Replication -1 means the broker default.
+    """
 
     def build(version: int) -> Any:
         topic_class = CreateTopicsRequest.CreatableTopic
@@ -70,7 +73,7 @@ def create_topic(name: str, partitions: int, replication: int, settings: Mapping
 
 
 def create_partitions(name: str, count: int) -> Call[Outcome]:
-    """Raise a topic's partition count to `count`."""
+    """Increase a topic's partition count to `count`."""
 
     def build(version: int) -> Any:
         topic = CreatePartitionsRequest.CreatePartitionsTopic(
@@ -92,13 +95,13 @@ def create_partitions(name: str, count: int) -> Call[Outcome]:
 def values_of(
     settings: Mapping[str, TopicSetting], inherited: Collection[str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the values that were set on a topic, and the others in force of the named settings."""
+    """Return the values set on a topic itself, and the inherited values of the named settings."""
     own = {key: one.value for key, one in settings.items() if one.own}
     return own, {key: one.value for key, one in settings.items() if not one.own and key in inherited}
 
 
 class DescribedTopic(NamedTuple):
-    """The settings of one topic, or why they cannot be read."""
+    """Settings of one topic, or the error that prevented reading them."""
 
     error: int
     message: str
@@ -106,7 +109,7 @@ class DescribedTopic(NamedTuple):
 
 
 def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, TopicSetting]]]:
-    """All settings of each topic that can be read; a topic that cannot is left out."""
+    """Request all settings of each topic; omits topics with an error."""
     return _describe(
         topics,
         lambda response: {
@@ -118,7 +121,7 @@ def describe_settings(topics: Sequence[str]) -> Call[Mapping[str, Mapping[str, T
 
 
 def describe_each(topics: Sequence[str]) -> Call[Mapping[str, DescribedTopic]]:
-    """The same of each topic, with the errors."""
+    """Request all settings of each topic; includes errors."""
     return _describe(
         topics, lambda response: {result.resource_name: _described(result) for result in response.results}
     )

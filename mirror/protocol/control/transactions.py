@@ -1,4 +1,4 @@
-"""Producer ids and transactions."""
+"""Requests for producer ids and transactions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from mirror.protocol.control.call import Call
 from mirror.protocol.control.offsets import by_topic
 
 NEW_EPOCH_FROM: Final = 5
-"""From this version on, EndTxn answers with the identity to go on with (KIP-890)."""
+"""First version in which EndTxn returns the identity to continue with (KIP-890)."""
 
 DESCRIBE_TRANSACTIONS: Final = 65
-"""The api key of it."""
+"""API key of DescribeTransactions."""
 
 
 class ProducerIdentity(NamedTuple):
-    """A producer id with its epoch; id -1 in answers that carry an error."""
+    """A producer id and epoch; the id is -1 in responses with an error."""
 
     error: int
     producer_id: int
@@ -36,8 +36,10 @@ class ProducerIdentity(NamedTuple):
 
 
 class TransactionDescription(NamedTuple):
-    """Where a transactional id stands: `state` in Kafka's words ("Empty", "Ongoing", "CompleteAbort", …) and
-    the identity that counts; empty and -1 in answers that carry an error."""
+    """State of a transactional id ("Empty", "Ongoing", "CompleteAbort", …) and its current identity.
+
+    The state is empty and the identity -1 in responses with an error.
+    """
 
     error: int
     state: str
@@ -48,10 +50,10 @@ class TransactionDescription(NamedTuple):
 def init_producer_id(
     transactional_id: str | None, timeout_ms: int, known: tuple[int, int] = (NO_PRODUCER, -1)
 ) -> Call[ProducerIdentity]:
-    """Take (or take again, with a higher epoch) the producer id of a transactional id.
+    """Acquire the producer id of a transactional id, or bump its epoch.
 
-    Aborts an open transaction of the former holder. `known`: the (id, epoch) that we hold; the broker
-    then refuses when somebody else has taken the id since (KIP-360, version 3).
+    Aborts an open transaction of the previous holder. `known`: the (id, epoch) that we hold; the broker then
+    fails the request if another producer has taken the id since (KIP-360, version 3).
     """
 
     def build(version: int) -> Any:
@@ -76,7 +78,10 @@ def init_producer_id(
 def add_partitions(
     transactional_id: str, producer: tuple[int, int], partitions: list[TopicPartition]
 ) -> Call[Mapping[TopicPartition, int]]:
-    """Begin or widen a transaction; an error code for each partition."""
+    """Add partitions to a transaction, beginning it if needed.
+
+    The response is an error code for each partition.
+    """
 
     def build(version: int) -> Any:
         topics = [
@@ -104,9 +109,9 @@ def add_partitions(
 def end_transaction(
     transactional_id: str, producer: tuple[int, int], *, commit: bool, newest: int = NEW_EPOCH_FROM
 ) -> Call[ProducerIdentity]:
-    """Commit or abort. The identity in the answer is -1 below version 5: the old one goes on.
+    """Commit or abort a transaction. Below version 5 the response's id is -1: keep the current identity.
 
-    `newest`: 4 for a transaction whose partitions were added one by one.
+    `newest`: 4 for a transaction whose partitions were added explicitly.
     """
 
     def build(version: int) -> Any:
@@ -128,7 +133,7 @@ def end_transaction(
 
 
 def describe_transaction(transactional_id: str) -> Call[TransactionDescription]:
-    """Ask the coordinator where a transactional id stands (KIP-664, brokers from 3.0 on)."""
+    """Request the state of a transactional id from its coordinator (KIP-664, Kafka 3.0 or later)."""
 
     def build(version: int) -> Any:
         return DescribeTransactionsRequest(transactional_ids=[transactional_id], version=version)

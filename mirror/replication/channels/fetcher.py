@@ -1,8 +1,8 @@
-"""Reading: a channel for each broker, isolation level and tier, one fetch under way on each.
+"""Fetching from a source cluster.
 
-Lanes that are up to date have channels of their own ("live") with small responses and memory of their
-own, so that a topic that catches up by gigabytes cannot delay them. A lane changes tier when it falls
-behind or catches up.
+There is one channel per broker, isolation level and tier, with one fetch in flight on each. Lanes that are up
+to date use separate ("live") channels with small responses and their own memory, so a topic with gigabytes of
+backlog cannot delay them. A lane changes tier when it falls behind or catches up.
 """
 
 from __future__ import annotations
@@ -37,13 +37,15 @@ _WAIT_WHILE_SOME_ARE_LEFT_OUT_MS: Final = 10
 _NO_LEADER_TICK: Final = 0.1
 _SESSIONS_FROM: Final = 7
 _LEAST_SHARE: Final = 256 * 1024
-"""Enough for a batch that many small ones are merged into."""
+"""Room for a batch merged from many small ones."""
 
 
 class Tier(NamedTuple):
-    """What makes a channel one of its own besides the broker. `copy`: 0, or more where several lanes read
-    the same partition, because a fetch can name a partition once only. `near`: requests say our rack, so
-    that a leader may answer with the name of a replica that is nearer."""
+    """Key of a fetch channel within a broker.
+
+    `copy`: 0, or higher if several lanes read the same partition, because a fetch request can name a
+    partition only once. `near`: requests carry our rack, so the leader may redirect to a closer replica.
+    """
 
     committed: bool
     live: bool
@@ -52,35 +54,38 @@ class Tier(NamedTuple):
 
     @property
     def role(self) -> str:
-        """What its connection is for."""
+        """Role of the connection."""
         isolation, rack = "committed" if self.committed else "all", " near" if self.near else ""
         return f"{LIVE if self.live else BULK} {isolation}{rack} {self.copy}"
 
 
 class FetchListener(Protocol):
-    """Takes what was read. Called on the loop."""
+    """Receiver of fetch results. Called on the loop."""
 
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
-        """One partition's part of a response, good or bad. Retain the slab to keep the records.
-        `squeezed`: the response had no room for all that was asked of the partition."""
+        """Handle one partition of a response, whether it carries records or an error.
+
+        Retain the slab to keep the records. `squeezed`: the response had less room left than the partition
+        was allowed.
+        """
         ...
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
-        """What is to be asked for the lane cannot be said."""
+        """Handle a failure to build the lane's next fetch."""
         ...
 
     def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
-        """A broker has announced a response to these and cannot be received: it is too large, or stops."""
+        """Handle a response that could not be received because it is too large or stalled."""
         ...
 
     def on_relocated(self, lane: LiveLane) -> None:
-        """There is fresh metadata of the lane's topic; attach the lane again, or do what else it says."""
+        """Handle fresh metadata of the lane's topic: attach the lane again, pause it or restart it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ReadingRules:
-    """Sizes and waits of one tier's requests."""
+    """Request sizes and waits of one tier."""
 
     wait_ms: int
     max_bytes: int
@@ -88,7 +93,7 @@ class ReadingRules:
 
 
 class FetchChannel:
-    """One connection that reads many partitions from one broker."""
+    """A connection that fetches many partitions from one broker."""
 
     def __init__(self, source: Fetcher, broker: int, tier: Tier, rules: ReadingRules) -> None:
         self.broker = broker
@@ -108,20 +113,20 @@ class FetchChannel:
         self._is_closed = False
         self._not_before = 0.0
         self._untold_since: float | None = None
-        """Since when it has been wanting to know what the broker has: until an answer says that."""
+        """Time since which a fetch result is awaited; None once the broker has returned one."""
         self._has_been_told = False
 
     def has_room_for(self, lane: LiveLane) -> bool:
-        """Whether no other lane reads that partition here."""
+        """Return whether no other lane reads the same partition on this channel."""
         return lane.key.partition not in self._partitions
 
     def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
-        """Read for the lane, from its position on; later where it `waits`."""
+        """Start fetching for the lane from its position; with `waits`, only after `include`."""
         lane.reader = self
         lane.waits = False
         self._partitions.add(lane.key.partition)
         if self._connection is None:
-            lane.place = (b"", id(lane))  # until the version says whether topics go by id
+            lane.place = (b"", id(lane))  # until the API version tells whether topics are addressed by id
             self._lanes[lane.place] = lane
             self._open()
         else:
@@ -148,15 +153,15 @@ class FetchChannel:
             leader = self._cluster.leader(lane.key.partition)
             try:
                 position = lane.fetch_position(leader[1] if leader else -1, self._share())
-            except Exception as error:  # noqa: BLE001 - the other lanes are asked for
+            except Exception as error:  # noqa: BLE001 - the other lanes are still fetched
                 self._source.listener.on_broken(lane, error)
                 return
             self._session.put(lane.place, position)
             self.pump()
 
     def _share(self) -> int:
-        """Bytes of a response for each partition: the more of them are in one, the more go into one
-        produce request, and the sooner its memory is free again."""
+        """Return the bytes of a response to allow per partition. The more partitions share a response, the
+        more of them go into one produce request, and the sooner its memory is free again."""
         if self.tier.live:
             return self._rules.max_bytes
         return max(self._rules.max_bytes // max(len(self._lanes) - self._excluded, 1), _LEAST_SHARE)
@@ -198,14 +203,13 @@ class FetchChannel:
         return self._connection.unanswered_since if self._connection is not None else inf
 
     def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
-        """The seconds since the last call in which a quota of the broker's has kept it from being asked, and
-        whom that holds back."""
+        """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
         connection = self._connection
         seconds = connection.throttling.take(now) if connection is not None else 0.0
         return seconds, tuple(self._lanes.values()) if seconds else ()
 
     def pump(self) -> None:
-        """Send the next fetch if none is under way and there is something to read."""
+        """Send the next fetch if none is in flight and there are partitions to fetch."""
         connection = self._connection
         if connection is None or self._is_asking or self._is_waiting or self._is_closed:
             return
@@ -268,9 +272,9 @@ class FetchChannel:
             self._connection.throttle(response.throttle_ms)
         self._session.answered(response.error, response.session_id)
         if response.error and response.error not in LOST:
-            _log.warning("%s answers a fetch with error %d", self._cluster.name, response.error)
+            _log.warning("%s: fetch failed with error code %d", self._cluster.name, response.error)
             self._not_before = self._cluster.loop.now() + _NO_LEADER_TICK
-        elif response.partitions or not response.throttle_ms:  # what a quota has emptied says nothing
+        elif response.partitions or not response.throttle_ms:  # throttled responses are empty
             self._untold_since, self._has_been_told = None, True
         room = self._rules.max_bytes - sum([len(part.records) for part in response.partitions])
         for part in response.partitions:
@@ -283,16 +287,16 @@ class FetchChannel:
             elif asked.offset == lane.position:
                 self._source.listener.on_fetched(lane, part, slab, squeezed=room < asked.max_bytes)
             elif not lane.waits:
-                self.include(lane)  # it has gone back since it was asked for
-        # Not before: the next request would change what has been `asked`, and an answer from further on
-        # would pass for one from where its lane has gone back to.
+                self.include(lane)  # it was rewound after the request was sent
+        # Only now: the next request would overwrite `asked`, and a response from a later offset could pass
+        # for one from the position to which its lane was rewound.
         self._is_asking = False
         if self._rules.gather_ms and response.partitions:
             self._not_before = self._cluster.loop.now() + self._rules.gather_ms / 1000
         self.pump()
 
     def _has_moved(self, lane: LiveLane, part: FetchedPartition, asked: FetchPosition, nodes: Nodes) -> bool:
-        """Whether the broker does not lead the partition any more, and it is known by now who does."""
+        """Return whether the broker no longer leads the partition and a newer leader is known."""
         if part.error not in MOVED:
             return False
         place = lane.key.partition
@@ -305,7 +309,7 @@ class FetchChannel:
         self._is_asking = False
         self._connection = None
         if not self._is_closed:
-            _log.debug("reading from %s, broker %d: %s", self._cluster.name, self.broker, error)
+            _log.debug("fetch channel to %s, broker %d, failed: %s", self._cluster.name, self.broker, error)
             lanes = tuple(self._lanes.values())
             self._source.relocate(lanes)
             if isinstance(error, (ResponseTooLarge, ResponseStalled)):
@@ -343,7 +347,7 @@ class FetchChannel:
 
 
 class Fetcher:
-    """All reading from one cluster."""
+    """All fetching from one cluster."""
 
     def __init__(
         self, cluster: Cluster, settings: CopyingOptions, listener: FetchListener, rack: str
@@ -359,11 +363,11 @@ class Fetcher:
 
     @property
     def channels(self) -> Iterable[FetchChannel]:
-        """Those to every broker that is or was read from."""
+        """Channels to all brokers fetched from so far."""
         return self._channels.values()
 
     def attach(self, lane: LiveLane, *, waits: bool = False) -> None:
-        """Read from the partition's leader, or the replica that it has named; waits while nobody leads it."""
+        """Fetch from the partition's leader or its preferred replica; wait for a leader if there is none."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None:
             self._search.add([lane])
@@ -377,18 +381,18 @@ class Fetcher:
                 return
 
     def follow(self, lane: LiveLane, replica: int) -> bool:
-        """The broker sent only the name of a replica: read there. False where nothing else can be read."""
+        """Follow a redirect to a preferred replica. Return False if no other replica is left to read."""
         leader = self.cluster.leader(lane.key.partition)
         if leader is None or not self._replicas.follow(lane, replica, leader[0]):
             return False
         if replica in self.cluster.brokers:
             self._attach_again(lane)
         else:
-            self.relocate([lane])  # it may be new
+            self.relocate([lane])  # the broker may be new; refresh the metadata
         return True
 
     def leave_replica(self, lane: LiveLane) -> bool:
-        """If a follower is read, whose trouble may be its own, continue with the leader."""
+        """Leave a follower, whose problem may be local, for the leader. Return whether the lane read one."""
         if not self._replicas.leave(lane):
             return False
         self._attach_again(lane)
@@ -401,7 +405,7 @@ class Fetcher:
             self.attach(lane, waits=waits)
 
     def move(self, lane: LiveLane) -> None:
-        """Continue with the leader that is known by now."""
+        """Switch to the new leader, which is already known."""
         self.detach(lane)
         self._replicas.forget(lane)
         self.listener.on_relocated(lane)
@@ -414,20 +418,20 @@ class Fetcher:
         return channel
 
     def detach(self, lane: LiveLane) -> None:
-        """Read for the lane no more."""
+        """Stop fetching for the lane."""
         self._search.remove(lane)
         if lane.reader is not None:
             lane.reader.detach(lane)
 
     def change_tier(self, lane: LiveLane, *, live: bool, waits: bool = False) -> None:
-        """Move the lane to the other tier's channel, where it is read later if it `waits`."""
+        """Move the lane to the other tier; with `waits`, it is fetched only after `include`."""
         if lane.is_live != live:
             self.detach(lane)
             lane.is_live = live
             self.attach(lane, waits=waits)
 
     def relocate(self, lanes: Iterable[LiveLane]) -> None:
-        """Look for the leaders of these again and go on with them."""
+        """Look up the leaders of these lanes again and continue from there."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.reader is not None:

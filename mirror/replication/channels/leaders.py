@@ -1,4 +1,4 @@
-"""Which broker serves a lane: the search for a leader, and the replica to read instead of it."""
+"""Leader lookup for lanes, and the choice of the replica to fetch from."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mirror.replication.live_lane import LiveLane
 
 _log = logging.getLogger(__name__)
 _SEARCH_SECONDS: Final = 0.1
-"""From one question to the next."""
+"""Minimum interval between two metadata requests."""
 
 
 class LeaderSearch:
-    """Asks for metadata of the lanes' topics, at most ten times a second, until every lane has been told.
+    """Metadata refreshes for lanes without a leader, at most ten per second, until none is waiting.
 
     `found` is called for each lane after a refresh; it attaches the lane, or adds it here again.
     """
@@ -33,14 +33,14 @@ class LeaderSearch:
         self._asked_at = -_SEARCH_SECONDS
 
     def add(self, lanes: Iterable[LiveLane]) -> None:
-        """Search for these."""
+        """Look up the leaders of these lanes."""
         self._lanes.update(dict.fromkeys(lanes))
         if not self._is_running and self._lanes:
             self._is_running = True
             self._cluster.loop.spawn(self._search())
 
     def remove(self, lane: LiveLane) -> None:
-        """Search for it no more."""
+        """Stop looking for the lane's leader."""
         self._lanes.pop(lane, None)
 
     async def _search(self) -> None:
@@ -63,7 +63,7 @@ class LeaderSearch:
 
 
 class Replicas:
-    """The replicas that lanes read (KIP-392). `again` is called when the leader is to be asked again."""
+    """Replicas from which lanes fetch (KIP-392). `again` is called to reattach a lane to the leader."""
 
     def __init__(self, cluster: Cluster, has_rack: bool, again: Callable[[LiveLane], None]) -> None:
         self._cluster = cluster
@@ -71,7 +71,7 @@ class Replicas:
         self._again = again
 
     def broker(self, lane: LiveLane, leader: int) -> tuple[int, bool]:
-        """Where to read for the lane, and whether to say our rack there."""
+        """Return the broker to fetch from, and whether to send our rack in the request."""
         now = self._cluster.loop.now()
         if lane.replica is not None and not lane.replica.is_usable(leader, self._cluster.brokers, now):
             lane.replica = None
@@ -81,7 +81,7 @@ class Replicas:
         return (leader, False) if replica.broker is None else (replica.broker, self._has_rack)
 
     def follow(self, lane: LiveLane, replica: int, leader: int) -> bool:
-        """Choose what to read after an answer that only names a replica; False where nothing else is left."""
+        """Choose the replica after a redirect. Return False if no other is left."""
         present = lane.replica
         if present is not None and present.broker is None:
             return False
@@ -90,18 +90,18 @@ class Replicas:
         return True
 
     def leave(self, lane: LiveLane) -> bool:
-        """Choose the leader for a while, if the lane reads from a follower."""
+        """Choose the leader for a while if the lane reads from a follower. Return whether it did."""
         if lane.replica is None or lane.replica.broker is None:
             return False
         self._choose(lane, avoided(self._cluster.loop.now()))
         return True
 
     def forget(self, lane: LiveLane) -> None:
-        """Ask the leader."""
+        """Return to the leader."""
         lane.replica = None
 
     def _choose(self, lane: LiveLane, replica: Replica) -> None:
-        _log.debug("%s: %s is read from %s", self._cluster.name, lane.key.partition, replica)
+        _log.debug("%s: fetching %s from %s", self._cluster.name, lane.key.partition, replica)
         lane.replica = replica
         wait = replica.until - self._cluster.loop.now()
         self._cluster.loop.call_later(wait, lambda: self._end(lane, replica))

@@ -1,9 +1,9 @@
-"""Writing: three channels for each broker of the destination, up to five requests under way on each, and one
-more for partitions that lack replicas.
+"""Producing to a destination cluster.
 
-A request takes one batch from each lane that has something, lanes that are up to date first, until it is
-full: under load requests are large, on a quiet topic a batch goes at once. Transactions cannot share a
-request, so a lane in one has requests of its own.
+Each broker gets three channels with up to five requests in flight each, and one more for under-replicated
+partitions. A request takes one batch from each lane that is ready, up-to-date lanes first, until it is full:
+requests are large under load, and on a quiet topic a batch leaves at once. Transactions cannot share a
+request, so a transactional lane has its own requests.
 """
 
 from __future__ import annotations
@@ -33,46 +33,47 @@ _log = logging.getLogger(__name__)
 
 MOST_REQUESTS: Final = 5
 ROLES: Final = ("produce 0", "produce 1", "produce 2")
-"""What the connections to a broker are for. It takes the requests of a connection one after the other;
-with several it can receive one while it checks and stores others (`python -m bench mirror_drain`)."""
+"""Roles of the connections to a broker. A broker processes the requests of a connection in order; over
+several connections it can receive one request while it validates and stores others (`python -m bench
+mirror_drain`)."""
 SLOW_ROLE: Final = "produce slow"
-"""For partitions that were not replicated in time. A broker answers the requests of a connection one after
-the other: what waits for replicas there holds up nobody else."""
+"""Role of the connection for partitions that were not replicated in time. A broker answers the requests of a
+connection in order, so waiting for replicas there delays no other lane."""
 
 
 Sent = dict[Place, tuple[LiveLane, OutBatch]]
 
 
 class ProduceListener(Protocol):
-    """Takes answers. Called on the loop."""
+    """Receiver of produce results. Called on the loop."""
 
     def on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
-        """The broker's answer for one batch, good or bad."""
+        """Handle the broker's response for one batch, success or error."""
         ...
 
     def on_lost(self, lane: LiveLane, outgoing: OutBatch) -> None:
-        """The connection broke; whether the broker has the batch is not known."""
+        """Handle a lost connection: the broker may or may not have stored the batch."""
         ...
 
     def on_broken(self, lane: LiveLane, error: Exception) -> None:
-        """The lane's next batch cannot be sent."""
+        """Handle a failure to build the lane's next batch."""
         ...
 
     def on_writable(self, lane: LiveLane) -> None:
-        """There is a connection to write to (again)."""
+        """Handle a connection that became available."""
         ...
 
     def on_unwritable(self, lane: LiveLane) -> None:
-        """The connection is gone; nothing of the lane is outstanding."""
+        """Handle a lost connection when none of the lane's batches are in flight."""
         ...
 
     def on_target_relocated(self, lane: LiveLane) -> None:
-        """There is fresh metadata of the destination topic; attach the lane again, or do what it says."""
+        """Handle fresh metadata of the destination topic: attach the lane again or pause it."""
         ...
 
 
 class ProduceChannel:
-    """One connection that writes to the partitions that one broker leads."""
+    """A connection that produces to the partitions led by one broker."""
 
     def __init__(self, sink: Sender, broker: int, role: str, settings: CopyingOptions) -> None:
         self.broker = broker
@@ -94,11 +95,11 @@ class ProduceChannel:
 
     @property
     def lanes(self) -> int:
-        """How many lanes it writes for."""
+        """Number of lanes attached."""
         return len(self._lanes)
 
     def attach(self, lane: LiveLane) -> None:
-        """Write for the lane."""
+        """Start producing for the lane."""
         lane.writer = self
         self._lanes[lane] = None
         if self._connection is None:
@@ -130,8 +131,7 @@ class ProduceChannel:
         return self._connection.unanswered_since if self._connection is not None else inf
 
     def take_throttled(self, now: float) -> tuple[float, tuple[LiveLane, ...]]:
-        """The seconds since the last call in which a quota of the broker's has kept it from being sent
-        anything, and whom that holds back."""
+        """Return the seconds of broker throttling since the last call, and the lanes that it affects."""
         seconds = self._connection.throttling.take(now) if self._connection is not None else 0.0
         return seconds, tuple(lane for lane in self._lanes if lane.bytes_in_hand) if seconds else ()
 
@@ -145,7 +145,7 @@ class ProduceChannel:
             self._cluster.loop.call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Send what can be sent now."""
+        """Send as many requests as are allowed now."""
         self._is_pumping = False
         while self._connection is not None and self._may_send():
             wait = self._connection.throttled_until - self._cluster.loop.now()
@@ -163,10 +163,10 @@ class ProduceChannel:
         return self._bytes < self._most_bytes or not self._requests
 
     def _choose(self) -> tuple[list[tuple[LiveLane, OutBatch]], bytes | None]:
-        """One batch of each of the lanes that are ready, and the transaction that they belong to.
+        """Return one batch of each ready lane, and the transactional id that they share.
 
-        Lanes that are up to date come first. A lane with a transaction needs a request of its own: where that
-        leaves out a lane that catches up, the next request begins with those, or they would wait for ever.
+        Up-to-date lanes come first. A transactional lane needs its own request; if that skips a lane that is
+        catching up, the next request starts with the catch-up queue to avoid starvation.
         """
         chosen: list[tuple[LiveLane, OutBatch]] = []
         targets: set[TopicPartition] = set()
@@ -186,7 +186,7 @@ class ProduceChannel:
                 lane.is_ready = False
                 target = lane.target
                 if target in targets:
-                    again.append(lane)  # another lane writes there too, and a request names a partition once
+                    again.append(lane)  # a request may name a partition only once
                     continue
                 try:
                     outgoing = lane.next_to_send()
@@ -251,7 +251,9 @@ class ProduceChannel:
         response = produce.decode_response(version, body)
         answers = {(answer.topic, answer.partition): answer for answer in response.partitions}
         if answers.keys() != sent.keys():
-            raise CorruptData(f"{self._cluster.name} answers for other partitions than were sent")
+            raise CorruptData(
+                f"{self._cluster.name}: produce response names other partitions than the request"
+            )
         self._requests -= 1
         self._bytes -= size
         if self._connection is not None:
@@ -297,7 +299,7 @@ class ProduceChannel:
     def _on_close(self, error: HeadraceError) -> None:
         self._connection = None
         if not self._is_closed:
-            _log.debug("writing to %s, broker %d: %s", self._cluster.name, self.broker, error)
+            _log.debug("produce channel to %s, broker %d, failed: %s", self._cluster.name, self.broker, error)
             lanes = list(self._lanes)
             self._sink.relocate(lanes)
             for lane in lanes:
@@ -305,7 +307,7 @@ class ProduceChannel:
 
 
 class Sender:
-    """All writing to one cluster."""
+    """All producing to one cluster."""
 
     def __init__(self, cluster: Cluster, settings: CopyingOptions, listener: ProduceListener) -> None:
         self.cluster = cluster
@@ -318,11 +320,11 @@ class Sender:
 
     @property
     def channels(self) -> Iterable[ProduceChannel]:
-        """Those to every broker that is or was written to."""
+        """Channels to all brokers produced to so far."""
         return [channel for channels in self._channels.values() for channel in channels]
 
     def attach(self, lane: LiveLane) -> None:
-        """Write for the lane to the leader of its partition; waits while there is none."""
+        """Produce to the leader of the lane's partition; wait for a leader if there is none."""
         leader = self.cluster.leader(lane.target)
         if leader is None:
             self._search.add([lane])
@@ -338,13 +340,13 @@ class Sender:
             min(channels[:-1], key=lambda channel: channel.lanes).attach(lane)
 
     def detach(self, lane: LiveLane) -> None:
-        """Write for the lane no more; nothing of it is outstanding."""
+        """Stop producing for the lane. None of its batches may be in flight."""
         self._search.remove(lane)
         if lane.writer is not None:
             lane.writer.detach(lane)
 
     def relocate(self, lanes: Iterable[LiveLane]) -> None:
-        """Look for the leaders of these again and go on with them."""
+        """Look up the leaders of these lanes again and continue there."""
         lanes = list(lanes)
         for lane in lanes:
             if lane.writer is not None:
@@ -352,8 +354,7 @@ class Sender:
         self._search.add(lanes)
 
     def follow_leader(self, lane: LiveLane) -> bool:
-        """Go on with the leader that is known by now, where that is another broker than the one that does
-        not lead any more; False where it has to be looked for."""
+        """Switch to the new leader if it is already known. Return False if it has to be looked up."""
         leader = self.cluster.leader(lane.target)
         if leader is None or lane.writer is None or leader[0] == lane.writer.broker:
             return False

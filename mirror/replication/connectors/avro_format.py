@@ -1,7 +1,7 @@
-"""Records as an Avro object container file, which Spark, DuckDB, BigQuery, Hive and Flink read as it is.
+"""Records as Avro object container files, readable by Spark, DuckDB, BigQuery, Hive and Flink.
 
-One row for each record: its offset, timestamp, key, value and headers, all as they were. Topic and partition
-are in the folders' names, where those engines take them for columns.
+A file has one row per record with its offset, timestamp, key, value and headers, all unchanged. Topic and
+partition are in the folder names, which those engines read as columns.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def _schema(timestamp: object) -> dict[str, Any]:
 
 _WRITTEN: Final = parse_schema(_schema({"type": "long", "logicalType": "timestamp-millis"}))
 _READ: Final = parse_schema(_schema("long"))
-"""Kafka allows timestamps that no calendar has, so they are read as numbers."""
+"""Kafka allows timestamps outside any calendar, so they are read as plain numbers."""
 
 
 class AvroWriter:
-    """Writes records to a binary file, in blocks that are compressed with Snappy."""
+    """A writer of records to a binary file, in Snappy-compressed blocks."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._writer = Writer(file, _WRITTEN, codec="snappy", sync_interval=_BLOCK_BYTES)
@@ -70,13 +70,13 @@ class AvroWriter:
 
 
 def read_avro(file: IO[bytes]) -> Iterator[list[Record]]:
-    """The records of a file, a block at a time. Raises CorruptData."""
+    """Yield the records of a file, one block at a time. Raises CorruptData."""
     try:
         for block in block_reader(file):
-            content = block.bytes_  # type: ignore[attr-defined] # the stubs leave it out
+            content = block.bytes_  # type: ignore[attr-defined] # missing in the stubs
             yield [_record(schemaless_reader(content, _READ)) for _ in range(block.num_records)]
     except (ValueError, EOFError, LookupError, TypeError, AttributeError, RuntimeError) as error:
-        raise CorruptData(f"it is no Avro file of records: {type(error).__name__}: {error}") from error
+        raise CorruptData(f"not an Avro file of records: {type(error).__name__}: {error}") from error
 
 
 def _record(row: Any) -> Record:

@@ -1,10 +1,10 @@
-"""The connector `file`: lands records in Avro files, and reads landed files back.
+"""Connector `file`: writes records to Avro files and reads such files back.
 
     headrace copy --source east --destination file:/var/landing?file_mib=64&file_seconds=60 …
     headrace copy --source file:/var/landing --destination west …
 
-Everything that keeps the promises is in `landing_folder.py`. A file holds the records of one range of offsets
-of one partition; it is complete when it is seen.
+`landing_folder.py` implements the durability guarantees. A file contains the records of one range of offsets
+of one partition; a file that is visible is complete.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ _FILE_SECONDS: Final = 60
 
 
 def open_sink(place: str) -> FileSink:
-    """Of `/folder[?file_mib=64&file_seconds=60]`. Raises ConfigError."""
+    """Open a sink for `/folder[?file_mib=64&file_seconds=60]`. Raises ConfigError."""
     folder, options = _split(place, {"file_mib": _FILE_MIB, "file_seconds": _FILE_SECONDS})
     return FileSink(folder, CommitRule(options["file_mib"] * _MIB, options["file_seconds"]))
 
 
 def open_source(place: str) -> FileSource:
-    """Of `/folder`. Raises ConfigError where there is no such folder."""
+    """Open a source for `/folder`. Raises ConfigError if the folder does not exist."""
     folder, _ = _split(place, {})
     if not folder.is_dir():
-        raise ConfigError(f"{folder} is no folder", advice="name the folder that files were landed in")
+        raise ConfigError(f"{folder} is not a folder", advice="give the folder that a copy to files wrote")
     return FileSource(folder)
 
 
@@ -58,18 +58,18 @@ def _split(place: str, defaults: Mapping[str, int]) -> tuple[Path, dict[str, int
     for name, value in parse_qsl(text, keep_blank_values=True):
         if name not in defaults:
             known = ", ".join(defaults) or "none"
-            raise ConfigError(f"file: knows no option {name!r} here", advice=f"there are: {known}")
+            raise ConfigError(f"file: unknown option {name!r}", advice=f"available: {known}")
         if not (value.isascii() and value.isdecimal() and 0 < int(value) < 2**31):
-            raise ConfigError(f"{name} cannot be {value!r}", advice="give a whole number above 0")
+            raise ConfigError(f"{name}: invalid value {value!r}", advice="use a positive integer")
         options[name] = int(value)
     return Path(unquote(path)), options
 
 
 class FileSink:
-    """Lands each partition in a folder of its own. Satisfies `connector.RecordSink`.
+    """A sink that writes each partition to a folder of its own. Satisfies `connector.RecordSink`.
 
-    Records and position commit together without Kafka's transactions, but who reads the files sees no
-    transaction: exactly-once, which promises that of read-committed consumers, is not among its guarantees.
+    Records and position commit together, but without Kafka transactions: a reader of the files is not a
+    read-committed consumer, so exactly-once is not supported.
     """
 
     guarantees = frozenset({Guarantee.AT_LEAST_ONCE, Guarantee.EFFECTIVELY_ONCE})
@@ -80,7 +80,7 @@ class FileSink:
         self._lanes: dict[TopicPartition, tuple[OwnedFolder, list[AvroWriter]]] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Also the folders of partitions without a record, so that a replay makes as many."""
+        """Create the folders of all partitions, even empty ones, so a replay creates as many partitions."""
         for topic, partitions in topics.items():
             for number in range(partitions):
                 folder = folder_of(self._root, TopicPartition(topic, number))
@@ -122,8 +122,10 @@ class FileSink:
 
 
 class FileSource:
-    """Reads what `FileSink` has landed, with the offsets that the records had. Satisfies
-    `connector.RecordSource`."""
+    """A source that reads the files of `FileSink`, with the original offsets.
+
+    Satisfies `connector.RecordSource`.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -170,17 +172,17 @@ class FileSource:
             raise _missing(place, position, end)
 
     def close(self) -> None:
-        """No file stays open."""
+        """Do nothing: `read` closes its files."""
 
 
 def _require_order(file: LandedFile, records: Sequence[Record]) -> None:
     offsets = [record.offset for record in records]
     if offsets and not (file.first <= offsets[0] and offsets[-1] < file.end and sorted(offsets) == offsets):
-        raise CorruptData("it holds records of other offsets than its name says")
+        raise CorruptData("its records are outside the offsets in its name, or out of order")
 
 
 def _missing(place: TopicPartition, first: int, end: int) -> DataLossDetected:
     return DataLossDetected(
-        f"the files with offsets {first} to {end - 1} of {place} are missing",
-        advice="put them back; to begin behind them, take the earlier ones away",
+        f"files with offsets {first} to {end - 1} of {place} are missing",
+        advice="restore them; to start after them, remove the earlier files",
     )

@@ -1,9 +1,9 @@
-"""Kafka behind the two Protocols of a connector: what a file or a plug-in is copied from or to.
+"""Kafka behind the two Protocols of a connector, for copies from or to files and plug-ins.
 
-The source reads aside from the channels of lanes, one partition at a time. The sink has one transaction for
-each commit, with the records and the lane's progress record in it, under the transactional id of the lane:
-the next owner takes the id, which aborts what a former one had open, and reads progress that cannot change
-any more.
+The source reads one partition at a time, outside the fetch channels of lanes. The sink uses one transaction
+per commit, under the transactional id of the lane, which contains the records and the lane's progress record.
+The next owner takes over the id, which aborts any open transaction of the former owner, and then reads
+progress that can no longer change.
 """
 
 from __future__ import annotations
@@ -56,29 +56,31 @@ _STEP_BYTES: Final = 1024 * 1024
 _MOST_BYTES: Final = 128 * 1024 * 1024
 _MOST_EMPTY_ANSWERS: Final = 20
 _BATCH_BYTES: Final = 512 * 1024
-"""Of keys and values; compressed they are less than what a topic takes by default."""
+"""Size in bytes of keys and values; compressed, it stays below the default limit of a topic."""
 _COMMIT: Final = CommitRule(8 * 1024 * 1024, 1.0)
 _OLD_PROTOCOL: Final = NEW_EPOCH_FROM - 1
 _SETTLE_SECONDS: Final = 30.0
 _OFFSETS_SECONDS: Final = 5.0
-"""Partitions without a leader must not hold up the others for longer."""
+"""Time limit for offsets, so partitions without a leader do not delay the rest for longer."""
 
 
 def size_of(records: Sequence[Record]) -> int:
-    """Bytes of keys and values."""
+    """Return the number of bytes in keys and values."""
     return sum(len(record.key or b"") + len(record.value or b"") for record in records)
 
 
 class KafkaSource:
-    """Every topic of a cluster. `committed`: only records of committed transactions. Satisfies
-    `connector.RecordSource`."""
+    """A source that reads the topics of a cluster.
+
+    `committed`: only records of committed transactions. Satisfies `connector.RecordSource`.
+    """
 
     def __init__(self, cluster: Cluster, *, committed: bool = True) -> None:
         self._cluster = cluster
         self._committed = committed
 
     async def topics(self) -> Mapping[str, int]:
-        """Without those that a cluster keeps for itself, or that cannot be described."""
+        """Return the partition counts of all topics except internal and unavailable ones."""
         found = await self._cluster.patiently(self._cluster.all_topics)
         return {
             name: len(topic.leaders)
@@ -87,7 +89,7 @@ class KafkaSource:
         }
 
     async def bounds(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, Bounds]:
-        """From the log's start to the last stable offset, or to the high watermark."""
+        """Return the range from the log start to the last stable offset or high watermark."""
         cluster = self._cluster
         await cluster.patiently(lambda: cluster.refresh({place.topic for place in places}))
         starts = await cluster.offsets(dict.fromkeys(places, EARLIEST), seconds=_OFFSETS_SECONDS)
@@ -104,14 +106,17 @@ class KafkaSource:
         return f"{self._cluster.cluster_id}/{identity.hex()}" if identity else ""
 
     async def read(self, place: TopicPartition, start: int, end: int) -> AsyncGenerator[Portion, None]:
-        """Answers without records do not mean that there are none: a quota empties them, too."""
+        """Yield the records in [start, end).
+
+        An empty response does not prove that there are none: throttling empties responses, too.
+        """
         cluster, position, size, empty = self._cluster, start, _STEP_BYTES, 0
         origin = self._origin(place.topic)
         while position < end:
             ask = partial(fetch_once, cluster, place, position, committed=self._committed, most_bytes=size)
             part = await self._part(place, ask)
             if self._origin(place.topic) != origin:
-                raise Unreachable(f"topic {place.topic} on {cluster.name} was created again just now")
+                raise Unreachable(f"topic {place.topic} on {cluster.name} was just recreated")
             before = position
             for portion in _batches_of(part, before, end, committed=self._committed):
                 position = min(portion.span.next, end)
@@ -122,28 +127,34 @@ class KafkaSource:
                 empty, size = empty + 1, min(size * 2, _MOST_BYTES)
             if empty > _MOST_EMPTY_ANSWERS:
                 raise Unreachable(
-                    f"{cluster.name} sends no records of {place} from offset {position} on,"
-                    f" and says they go to {end}"
+                    f"{cluster.name} returns no records of {place} from offset {position},"
+                    f" although the log ends at {end}"
                 )
 
     async def _part(
         self, place: TopicPartition, ask: Callable[[], Awaitable[FetchedPartition]]
     ) -> FetchedPartition:
-        """An answer. An offset that is out of range is no last word: the bounds say what has become of it."""
+        """Fetch one response.
+
+        OFFSET_OUT_OF_RANGE becomes Unreachable, because the next try looks up the bounds, which tell the
+        cause.
+        """
         try:
             return await self._cluster.patiently(ask, topic=place.topic)
         except Refused as error:
             if type(error) is not Refused:
                 raise
-            raise Unreachable(error.message, advice="its bounds are looked at before the next try") from error
+            raise Unreachable(error.message, advice="the next try looks up the offsets first") from error
 
     def close(self) -> None:
-        """Its cluster belongs to the context that it came from."""
+        """Do nothing: the cluster belongs to the context that opened it."""
 
 
 def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: bool) -> Iterator[Portion]:
-    """The records of each batch of a response in [position, end), with the offsets of its header. The first
-    batch behind `end` shows that there are no more. Raises CorruptData."""
+    """Yield the records of each batch of a response in [position, end), with the offsets of its header.
+
+    Stops at the first batch at or after `end`. Raises CorruptData.
+    """
     aborted = AbortedFilter(part.aborted) if committed else None
     for first_byte, last_byte, header in scan(part.records):
         batch = part.records[first_byte:last_byte]
@@ -166,8 +177,10 @@ def _batches_of(part: FetchedPartition, position: int, end: int, *, committed: b
 
 
 def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter | None) -> list[Record]:
-    """The records of a batch, none of one that is left out. `aborted` None: of transactions that were aborted
-    too."""
+    """Return the records of a batch, empty for a skipped one.
+
+    With `aborted` None, records of aborted transactions are included.
+    """
     if aborted is None:
         is_left_out = bool(header.attributes & CONTROL)
     else:
@@ -176,7 +189,7 @@ def _records_of(batch: memoryview, header: BatchHeader, aborted: AbortedFilter |
 
 
 class _Owned:
-    """A partition that was taken: its identity, and the transaction that is open."""
+    """An owned partition, with its producer identity and its open transaction."""
 
     def __init__(self, key: LaneKey, identity: ProducerStamp, progress: LaneProgress | None) -> None:
         self.key = key
@@ -189,12 +202,15 @@ class _Owned:
         self.waiting: list[Record] = []
         self.waiting_bytes = 0
         self.skipped: list[SkippedOffsets] = []
-        """Offsets that are not written, in order, and not in the ledger yet."""
+        """Skipped offsets that are not in the ledger yet, in order."""
         self.is_open = False
 
     def pass_over(self, upto: int) -> None:
-        """Enter offsets that are not written. Those that nobody has explained were left out on purpose: that
-        is what a position says of them."""
+        """Enter skipped offsets below `upto` in the ledger.
+
+        Offsets without a reported class count as filtered, because a position implies that they were left out
+        on purpose.
+        """
         ledger, skipped = self.ledger, self.skipped
         assert ledger is not None, "a start is committed before the first record"
         while skipped and skipped[0].next <= upto:
@@ -207,8 +223,10 @@ class _Owned:
 
 
 class KafkaSink:
-    """Topics of a cluster; `state` names the stored progress. Satisfies `connector.RecordSink` and
-    `connector.LedgerKeeper`."""
+    """A sink that writes to topics of a cluster; `state` names the stored progress.
+
+    Satisfies `connector.RecordSink` and `connector.LedgerKeeper`.
+    """
 
     guarantees = frozenset(Guarantee)
     commit_rule = _COMMIT
@@ -221,7 +239,7 @@ class KafkaSink:
         self._owned: dict[TopicPartition, _Owned] = {}
 
     async def prepare(self, topics: Mapping[str, int]) -> None:
-        """Make the topics that are missing, with the cluster's own settings, and wait for their leaders.
+        """Create missing topics with the defaults of the cluster, and wait for their leaders.
 
         Raises Refused, Unreachable.
         """
@@ -240,12 +258,12 @@ class KafkaSink:
         for name, partitions in topics.items():
             known = self._cluster.topics[name]
             if known.error or any(leader < 0 for leader, _ in known.leaders):
-                raise Unreachable(f"topic {name} of {self._cluster.name} has no leaders yet")
+                raise Unreachable(f"topic {name} on {self._cluster.name} has no leaders yet")
             if len(known.leaders) < partitions:
                 raise Refused(
-                    f"topic {name} of {self._cluster.name} has {counted(len(known.leaders), 'partition')} and"
+                    f"topic {name} on {self._cluster.name} has {counted(len(known.leaders), 'partition')} and"
                     f" needs {partitions}",
-                    advice="add partitions to it",
+                    advice="add partitions",
                 )
 
     async def take(self, place: TopicPartition) -> Position | None:
@@ -258,9 +276,8 @@ class KafkaSink:
             stored = None
         if stored is not None and stored.target_id not in (b"", cluster.topic_id(place.topic)):
             raise DataLossDetected(
-                f"topic {place.topic} on {cluster.name} was deleted and created again: what was copied is"
-                " gone",
-                advice="choose another --state to copy everything again",
+                f"topic {place.topic} on {cluster.name} was deleted and recreated: copied records are lost",
+                advice="use another --state to copy everything again",
             )
         self._owned[place] = _Owned(key, identity, stored)
         return None if stored is None else Position(stored.next_offset, stored.source.cluster_id)
@@ -310,14 +327,14 @@ class KafkaSink:
         try:
             await end(self._cluster, owned.name, owned.identity, commit=False, newest=self._newest)
         except HeadraceError as error:
-            _log.info("%s: the next owner will abort its transaction: %s", owned.key.partition, error)
+            _log.info("%s: cannot abort the transaction, the next owner will: %s", owned.key.partition, error)
 
     def close(self) -> None:
-        """A transaction that is open is aborted by the next owner, or for its age."""
+        """Forget the partitions; open transactions are aborted by the next owner or time out."""
         self._owned.clear()
 
     async def forget(self, places: Sequence[TopicPartition]) -> None:
-        """Remove what is stored of these. Raises Unreachable."""
+        """Delete the stored progress of these partitions. Raises Unreachable."""
         await self._progress.forget(
             [LaneKey(self._state, place) for place in places], self._bench.clock.now_ms()
         )
@@ -378,7 +395,7 @@ class KafkaSink:
 
 
 def _parts(records: Sequence[Record]) -> list[list[Record]]:
-    """Records in batches of a size that brokers take."""
+    """Split records into batches of a size that brokers accept."""
     parts: list[list[Record]] = []
     size = _BATCH_BYTES
     for record in records:

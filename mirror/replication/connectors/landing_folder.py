@@ -1,18 +1,18 @@
-"""The files of one partition: a chain of ranges of offsets, one owner, and a position that commits.
+"""Files of one partition: a chain of offset ranges, one owner, and a position that commits.
 
     ROOT/topic=orders/partition=3/
         00000000000000000000-00000000000000001000-5d1c6f0e.avro   [0, 1000) and the checksum of the bytes
         00000000000000001000-00000000000000001750-0b77a1c2.avro
-        .position.json       what is committed; replaced as a whole
-        .lock                held by the owner as long as its process lives
-        .00000000000000001750.part   what is being written, by its first offset
+        .position.json       committed position; replaced atomically
+        .lock                locked by the owner while its process lives
+        .00000000000000001750.part   file being written, named by its first offset
 
-A commit: the part is complete and on the disk (fsync), then the position that names it replaces the former
-one, then the part gets its name. The second step decides: a part that the position names is given its name by
-the next owner, any other is thrown away. A part says where it begins, or it could be taken for that of a file
-which is there already. So a file is never seen before it is whole, and no process that dies loses records or
-writes them twice, also where files are taken away as soon as they are there. Names that begin with a dot are
-invisible to Spark, Hive and their like.
+A commit has three steps: the part file is completed and synced (fsync), the position file that names it is
+replaced, and the part file is renamed. The second step decides: the next owner renames a part file that the
+position file names, and deletes any other. The name of a part file contains its first offset, so that it
+cannot be mistaken for the part of a published file. Files are therefore complete when they become visible,
+and a crash neither loses nor duplicates records, even if files are removed as soon as they appear. Spark,
+Hive and similar engines ignore names that start with a dot.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 class LandedFile(NamedTuple):
-    """A complete file: the offsets [first, end) that it accounts for, and the checksum of its bytes."""
+    """A complete file: the offsets [first, end) that it covers, and the checksum of its bytes."""
 
     first: int
     end: int
@@ -53,8 +53,11 @@ class LandedFile(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """What the position file holds. `landed`: where the next file begins; offsets between it and the position
-    have no record. `file`: what the part is called that this has committed, empty for none."""
+    """Contents of the position file.
+
+    `landed`: first offset of the next file; offsets between it and the position have no record. `file`: final
+    name of the part file that this position commits, empty if there is none.
+    """
 
     position: Position
     landed: int
@@ -62,17 +65,17 @@ class Committed(NamedTuple):
 
 
 def folder_of(root: Path, place: TopicPartition) -> Path:
-    """Where the files of a partition lie."""
+    """Return the folder of a partition's files."""
     return root / f"topic={place.topic}" / f"partition={place.partition}"
 
 
 def part_of(folder: Path, first: int) -> Path:
-    """What the file that begins at this offset is called while it is written."""
+    """Return the path of the part file that starts at this offset."""
     return folder / f".{first:020}.part"
 
 
 def partitions_in(root: Path) -> dict[str, int]:
-    """The number of partitions of every topic that has folders there. Raises Unreachable."""
+    """Return the number of partitions of every topic with folders under `root`. Raises Unreachable."""
     found: dict[str, int] = {}
     with translated(root):
         for folder in sorted(root.glob("topic=*/partition=*")):
@@ -83,7 +86,7 @@ def partitions_in(root: Path) -> dict[str, int]:
 
 
 def files_in(folder: Path, suffix: str) -> list[LandedFile]:
-    """The complete files, by offsets. Raises Unreachable, and CorruptData where two overlap."""
+    """Return the complete files, by offset. Raises Unreachable, and CorruptData if two overlap."""
     found: list[LandedFile] = []
     with translated(folder):
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
@@ -93,16 +96,18 @@ def files_in(folder: Path, suffix: str) -> list[LandedFile]:
             file = LandedFile(int(match[1]), int(match[2]), match[3], folder / name)
             if found and file.first < found[-1].end:
                 raise CorruptData(
-                    f"{file.path} begins before {found[-1].path.name} ends",
-                    advice="keep the files of one landing in one folder",
+                    f"{file.path} overlaps {found[-1].path.name}",
+                    advice="do not mix the files of several copies in one folder",
                 )
             found.append(file)
     return found
 
 
 def position_in(folder: Path, suffix: str) -> Position | None:
-    """What is committed: what the position says, and what the files say where somebody has left the position
-    behind. Raises Unreachable, CorruptData."""
+    """Return the committed position, or the end of the files if the position file was left behind.
+
+    Raises Unreachable, CorruptData.
+    """
     committed = _committed(folder, suffix)
     return committed.position if committed else None
 
@@ -116,20 +121,20 @@ def _committed(folder: Path, suffix: str) -> Committed | None:
 
 
 def check(file: LandedFile) -> None:
-    """Compare a file with its checksum. Raises CorruptData, Unreachable."""
+    """Verify the checksum of a file. Raises CorruptData, Unreachable."""
     found = 0
     with translated(file.path), file.path.open("rb") as content:
         while data := content.read(_STEP_BYTES):
             found = crc32c(data, found)
     if f"{found:08x}" != file.checksum:
         raise CorruptData(
-            f"{file.path} is damaged: its bytes do not match the checksum in its name",
-            advice="put a good copy of the file in its place",
+            f"{file.path} is damaged: checksum mismatch with its name",
+            advice="replace it with an intact copy",
         )
 
 
 class PartFile(RawIOBase):
-    """The file that is being written, with the checksum of what was written so far."""
+    """The file being written, with the checksum of the bytes so far."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -138,33 +143,35 @@ class PartFile(RawIOBase):
 
     @property
     def checksum(self) -> str:
-        """Of the bytes written."""
+        """Checksum of the bytes written."""
         return f"{self._checksum:08x}"
 
     def write(self, data: Any) -> int:
-        """Append."""
+        """Append data."""
         self._checksum = crc32c(data, self._checksum)
         return self._file.write(data)
 
     def flush(self) -> None:
-        """Nothing is expected to be readable before `finish`."""
+        """Do nothing: the file need not be readable before `finish`."""
 
     def finish(self) -> None:
-        """Bring it to the disk."""
+        """Sync the file to disk and close it."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self.close()
 
     def close(self) -> None:
-        """Let go of it, whatever state it is in."""
+        """Close the file, whatever state it is in."""
         super().close()
-        with suppress(OSError):  # what is still in the buffer may find no room, and does not count
+        with suppress(OSError):  # flushing the buffer may fail for lack of space, which is harmless here
             self._file.close()
 
 
 class OwnedFolder:
-    """The folder of a partition, owned by this object until `close`. Raises Fenced, Unreachable, CorruptData
-    when it is made."""
+    """The folder of a partition, owned until `close`.
+
+    The constructor raises Fenced, Unreachable, CorruptData.
+    """
 
     def __init__(self, folder: Path, suffix: str) -> None:
         self._folder = folder
@@ -181,16 +188,16 @@ class OwnedFolder:
             raise
 
     def part(self) -> IO[bytes]:
-        """What is being written; a new one after each commit. Raises Unreachable."""
+        """Return the file being written, a new one after each commit. Raises Unreachable."""
         with translated(self._folder):
             if self._part is None:
                 self._part = PartFile(part_of(self._folder, self._first))
-        part: Any = self._part  # `write` and `flush` are all that is needed of a file
+        part: Any = self._part  # only `write` and `flush` of a file are needed
         opened: IO[bytes] = part
         return opened
 
     def commit(self, position: Position) -> None:
-        """Make the part, if there is one, and the position durable. Raises Fenced, Unreachable."""
+        """Make the part file, if there is one, and the position durable. Raises Fenced, Unreachable."""
         with translated(self._folder):
             self._require_ours()
             name = ""
@@ -204,20 +211,20 @@ class OwnedFolder:
 
     @property
     def _first(self) -> int:
-        """Where the next file begins."""
+        """First offset of the next file."""
         return self._committed.landed if self._committed else 0
 
     @property
     def position(self) -> Position | None:
-        """What is committed."""
+        """Committed position."""
         return self._committed.position if self._committed else None
 
     def close(self) -> None:
-        """Give the folder up. Idempotent."""
+        """Release the folder. Idempotent."""
         part, self._part = self._part, None
         if part is not None:
             part.close()
-            with suppress(OSError, Fenced):  # it may be another owner's by now; who comes next removes it
+            with suppress(OSError, Fenced):  # a new owner removes the part file
                 self._require_ours()
                 part_of(self._folder, self._first).unlink(missing_ok=True)
         if self._lock >= 0:
@@ -229,13 +236,13 @@ class OwnedFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Fenced(
-                f"another process writes to {self._folder}", advice="let only one copy write to a folder"
+                f"another process writes to {self._folder}", advice="run only one copy per folder"
             ) from error
         except OSError as error:
-            raise Unreachable(f"{self._folder} cannot be locked: {error.strerror}") from error
+            raise Unreachable(f"cannot lock {self._folder}: {error.strerror}") from error
 
     def _require_ours(self) -> None:
-        """Raises Fenced where the folder was removed or replaced: another process may have the new one."""
+        """Raise Fenced if the folder was removed or replaced, as another process may own the new one."""
         try:
             there = os.stat(self._folder / LOCK)
         except FileNotFoundError:
@@ -243,11 +250,11 @@ class OwnedFolder:
         ours = os.fstat(self._lock)
         if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
             raise Fenced(
-                f"{self._folder} was removed or replaced", advice="start the copy again when it is there"
+                f"{self._folder} was removed or replaced", advice="restore the folder and restart the copy"
             )
 
     def _recovered(self) -> Committed | None:
-        """What is committed, after the last owner's unfinished step is finished or undone."""
+        """Finish or undo the last owner's incomplete commit, and return the committed state."""
         stored = _stored(self._folder)
         with translated(self._folder):
             if stored is not None and stored.file:
@@ -270,7 +277,7 @@ class OwnedFolder:
         sync_folder(self._folder)
 
     def _publish(self, name: str) -> None:
-        """Give the part that begins where the file does the file's name, unless that was done before."""
+        """Rename the part file with the same first offset to the given name, unless that is done already."""
         part = part_of(self._folder, int(name.partition("-")[0]))
         if part.exists():
             os.rename(part, self._folder / name)
@@ -298,7 +305,7 @@ def _stored(folder: Path) -> Committed | None:
 
 def _damaged(path: Path) -> CorruptData:
     return CorruptData(
-        f"{path} is damaged", advice="remove it to continue behind the newest file of the folder"
+        f"{path} is damaged", advice="remove it to continue after the latest file of the folder"
     )
 
 
@@ -310,7 +317,7 @@ def _is_sound(stored: Committed) -> bool:
 
 
 def make_folder(folder: Path) -> None:
-    """Make it with its parents, durably."""
+    """Create the folder and its parents durably."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for one in missing:
@@ -319,13 +326,13 @@ def make_folder(folder: Path) -> None:
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """What the file system refuses, as Unreachable."""
+    """Translate errors of the file system to Unreachable."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
             raise Unreachable(
-                f"the disk of {path} is full",
-                advice="free some room; what was not committed is read again, and nothing is lost",
+                f"no space left on the disk of {path}",
+                advice="free some space; no records are lost, uncommitted ones are read again",
             ) from error
         raise Unreachable(f"{path}: {error.strerror or error}") from error

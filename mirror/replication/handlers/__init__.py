@@ -1,1 +1,1 @@
-"""What becomes of answers: fetched batches, acknowledgements, refusals, and stalls."""
+"""Handlers of fetch and produce responses, rejected batches, open transactions and stalls."""

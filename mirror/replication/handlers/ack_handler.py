@@ -1,4 +1,4 @@
-"""What becomes of a produce answer: acknowledgements into lanes, refusals to where they are judged."""
+"""Handling of produce responses: acknowledgements, retries and errors."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FIRST_RETRY_SECONDS: Final = 0.01
 _LONGEST_RETRY_SECONDS: Final = 0.5
 _DAMAGED_TRIES: Final = 3
 _ANSWER_SECONDS: Final = 3.0
-"""For the way to the broker and back, and the wait before it."""
+"""Time for the round trip to the broker and the wait before it."""
 _HOLD_SECONDS: Final = 5.0
-"""How long batches whose answers were lost are kept in memory while there is nobody to ask."""
+"""Time to keep batches in memory after their responses were lost, while the destination has no connection."""
 
 
 class AckHandler:
-    """Satisfies `sink.ProduceListener`."""
+    """Handler of produce responses. Satisfies `sender.ProduceListener`."""
 
     def __init__(self, runner: LaneRunner, pacer: ReadPacer, rejections: Rejections) -> None:
         self._runner = runner
@@ -39,11 +39,11 @@ class AckHandler:
 
     def on_answer(self, lane: LiveLane, outgoing: OutBatch, answer: ProducedPartition) -> None:
         if not outgoing.outstanding:
-            outgoing.free()  # its lane has forgotten it
+            outgoing.free()  # the lane has dropped it
             return
         try:
             self._on_answer(lane, outgoing, answer)
-        except Exception as error:  # noqa: BLE001 - the other lanes of the answer continue
+        except Exception as error:  # noqa: BLE001 - the other lanes of the response continue
             outgoing.outstanding = False
             self._runner.set_aside(lane, error)
 
@@ -97,9 +97,12 @@ class AckHandler:
             self._runner.later(lane, _HOLD_SECONDS, self._give_up_memory)
 
     def _give_up_memory(self, lane: LiveLane) -> None:
-        """Others need it more; what was under way is looked for at the destination later."""
+        """Release the memory for other lanes.
+
+        Batches that were in flight are looked for at the destination later.
+        """
         if not lane.is_writable and lane.bytes_in_hand and not lane.in_flight:
-            self._runner.restart(lane, "its destination cannot be reached")
+            self._runner.restart(lane, "the destination is unreachable")
 
     def on_writable(self, lane: LiveLane) -> None:
         if lane.waits:
@@ -116,7 +119,7 @@ class AckHandler:
             self._pacer.resume(lane)
 
     def _resolve(self, lane: LiveLane, trouble: Trouble) -> None:
-        """Everything that was sent is answered, and this was the first refusal."""
+        """Handle the first error of a lane, once all batches in flight have been answered."""
         code = trouble.code
         if code in TRANSIENT:
             lane.requeue()
@@ -126,11 +129,11 @@ class AckHandler:
             self._runner.transactions.fenced(lane, Fenced(said.message))
         elif code in SEQUENCE_LOST:
             trouble.outgoing.maybe_stored = True
-            self._runner.restart(lane, str(error_of(code, "the destination has lost track")))
+            self._runner.restart(lane, str(error_of(code, "the destination lost the producer state")))
         elif code == Code.CORRUPT_MESSAGE and lane.damaged_sends < _DAMAGED_TRIES:
             lane.damaged_sends += 1
             lane.damaged_up_to = max(lane.damaged_up_to, trouble.outgoing.next_offset)
-            self._runner.restart(lane, "a batch was damaged on its way to the destination")
+            self._runner.restart(lane, "a batch arrived corrupted at the destination")
         elif code in REFUSED:
             self._rejections.refused(lane, trouble)
         else:
@@ -158,13 +161,15 @@ class AckHandler:
         self._runner.later(lane, wait, self._attach)
 
     def _send_alone(self, lane: LiveLane) -> None:
-        """Until the destination has taken a batch, send one at a time where nobody else waits for its answer,
-        and hold no more memory than for what may be stored already."""
+        """Send one batch at a time over the connection for slow partitions until the destination accepts one.
+
+        Keep only the memory of batches that may be stored already.
+        """
         lane.is_slow, lane.is_established = True, False
         self._hold_less(lane)
 
     def _share_requests(self, lane: LiveLane) -> None:
-        """The destination has taken a batch of a slow lane: send with the others again."""
+        """Return a slow lane to shared requests after the destination has accepted a batch."""
         lane.is_slow = False
         sink = self._runner.sink(lane)
         sink.detach(lane)
@@ -181,21 +186,24 @@ class AckHandler:
             self._runner.sink(lane).attach(lane)
 
     def _destination_lost(self, lane: LiveLane, *, is_gap: bool) -> None:
-        """A transaction is not committed then: where the log has lost the marker of an aborted one of the
-        same producer id, its commit would be that one's, too."""
+        """Pause or restart the lane after the destination lost records.
+
+        An open transaction must not be committed then: if the log lost the abort marker of an earlier one
+        with the same producer id, the commit would include its records.
+        """
         error = lane.halting_loss if is_gap else None
         if lane.transaction is not None:
             lane.transaction.has_failed = True
         if error is not None:
             self._runner.pause(lane, error)
         elif lane.transaction is not None:
-            self._runner.restart(lane, "its destination has lost the end of its log")
+            self._runner.restart(lane, "the destination lost the end of its log")
 
     def on_target_relocated(self, lane: LiveLane) -> None:
         self._runner.guard(lane, self._target_relocated)
 
     def _target_relocated(self, lane: LiveLane) -> None:
-        """Look at fresh metadata before writing on: is it still the same topic?"""
+        """Verify by fresh metadata that the topic is still the same before producing again."""
         if lane.state not in (LaneState.COPYING, LaneState.DRAINING, LaneState.RECOVERING):
             return
         problem = self.target_problem(lane)
@@ -209,28 +217,28 @@ class AckHandler:
             self._runner.pause(lane, problem)
 
     def target_problem(self, lane: LiveLane) -> HeadraceError | None:
-        """What fresh metadata says against writing to the lane's destination; None when all is well."""
+        """Return why the lane cannot write to its destination according to fresh metadata, or None."""
         cluster = self._runner.sink(lane).cluster
         name, number = lane.target
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return TopicMissing(
                 f"topic {name} does not exist on {cluster.name}",
-                advice="it is created by the leader of the service, or by headrace copy",
+                advice="the leader instance creates it, or headrace copy does",
             )
         if topic.error and topic.error not in TRANSIENT:
-            return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
+            return error_of(topic.error, f"describing topic {name} on {cluster.name}")
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}",
-                advice="it needs as many as at the source",
+                advice="it needs as many as the source topic",
             )
         identity = cluster.topic_id(name)
         if lane.target_id and identity and identity != lane.target_id:
             return DataLossDetected(
-                f"topic {name} on {cluster.name} was deleted and created again: what was mirrored is gone",
+                f"topic {name} on {cluster.name} was deleted and recreated: mirrored records are lost",
                 advice="headrace datastream restart-from earliest copies everything again; on_loss = continue"
-                " continues at the checkpoint, without the history",
+                " continues at the checkpoint without the history",
             )
         return None
 
@@ -238,8 +246,8 @@ class AckHandler:
 _UNREPLICATED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""Answers that took, or may take, as long as the broker waits for replicas."""
+"""Errors that may take as long as the broker's wait for replicas."""
 _MAYBE_STORED: Final = frozenset(
     {Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND, Code.NETWORK_EXCEPTION}
 )
-"""After these answers the batch may be in the log all the same."""
+"""Errors after which the batch may still be in the log."""

@@ -1,7 +1,7 @@
-"""Where refused records are put aside: a topic beside the destination topic that takes all of them.
+"""Dead-letter topics: one beside each destination topic, for rejected records.
 
-It is created without the limits that made the destination topic refuse them. One that was there before may
-have limits of its own: it is asked for them first, so that the reason can name the setting to change.
+A dead-letter topic is created without the limits that made the destination topic reject the records. The
+limits of an existing one are checked first, so the error can name the setting to change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mirror.protocol.control.topics import TopicSetting, create_topic, describe_
 
 _NO_LIMIT: Final = str(2**63 - 1)
 _LARGEST_BATCH: Final = 100 * 1024 * 1024
-"""The largest request that brokers take unless told otherwise (`socket.request.max.bytes`)."""
+"""The default limit on request sizes of brokers (`socket.request.max.bytes`)."""
 _AFTER: Final = "message.timestamp.after.max.ms"
 _BEFORE: Final = "message.timestamp.before.max.ms"
 _APART: Final = "message.timestamp.difference.max.ms"
@@ -32,8 +32,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     _APART: _NO_LIMIT,
     "retention.ms": "-1",
 }
-"""Of a dead-letter topic that we create; a broker knows only some of the limits on timestamps. Without the
-last one, letters with old timestamps would be gone before anybody reads them."""
+"""Settings of a new dead-letter topic. A broker supports only some of the timestamp limits. Without
+`retention.ms`, letters with old timestamps would expire before they are read."""
 _OF_NEW_BROKERS: Final = frozenset(SETTINGS) - {_APART}
 
 
@@ -47,9 +47,9 @@ class DeadLetterTopic:
         self._replication = replication
 
     async def write(self, letters: Sequence[Record], now_ms: int) -> None:
-        """Append the letters, in order; a topic that is missing is created first.
+        """Append the letters in order, creating the topic if it is missing.
 
-        Raises RecordRejected that names the setting in the way, Refused, Unreachable.
+        Raises RecordRejected that names the obstructing setting, Refused, Unreachable.
         """
         batches = [write_batch([letter]) for letter in letters]
         await self._cluster.refresh([self.name])
@@ -73,23 +73,25 @@ class DeadLetterTopic:
             raise error if error.retriable else _with_advice(error, self.name, wanted)
 
     async def _settings_of(self, topic: str) -> Mapping[str, TopicSetting]:
-        """Empty where we may not look."""
+        """Return the topic's settings, empty without the right to describe them."""
         found = await self._cluster.patiently(lambda: self._cluster.ask(describe_settings([topic])))
         return found.get(topic, {})
 
     def _refuse(self, changes: Mapping[str, str]) -> None:
         if changes:
             raise RecordRejected(
-                f"the dead-letter topic {self.name} would refuse the record as well",
-                advice="set " + _listed(changes) + " on it",
+                f"dead-letter topic {self.name} would reject the record as well",
+                advice="set " + _listed(changes) + " on that topic",
             )
 
 
 def obstacles(
     settings: Mapping[str, TopicSetting], letters: Sequence[Record], largest: int, now_ms: int
 ) -> dict[str, str]:
-    """Settings of a topic that keep the letters out, and what each would have to be. `largest`: bytes of
-    the largest batch; a broker judges timestamps by its own clock, which `now_ms` stands for."""
+    """Return the settings of a topic that make it reject the letters, each with the value it needs.
+
+    `largest`: bytes of the largest batch. `now_ms` approximates the broker's clock for timestamp limits.
+    """
     found: dict[str, str] = {}
     if largest > _number(settings, "max.message.bytes"):
         found["max.message.bytes"] = str(_LARGEST_BATCH if largest <= _LARGEST_BATCH else largest)
@@ -107,13 +109,13 @@ def obstacles(
 
 
 def _number(settings: Mapping[str, TopicSetting], key: str) -> int:
-    """The value of a limit; one that is not known does not limit."""
+    """Return the value of a limit, or no limit if it is unknown."""
     known = settings.get(key)
     return int(known.value) if known is not None and known.value.isdecimal() else int(_NO_LIMIT)
 
 
 def _with_advice(error: HeadraceError, topic: str, wanted: Mapping[str, str]) -> Refused:
-    return Refused(error.message, advice=f"create {topic} with {_listed(wanted)}, or allow us to")
+    return Refused(error.message, advice=f"create {topic} with {_listed(wanted)}, or grant Create on it")
 
 
 def _listed(settings: Mapping[str, str]) -> str:

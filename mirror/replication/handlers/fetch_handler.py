@@ -1,4 +1,4 @@
-"""What becomes of a fetch response: data into lanes, trouble to where it is dealt with."""
+"""Handling of fetch responses: records go to lanes, errors to recovery."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ from mirror.wording import counted
 
 _log = logging.getLogger(__name__)
 _CORRUPT_READS: Final = 3
-"""A damaged response is fetched again so often before the lane pauses."""
+"""Fetches of a corrupt batch before the lane pauses."""
 _MOST_EMPTY_ANSWERS: Final = 20
-"""Room for one batch doubles with each of them; it is beyond any limit long before."""
+"""Empty responses tolerated in a row. Each doubles the requested size, which soon exceeds any limit."""
 _RETRY_SECONDS: Final = 0.2
 _OPENED_AT_ONCE: Final = 200_000
-"""Records to open, about, before the loop looks at everything else again: a second's work at most. What a
-response holds beyond that is fetched again."""
+"""Approximate number of records to decode before the loop continues with other work: a second's work at most.
+The rest of a response is fetched again."""
 
 
 class FetchHandler:
-    """Satisfies `source.FetchListener`."""
+    """Handler of fetch responses. Satisfies `fetcher.FetchListener`."""
 
     def __init__(
         self, runner: LaneRunner, pacer: ReadPacer, producer_ids: ProducerIdManager, rejections: Rejections
@@ -59,11 +59,11 @@ class FetchHandler:
         self._bench = runner.bench
         self._settings = runner.bench.settings
         self._room = _OPENED_AT_ONCE
-        """What may still be opened in this round of the loop, in units of `BatchRouter.work`."""
+        """Remaining decoding budget of this loop iteration, in units of `BatchRouter.work`."""
         self.hanging = OpenTransactionWatch(runner)
 
     def begin_round(self) -> None:
-        """A new round of the loop: open batches again."""
+        """Reset the decoding budget for a new loop iteration."""
         self._room = _OPENED_AT_ONCE
 
     def on_fetched(self, lane: LiveLane, part: FetchedPartition, slab: Slab, *, squeezed: bool) -> None:
@@ -130,8 +130,11 @@ class FetchHandler:
         return failure
 
     def _on_nothing(self, lane: LiveLane, *, squeezed: bool) -> None:
-        """No records: up to date, held back by a transaction, a batch larger than was asked for, or no
-        more room in the response."""
+        """Handle an empty response.
+
+        The lane is up to date, is blocked by a transaction, needs a larger request, or got no room in the
+        response.
+        """
         end = lane.readable_end
         if lane.position < end:
             lane.empty_answers += not squeezed
@@ -152,26 +155,29 @@ class FetchHandler:
         self._pacer.change_tier(lane, 0)
 
     def _stands_still(self, lane: LiveLane, end: int) -> None:
-        """The broker says that there are records and sends none, however large the response may be."""
+        """Handle a broker that returns no records before the end of the log, however large the request."""
         if self._runner.source(lane).leave_replica(lane):
             lane.empty_answers = 0
             return
         self._note_failure(
-            lane, f"the broker sends no records from offset {lane.position} on, and says they go to {end}"
+            lane, f"the broker returns no records from offset {lane.position}, although the log ends at {end}"
         )
         self._pacer.try_later(lane)
 
     def _on_preferred(self, lane: LiveLane, replica: int) -> None:
-        """The leader wants the partition to be read from another replica."""
+        """Follow the leader's redirect to a preferred replica."""
         if not self._runner.source(lane).follow(lane, replica):
             self._note_failure(
-                lane, f"the leader sends no records and refers to broker {replica}, which has failed"
+                lane, f"the leader returns no records and redirects to broker {replica}, which has failed"
             )
             self._pacer.try_later(lane)
 
     def _note_transactions(self, lane: LiveLane) -> None:
-        """Does an open transaction hold the lane back? Asked after records too: a fetch session says nothing
-        more of a partition whose high watermark stays."""
+        """Track whether an open transaction blocks the lane.
+
+        Checked after records, too, because a fetch session omits a partition whose high watermark is
+        unchanged.
+        """
         at_open_transaction = lane.stable_offset < lane.high_watermark and lane.position >= lane.stable_offset
         if lane.rules.read_committed and at_open_transaction:
             self.hanging.holds(lane)
@@ -197,7 +203,7 @@ class FetchHandler:
             return
         lane.damaged_reads += 1
         if lane.damaged_reads < _CORRUPT_READS:
-            _log.warning("%s: %s; fetching again", lane.key.partition, error)
+            _log.warning("%s: %s; retrying the fetch", lane.key.partition, error)
             if self._runner.source(lane).leave_replica(lane):
                 return
             if lane.reader is not None:
@@ -229,7 +235,7 @@ class FetchHandler:
         self._runner.set_aside(lane, error)
 
     def on_unreceived(self, lanes: Sequence[LiveLane], error: HeadraceError) -> None:
-        seconds = 2 * self._settings.request_timeout_seconds  # the next one may stop as late as that
+        seconds = 2 * self._settings.request_timeout_seconds  # the next response may stall as long
         for lane in lanes:
             self._note_failure(lane, f"{type(error).__name__}: {error}", seconds)
 
@@ -237,7 +243,7 @@ class FetchHandler:
         self._runner.guard(lane, self._relocated)
 
     def _relocated(self, lane: LiveLane) -> None:
-        """Look at fresh metadata before reading on: is it still the same topic?"""
+        """Verify by fresh metadata that the topic is still the same before fetching again."""
         if not lane.may_read:
             return
         problem = self.source_problem(lane)
@@ -248,30 +254,30 @@ class FetchHandler:
         else:
             self._runner.source(lane).attach(lane)
             if lane.reader is None:
-                self._note_failure(lane, "it has no leader")
+                self._note_failure(lane, "the partition has no leader")
 
     def _note_failure(self, lane: LiveLane, what: str, seconds: float = FAILURE_SECONDS) -> None:
         sentence = f"reading {lane.key.partition} from {lane.spec.source}: {what}"
         self._runner.note_failure(lane, PauseCause.SOURCE_AWAY, sentence, seconds)
 
     def _forget_failure(self, lane: LiveLane) -> None:
-        """The source serves the lane again."""
+        """Clear the lane's failure at the source after a successful fetch."""
         known = self._runner.failing.get(lane)
         if known is not None and known.side is PauseCause.SOURCE_AWAY:
             del self._runner.failing[lane]
 
     def source_problem(self, lane: LiveLane) -> HeadraceError | None:
-        """What fresh metadata says against reading the lane's partition; None when all is well."""
+        """Return why the lane cannot read its partition according to fresh metadata, or None."""
         cluster = self._runner.source(lane).cluster
         name, number = lane.key.partition
         topic = cluster.topics.get(name)
         if topic is None or topic.error == Code.UNKNOWN_TOPIC_OR_PARTITION:
             return TopicMissing(
                 f"topic {name} does not exist on {cluster.name}",
-                advice="remove it from the datastream or create it",
+                advice="create it or remove it from the datastream",
             )
         if topic.error and topic.error not in TRANSIENT:
-            return error_of(topic.error, f"looking at topic {name} on {cluster.name}")
+            return error_of(topic.error, f"describing topic {name} on {cluster.name}")
         if not topic.error and number >= len(topic.leaders):
             return TopicMissing(
                 f"topic {name} on {cluster.name} has only {counted(len(topic.leaders), 'partition')}"
@@ -279,21 +285,21 @@ class FetchHandler:
         before, now = lane.source.cluster_id, cluster.cluster_id
         if before and now and before != now:
             return TopicRecreated(
-                f"{cluster.name} is another cluster ({now}) than the one that topic {name} was copied"
-                f" from ({before})",
-                advice="give the datastream another destination name, or another name and"
-                " system.taskPrefix; on_loss = continue copies the new topic behind what is there",
+                f"{cluster.name} is another cluster ({now}) than the one from which topic {name} was"
+                f" copied ({before})",
+                advice="change the datastream's destination name, or its name and"
+                " system.taskPrefix; on_loss = continue appends the new topic to the copied records",
             )
         identity = cluster.topic_id(name)
         if lane.source.topic_id and identity and identity != lane.source.topic_id:
             return TopicRecreated(
-                f"topic {name} on {cluster.name} was deleted and created again",
-                advice="on_loss = continue begins with the new topic, at its beginning",
+                f"topic {name} on {cluster.name} was deleted and recreated",
+                advice="on_loss = continue copies the new topic from its beginning",
             )
         return None
 
     async def _out_of_range(self, lane: LiveLane) -> None:
-        """The source has no record at our position: is the beginning gone, or is it another log?"""
+        """Find out whether the log start has passed our position or the source has another log."""
         place, cluster = lane.key.partition, self._runner.source(lane).cluster
         try:
             await cluster.refresh([place.topic])
@@ -312,7 +318,7 @@ class FetchHandler:
         elif lane.position < start.offset:
             self._truncated(lane, start.offset)
         elif lane.position > end.offset or 0 <= end.leader_epoch < lane.source.leader_epoch:
-            # A leader that knows no epoch as high as ours does not hold what we have copied.
+            # A leader whose epoch is older than ours does not have the records that were copied.
             self._diverged(lane, end.leader_epoch, min(lane.position, end.offset))
         else:
             self._runner.later(lane, _RETRY_SECONDS, self._read_again)
@@ -326,26 +332,28 @@ class FetchHandler:
             f"offsets {lane.position} to {log_start - 1} of {lane.key.partition} are gone from the source"
         )
         if lane.spec.policy.on_loss is OnLoss.HALT:
-            error = SourceTruncated(missing, advice="on_loss = continue notes the gap and goes on behind it")
+            error = SourceTruncated(missing, advice="on_loss = continue records the gap and goes on")
             self._runner.pause(lane, error, drain=True)
             return
-        _log.warning("%s; going on behind the gap", missing)
+        _log.warning("%s; continuing after the gap", missing)
         lane.lose(log_start, missing)
         self._runner.mark_dirty(lane)
         self._runner.read_on(lane)
 
     def _diverged(self, lane: LiveLane, epoch: int, end: int, *, common: int = -1) -> None:
-        """The leader's log parts at `end` from what we have copied. `common`: the leader epoch of the record
-        before, -1 where unknown; with it, a log that parts once more below `end` is noticed."""
+        """Handle a leader whose log diverges at `end` from the copied records.
+
+        `common`: leader epoch of the record before, -1 if unknown; it reveals another divergence below `end`.
+        """
         sentence = (
-            f"the source's log of {lane.key.partition} parts at offset {end} (leader epoch {epoch}) from what"
-            f" was copied up to {lane.position}: the destination holds records that the source has lost"
+            f"the source log of {lane.key.partition} diverges at offset {end} (leader epoch {epoch}) from the"
+            f" records copied up to {lane.position}: the destination has records that the source lost"
         )
         if lane.spec.policy.on_loss is OnLoss.HALT:
-            error = EpochDiverged(sentence, advice="on_loss = continue copies the new history from there")
+            error = EpochDiverged(sentence, advice="on_loss = continue copies the new log from that offset")
             self._runner.pause(lane, error, drain=True)
             return
-        _log.warning("%s; copying the new history", sentence)
+        _log.warning("%s; copying the new log", sentence)
         self._runner.source(lane).detach(lane)
         self._runner.spawn(lane, self._follow_new_history(lane, end, sentence, common))
 
@@ -353,25 +361,25 @@ class FetchHandler:
         while not lane.is_drained:
             await self._bench.loop.sleep(_RETRY_SECONDS)
             if lane.reader is not None:
-                return  # it has gone back, and may have read the new history from there
+                return  # it was rewound, and may have read the new log from there
         if lane.may_read:
-            if lane.position >= end:  # else it has let go of what it had read before: that comes first
+            if lane.position >= end:  # otherwise it dropped records read earlier, which are read again first
                 lane.begin_life(end, sentence, same_log=True, leader_epoch=common)
                 self._runner.mark_dirty(lane)
             self._runner.read_on(lane)
 
 
 def _has_read_all(lane: LiveLane) -> bool:
-    """Return whether the lane ends in front of what it could not take."""
+    """Return whether the lane has read up to its end, before the records it could not take."""
     return lane.spec.end_offset is not None and lane.position >= lane.spec.end_offset
 
 
 def _note_unread(lane: LiveLane, records: memoryview) -> None:
-    """How old the batch is that the lane cannot take, as far as it can be read."""
+    """Record the timestamp of the batch that the lane cannot take, if its header is readable."""
     try:
         for _start, _end, header in scan(records):
             if header is not None and header.last_offset >= lane.position:
                 lane.waiting = lane.position, header.first_timestamp
                 return
     except CorruptData as error:
-        _log.debug("%s: the age of what waits is not known: %s", lane.key.partition, error)
+        _log.debug("%s: age of the backlog unknown: %s", lane.key.partition, error)

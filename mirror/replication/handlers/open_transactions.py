@@ -1,9 +1,9 @@
-"""Transactions at the source that stay open: they hold committed readers back, and somebody should know.
+"""Detection of source transactions that stay open and block read-committed consumers.
 
-Nothing can be done about one from here. The record at which it begins is read once, uncommitted, for its age,
-which no answer to a committed reader has. A transaction that stays open for long is reported as what the lane
-waits for, with the producer that opened it, until records flow again. Who may not ask the brokers for
-producers still gets the offset.
+Headrace cannot end such a transaction, only report it. The first blocked record is read once, uncommitted,
+because read-committed responses do not reveal its timestamp. A transaction that stays open for long is
+reported as what the lane waits for, with its producer, until records flow again. Without the right to
+describe producers, the report has the offset only.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from mirror.replication.live_lane import LiveLane
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _SHORT_SECONDS: Final = 5.0
-"""Nobody asks how old the records of a transaction are that is over sooner."""
+"""Age of a transaction below which the timestamp of its first record is not looked up."""
 _AT_ONCE: Final = 20
-"""Lanes of a source whose first hidden record is read in one look."""
+"""Lanes of a source whose first blocked record is read in one pass."""
 _FIRST_BYTES: Final = 16 * 1024
-"""Of an answer that need not hold more than one batch; a broker sends a larger one all the same."""
+"""Size limit of that fetch; a broker returns the first batch even if it is larger."""
 
 
 class OpenTransactionWatch:
-    """Watches the lanes that an open transaction holds back."""
+    """Tracker of lanes that an open transaction blocks."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -45,20 +45,20 @@ class OpenTransactionWatch:
         self._dating: set[ClusterRef] = set()
 
     def holds(self, lane: LiveLane) -> None:
-        """The lane has come to a last stable offset that lies below the end."""
+        """Track a lane that has reached a last stable offset below the end."""
         if lane not in self._held:
             lane.since_stable = self._loop.now()
             self._held[lane] = None
 
     def flows(self, lane: LiveLane) -> None:
-        """The lane reads on, or is at the end."""
+        """Stop tracking a lane that reads again or is at the end."""
         self._held.pop(lane, None)
         if lane.held_by:
             lane.held_by = ""
             self._runner.events.append(LaneResumed(lane.key))
 
     def pump(self, now: float) -> None:
-        """Ask about the lanes that have been held back for too long."""
+        """Report the lanes that have been blocked for too long."""
         if not self._held or now < self._next:
             return
         self._next = now + _LOOK_SECONDS
@@ -76,7 +76,7 @@ class OpenTransactionWatch:
         self._date(now)
 
     def _date(self, now: float) -> None:
-        """Find out how old what is hidden is, once for each offset at which lanes are held."""
+        """Look up the age of blocked records, once per offset at which lanes are blocked."""
         undated: dict[ClusterRef, list[LiveLane]] = {}
         for lane in self._held:
             if lane.hidden[0] != lane.stable_offset and now - lane.since_stable >= _SHORT_SECONDS:
@@ -94,8 +94,8 @@ class OpenTransactionWatch:
         cluster, place, offset = self._runner.source(lane).cluster, lane.key.partition, lane.stable_offset
         try:
             part = await fetch_once(cluster, place, offset, committed=False, most_bytes=_FIRST_BYTES)
-        except HeadraceError as error:  # the next look asks again
-            _log.debug("how old the record %s of %s is is not known: %s", offset, place, error)
+        except HeadraceError as error:  # retried in the next pass
+            _log.debug("timestamp of offset %s of %s unknown: %s", offset, place, error)
             return
         headers = (header for _, _, header in scan(part.records) if header is not None)
         lane.hidden = offset, next((one.first_timestamp for one in headers if one.last_offset >= offset), -1)
@@ -120,16 +120,16 @@ class OpenTransactionWatch:
         try:
             return (await cluster.ask(open_transactions([place]), leader[0])).get(place, ())
         except HeadraceError as error:
-            _log.debug("the open transactions of %s are not told: %s", place, error)
+            _log.debug("open transactions of %s unknown: %s", place, error)
             return ()
 
 
 def _sentence(lane: LiveLane, seconds: float, transactions: Sequence[OpenTransaction]) -> str:
     told = (
-        f"a transaction at the source has been open for {seconds:.0f} s and holds {lane.key.partition}"
-        f" back at offset {lane.stable_offset} of {lane.high_watermark}"
+        f"a source transaction has been open for {seconds:.0f} s and blocks {lane.key.partition} at"
+        f" offset {lane.stable_offset} of {lane.high_watermark}"
     )
     if transactions:
         oldest = transactions[0]
         told += f": producer {oldest.producer_id}, open since offset {oldest.first_offset}"
-    return told + "; its producer has to end it, or kafka-transactions.sh abort"
+    return told + "; end it in the producer or with kafka-transactions.sh abort"

@@ -1,8 +1,9 @@
-"""Batches that the destination refuses for what they are: find the records at fault, apply the policy.
+"""Batches that the destination rejects: find the offending records and apply the policy.
 
-The broker may name the records (Produce 8), or not. Then the batch is opened: first encoded again as a
-whole (a batch of another codec's dialect may pass then), after that record by record. Only the records at
-fault are paused for, put aside or left out; what comes before them is at the destination by then.
+The broker may name the records (Produce 8) or not. If not, the batch is opened: first it is re-encoded as a
+whole (which can fix a codec dialect that the broker does not accept), then record by record. The policy
+(pause, dead-letter, skip) applies to the offending records only; everything before them has reached the
+destination by then.
 """
 
 from __future__ import annotations
@@ -48,23 +49,22 @@ REFUSED: Final = frozenset(
         Code.INVALID_RECORD,
     }
 )
-"""Answers that concern the batch itself. UNKNOWN_SERVER_ERROR is what brokers answer for records that
-they cannot decompress."""
+"""Errors that concern the batch itself. UNKNOWN_SERVER_ERROR: the broker cannot decompress the records."""
 _UNREADABLE: Final = frozenset({Code.UNKNOWN_SERVER_ERROR, Code.CORRUPT_MESSAGE, Code.INVALID_RECORD})
-"""Answers to records that a broker cannot read."""
+"""Errors for records that a broker cannot read."""
 
 
 class Rejections:
-    """Decides what happens after a refusal, when nothing of the lane is outstanding."""
+    """Decisions after a rejection, once no batch of the lane is in flight."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
         self._bench = runner.bench
         self._aside: set[LiveLane] = set()
-        """Their letters are being written; what else is refused meanwhile is refused again after that."""
+        """Lanes whose dead letters are being written; further rejections are ignored, as they recur."""
 
     def refused(self, lane: LiveLane, trouble: Trouble) -> None:
-        """The destination refused a batch."""
+        """Handle a batch that the destination rejected."""
         outgoing = trouble.outgoing
         doing = (
             f"writing offsets {outgoing.first_offset} to {outgoing.next_offset - 1} of {lane.key.partition}"
@@ -72,7 +72,7 @@ class Rejections:
         error = error_of(trouble.code, f"{doing} to {lane.spec.destination_topic}", trouble.message)
         if isinstance(error, RecordTooLarge) and outgoing.count > 1:
             limits.learn_cap(lane, len(outgoing.batch))
-            self._runner.restart(lane, f"the destination takes no batch of {len(outgoing.batch)} bytes")
+            self._runner.restart(lane, f"the destination rejects batches of {len(outgoing.batch)} bytes")
             return
         culprits = _culprits(outgoing, trouble)
         if culprits:
@@ -83,14 +83,14 @@ class Rejections:
             self._open(lane, outgoing, singly=True)
 
     def unsendable(self, lane: LiveLane, error: RecordTooLarge | TransformFailed) -> None:
-        """A single record exceeds what the destination takes or cannot be transformed; it was not sent."""
+        """Handle a record that is too large for the destination or cannot be transformed. It was not sent."""
         if lane.spec.policy.on_rejection is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
         else:
             self._apply_policy(lane, [error.offset], error)
 
     def unopenable(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
-        """A batch has to be opened and cannot be: it is too large for that, or its records are damaged."""
+        """Handle a batch that has to be opened but is too large or damaged."""
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             self._runner.pause(lane, error, drain=True)
@@ -100,7 +100,7 @@ class Rejections:
             self._write_letters(lane, self._put_batch_aside(lane, error))
 
     async def _put_batch_aside(self, lane: LiveLane, error: BatchTooLarge | UndecodableBatch) -> None:
-        """Write the whole batch, as it came, as the value of one dead letter."""
+        """Write the whole batch, unchanged, as the value of one dead letter."""
         source = lane.source
         part = await fetch_once(
             self._runner.source(lane).cluster, lane.key.partition, error.offset, committed=False
@@ -113,7 +113,7 @@ class Rejections:
                 await self._topic(lane).write([_letter(lane, whole, error)], self._bench.clock.now_ms())
                 break
         else:
-            raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} was not read")
+            raise Unreachable(f"the batch at offset {error.offset} of {lane.key.partition} could not be read")
         self._leave_unopened(lane, OffsetClass.DEAD_LETTERED, error, source)
 
     def _leave_unopened(
@@ -123,19 +123,19 @@ class Rejections:
         error: BatchTooLarge | UndecodableBatch,
         source: SourceIdentity,
     ) -> None:
-        _log.warning("%s: %s; leaving it out", lane.key.partition, error)
+        _log.warning("%s: %s; skipping the batch", lane.key.partition, error)
         limits.leave_unopened(lane, error.last_offset, offset_class, source)
-        self._runner.restart(lane, "continuing without a batch that cannot be opened")
+        self._runner.restart(lane, "an undecodable batch is skipped")
 
     def _open(self, lane: LiveLane, outgoing: OutBatch, *, singly: bool) -> None:
         limits.open_refused(lane, outgoing.first_offset, outgoing.next_offset, singly=singly)
-        self._runner.restart(lane, "a refused batch is opened" + (", record by record" if singly else ""))
+        self._runner.restart(lane, "a rejected batch is opened" + (", record by record" if singly else ""))
 
     def _apply_policy(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
         policy = lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             coordinates = ", ".join(map(str, offsets[:5])) + (" …" if len(offsets) > 5 else "")
-            advice = "change the destination topic's settings, or let the rejection policy put it aside"
+            advice = "change the destination topic's settings or the datastream's rejection policy"
             self._runner.pause(
                 lane, RecordRejected(f"{error.message}; source offset {coordinates}", advice=advice)
             )
@@ -152,9 +152,9 @@ class Rejections:
         error: HeadraceError,
         source: SourceIdentity,
     ) -> None:
-        _log.warning("%s: %s; leaving out source offsets %s", lane.key.partition, error, offsets)
+        _log.warning("%s: %s; skipping source offsets %s", lane.key.partition, error, offsets)
         limits.omit(lane, offsets, offset_class, source)
-        self._runner.restart(lane, "going on without the refused records")
+        self._runner.restart(lane, "the rejected records are skipped")
 
     def _write_letters(self, lane: LiveLane, writing: Coroutine[Any, Any, None]) -> None:
         self._runner.source(lane).detach(lane)
@@ -173,8 +173,10 @@ class Rejections:
             self._aside.remove(lane)
 
     async def _put_aside(self, lane: LiveLane, offsets: Sequence[int], error: HeadraceError) -> None:
-        """Copy the records to the dead-letter topic. What is there is left out from then on, even where the
-        lane has restarted meanwhile, or its letters would be written again."""
+        """Copy the records to the dead-letter topic and omit them from the lane.
+
+        They are omitted even if the lane restarted meanwhile; otherwise the letters would be written again.
+        """
         source = lane.source
         letters = [_letter(lane, record, error) for record in await self._read(lane, offsets)]
         await self._topic(lane).write(letters, self._bench.clock.now_ms())
@@ -196,7 +198,7 @@ class Rejections:
 
 
 def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
-    """The record as it was at the source, with where it comes from and what is wrong with it."""
+    """Return the source record with its coordinates and the error as headers."""
     place = lane.key.partition
     origin = (
         (b"headrace-source", f"{lane.spec.source}/{place.topic}".encode()),
@@ -208,8 +210,8 @@ def _letter(lane: LiveLane, record: Record, error: HeadraceError) -> Record:
 
 
 def _culprits(outgoing: OutBatch, trouble: Trouble) -> list[int]:
-    """Source offsets of the records that the broker complains about; empty when it does not say. It may be
-    unable to read a batch that was not opened."""
+    """Return the source offsets of the records that the broker names, empty if it names none or may not have
+    been able to read an unopened batch."""
     is_read = bool(trouble.record_errors) or outgoing.path is not Path.PASSTHROUGH
     if outgoing.count == 1 and (is_read or trouble.code not in _UNREADABLE):
         return [outgoing.runs[0][0]]

@@ -1,8 +1,8 @@
-"""Lanes that wait for a cluster which does not answer, or which gives the same answer again and again.
+"""Reports of lanes that wait for an unresponsive cluster or get the same error repeatedly.
 
-They are not paused: every step is tried again by itself. After some seconds it is reported what they wait for
-and since when, until they get on. Clusters note their own silence, and lanes only what fails in them, so that
-a lane that copies is never looked at for this.
+Such lanes are not paused, because every step is retried. After some seconds, what they wait for and since
+when is reported, until they make progress. Clusters record their own silence, and lanes record only failures,
+so lanes that copy normally cost nothing here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from mirror.replication.reports.causes import cause_of_silence
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 1.0
 _LANES_A_SECOND: Final = 20_000
-"""With more lanes it is looked less often."""
+"""Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
 PATIENCE_SECONDS: Final = 5.0
 
 
 class Stalls:
-    """Reports what lanes wait for."""
+    """Reporter of stalled lanes."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -37,7 +37,7 @@ class Stalls:
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Look at clusters that are silent, and at lanes that have failed."""
+        """Check silent clusters and failing lanes."""
         if now < self._next:
             return
         self._next = now + max(_LOOK_SECONDS, len(self._runner.lanes) / _LANES_A_SECOND)
@@ -54,13 +54,13 @@ class Stalls:
                     sentence = f"{self._bench.silence(name)}, since {self._time(silent[name], now)}"
                     reasons[lane] = sentence, cause_of_silence(lane.spec, (name,))
         self._note_failing(reasons, now)
-        # One that starts does not copy yet, and its start is not reported a second time.
+        # A lane that is starting does not copy yet, and its start is reported separately.
         for lane in [
             one for one in self._stalled if one not in reasons and one.state not in (LaneState.STARTING,)
         ]:
             self._resumed(lane)
         for lane, (reason, cause) in reasons.items():
-            if lane in self._suspected:  # once may be chance: it was looked at while it was busy
+            if lane in self._suspected:  # once may be chance: the lane was busy
                 self._report(lane, reason, cause)
         self._suspected = set(reasons)
 
@@ -90,12 +90,12 @@ class Stalls:
 
 
 def utc_time(epoch_ms: int) -> str:
-    """As people read it: 2026-11-22 08:00:00 UTC."""
+    """Format a time as 2026-11-22 08:00:00 UTC."""
     return datetime.fromtimestamp(epoch_ms // 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _waits_for(lane: LiveLane, silent: dict[ClusterRef, float], now: float) -> ClusterRef | None:
-    """The silent cluster that the lane cannot get on without."""
+    """Return the silent cluster that blocks the lane, or None."""
     source, target = lane.spec.source, lane.spec.destination
     if lane.state is LaneState.STARTING:
         return source if source in silent else target if target in silent else None

@@ -1,1 +1,1 @@
-"""Who may write for a lane and from where: positions, producer ids, transactions, checkpoints."""
+"""Ownership of lanes: start positions, producer ids, transactions and checkpoints."""

@@ -1,12 +1,12 @@
-"""Storing progress: every few seconds for what has moved, at once for lanes that stop.
+"""Storage of progress: every few seconds for lanes that moved, at once for lanes that stop.
 
-Nothing is flushed for it: what a lane stores is what has been acknowledged so far, without a gap. Lanes in
-transactions store with their commits (`committing.py`), only their clean end is written here. Every
-destination has a class of its own: one that is away holds up no other's lanes. So has every source, where
-topics have to be looked at before their progress counts.
+Nothing is flushed: a lane stores what has been acknowledged so far without a gap. Lanes in transactions store
+progress with their commits (`transactions.py`); only their clean end is written here. Every destination has a
+schedule of its own, so an outage delays no other's lanes. So has every source whose topics must be checked
+before progress counts.
 
-Nobody but the owner of a lane may store its progress. A lane that has a producer id is known to be the owner
-by its epoch, which readers compare; one that has none looks at what is stored before it writes.
+Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers; a
+lane without one checks the stored progress before it writes.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _RETRY_SECONDS: Final = 0.5
 _LONGEST_RETRY_SECONDS: Final = 10.0
 
 Saved = tuple[LiveLane, int, int]
-"""A lane, the runs of its map that are sealed now, its checkpoint."""
+"""A lane, the number of its sealed map runs, and its checkpoint."""
 
 
 class _Destination:
-    """When progress is stored next in one cluster. `told`: the last failure."""
+    """Schedule of progress writes to one cluster. `told`: the last reported failure."""
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -50,7 +50,7 @@ class _Destination:
 
 
 class Checkpoints:
-    """Writes progress records and commits the positions to consumer groups of the source."""
+    """Writer of progress records and of positions in consumer groups of the source."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -61,7 +61,7 @@ class Checkpoints:
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     def pump(self, now: float) -> None:
-        """Begin to store where it is time, or where lanes wait for it to stop."""
+        """Start saving to clusters where it is due or urgent because lanes are stopping."""
         urgent = {lane.spec.destination for lane in self._runner.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:
@@ -71,7 +71,7 @@ class Checkpoints:
             self._bench.loop.spawn(self.commit_groups())
 
     def hurry(self, name: ClusterRef) -> None:
-        """The cluster is back from an outage: store soon what could not be stored there."""
+        """Retry failed saves soon after a cluster is back from an outage."""
         destination = self._destinations.get(name)
         if destination is not None and destination.told:
             destination.retry = _RETRY_SECONDS
@@ -126,7 +126,7 @@ class Checkpoints:
             self._runner.note_failure(lane, PauseCause.OTHER, str(problem), self._interval * 2)
 
     def _has_news(self, lane: LiveLane, dirty: Set[LiveLane]) -> bool:
-        """Whether there is something to store that may be stored."""
+        """Return whether the lane has unsaved progress that may be stored."""
         if not _may_be_stored(lane):
             return False
         return lane in dirty or (not lane.is_clean and not is_transactional(lane))
@@ -136,11 +136,11 @@ class Checkpoints:
     ) -> None:
         reason = str(error) or type(error).__name__
         if reason != destination.told:
-            _log.warning("progress cannot be stored in %s now: %s", name, reason)
+            _log.warning("cannot store progress in %s: %s", name, reason)
             destination.told = reason
         for lane in lanes:
             self._runner.note_change(lane)
-            sentence = f"progress cannot be stored: {reason}"
+            sentence = f"cannot store progress: {reason}"
             self._runner.note_failure(lane, PauseCause.DESTINATION_AWAY, sentence, destination.retry * 2)
         destination.due = self._bench.loop.now() + destination.retry
         self._next = min(self._next, destination.due)
@@ -148,7 +148,7 @@ class Checkpoints:
 
     async def _save_to(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> None:
         own = await self._without_foreign(destination, lanes)
-        mine = [lane for lane in own if _may_be_stored(lane)]  # it may have begun a new life meanwhile
+        mine = [lane for lane in own if _may_be_stored(lane)]  # a lane may have begun a new life meanwhile
         if not mine:
             return
         now_ms = self._bench.clock.now_ms()
@@ -185,7 +185,7 @@ class Checkpoints:
         return entries + mine
 
     async def _without_foreign(self, destination: ClusterRef, lanes: Sequence[LiveLane]) -> list[LiveLane]:
-        """All but the lanes that another engine has taken and copied meanwhile; those look again."""
+        """Return the lanes that no other engine has taken and copied meanwhile; reload all others."""
         unproven = {lane for lane in lanes if not lane.has_owned or is_transactional(lane)}
         if not unproven:
             return list(lanes)
@@ -205,8 +205,11 @@ class Checkpoints:
         return True
 
     async def _check_topics(self, lanes: Sequence[LiveLane]) -> list[LiveLane]:
-        """The lanes whose progress counts. Where topics go by name, a re-created topic is only
-        seen by looking for it; nothing of it may be counted as the old one's."""
+        """Return the lanes whose progress may be stored.
+
+        Where topics are addressed by name, only a metadata refresh reveals a recreated topic, whose offsets
+        must not count as those of the old one.
+        """
         by_source: dict[ClusterRef, list[LiveLane]] = {}
         for lane in lanes:
             by_source.setdefault(lane.spec.source, []).append(lane)
@@ -217,7 +220,7 @@ class Checkpoints:
 
     async def _check_source(self, source: ClusterRef, lanes: list[LiveLane]) -> list[LiveLane]:
         copying = {lane for lane in lanes if lane.state is LaneState.COPYING}
-        if not copying:  # then it may be a cluster that cannot be opened
+        if not copying:  # its cluster may be one that cannot be opened
             return lanes
         cluster = self._bench.cluster(source)
         if not 0 <= cluster.newest(fetch.API) < fetch.BY_ID_FROM:
@@ -225,18 +228,21 @@ class Checkpoints:
         try:
             await cluster.refresh({lane.key.partition.topic for lane in copying})
         except HeadraceError as error:
-            _log.info("progress of lanes that read %s is not stored now: %s", source, error)
+            _log.info("progress of lanes that read from %s is not stored yet: %s", source, error)
             for lane in copying:
                 self._runner.note_change(lane)
             return [lane for lane in lanes if lane not in copying]
         for lane in copying:
             identity = cluster.topic_id(lane.key.partition.topic)
             if lane.source.topic_id and identity != lane.source.topic_id:
-                self._runner.restart(lane, "the source topic was deleted or created again")
+                self._runner.restart(lane, "the source topic was deleted or recreated")
         return lanes
 
     async def commit_groups(self) -> None:
-        """Show the positions to ordinary tools. Nothing depends on it, so a failure is only logged."""
+        """Commit positions to consumer groups for standard tools.
+
+        Nothing depends on them, so failures are only logged.
+        """
         moved, self._runner.moved = self._runner.moved, {}
         by_source: dict[ClusterRef, dict[LiveLane, int]] = {}
         for lane, position in moved.items():
@@ -253,7 +259,7 @@ class Checkpoints:
             await one
 
     async def commit_last_groups(self) -> None:
-        """Show the positions in the end: what is being committed may be older."""
+        """Commit the final positions; a commit in progress may have older ones."""
         for one in self._showing.values():
             await one
         await self.commit_groups()
@@ -266,11 +272,11 @@ class Checkpoints:
             for group, offsets in by_group.items():
                 await self._commit(source, group, offsets)
         except HeadraceError as error:
-            _log.warning("the positions of groups at %s cannot be committed: %s", source, error)
+            _log.warning("cannot commit consumer group positions at %s: %s", source, error)
             for lane, position in moved.items():
                 self._runner.moved.setdefault(lane, position)
-        except Exception:  # noqa: BLE001 - it concerns what tools show of one cluster
-            _log.exception("the positions of groups at %s cannot be committed", source)
+        except Exception:  # noqa: BLE001 - it affects only the group positions of one cluster
+            _log.exception("cannot commit consumer group positions at %s", source)
 
     async def _commit(self, source: ClusterRef, group: str, offsets: dict[TopicPartition, int]) -> None:
         call = commit_offsets(group, offsets)
@@ -278,14 +284,18 @@ class Checkpoints:
             GROUP, group, call, lambda found: max(found.values(), default=0)
         )
         if any(codes.values()):
-            _log.warning("the positions of group %s are refused: %s", group, set(codes.values()) - {0})
+            _log.warning(
+                "committing group %s failed with error codes %s",
+                group,
+                set(codes.values()) - {0},
+            )
 
 
 def _may_be_stored(lane: LiveLane) -> bool:
-    """Whether the lane has progress, of its own."""
+    """Return whether the lane has progress that it may store."""
     return lane.is_loaded and lane.position >= 0 and not lane.is_fenced and not lane.is_broken
 
 
 def is_transactional(lane: LiveLane) -> bool:
-    """Whether the lane stores its progress in transactions."""
+    """Return whether the lane stores its progress in transactions."""
     return lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE

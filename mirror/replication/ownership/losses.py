@@ -1,14 +1,14 @@
-"""What the destination has lost behind a lane's back, as after an unclean election.
+"""Detection of records that the destination lost unnoticed, such as after an unclean election.
 
-Its log then ends further in front, and what is written next takes the offsets of what was lost. Where those
-are batches of the lane, their answers show it. Where they are markers, or batches of an owner that nothing
-was stored of, it is to be read: a former owner must be fenced before, so that nothing more of its comes.
+The destination log then ends earlier, and new writes reuse the offsets of the lost records. If those were
+batches of the lane, the produce responses reveal it. If they were markers, or batches of an owner that stored
+no progress, the log has to be read, after former owners are fenced, so that they write nothing more.
 
-Certain loss is an offset of the map that lies behind the log's end, holds a marker, or holds a record of an
-aborted transaction; a batch that was written under a younger epoch than what the lane knows of, where the
-lane knows that its log was longer already; and a batch of any other writer at an offset of the map that the
-lane's owner wrote itself (from `owned_from` on). While a lane runs, records that another producer writes
-before the lane's next batch look as if they lay behind what was lost.
+Three findings prove a loss: an offset of the map beyond the end of the log, on a marker or on a record of an
+aborted transaction; a batch of a newer epoch than the lane knows of, below the log end that the lane knows
+of; and a batch of another writer at an offset of the map that the lane's owner wrote itself (from
+`owned_from` on). While a lane runs, records that another producer writes before the lane's next batch appear
+to lie after the lost ones.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from mirror.replication.live_lane import LiveLane
 
 
 class _Stored(NamedTuple):
-    """A batch at the destination; `offset_class` is None for one that readers of committed records get."""
+    """A batch at the destination; `offset_class` is None if committed readers receive it."""
 
     header: BatchHeader
     offset_class: OffsetClass | None
 
 
 async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -> int:
-    """Up to where the destination, whose log is [first, end) now, has what it had when the lane learned its
-    `target_next` and its map. Not less than `lane.target_end` where nothing shows a loss.
+    """Return the offset up to which the destination still has what it had when the lane learned its
+    `target_next` and its map. [first, end) is the present log of the destination. Not less than
+    `lane.target_end` unless a loss is found.
 
     Raises Unreachable, CorruptData.
     """
@@ -44,7 +45,7 @@ async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -
         if stored is not None and _is_lost(lane, cursor - 1, stored):
             upto = cursor = stored.header.base_offset
         elif cursor > mapped:
-            cursor = mapped  # what lies behind the map, such as markers, may be anybody's
+            cursor = mapped  # records after the map, such as markers, may be anyone's
         elif stored is not None and stored.offset_class is not None:
             cursor = stored.header.base_offset  # it lies between two runs of the map
         else:
@@ -53,12 +54,12 @@ async def surviving_end(target: Cluster, lane: LiveLane, first: int, end: int) -
 
 
 def known_end(lane: LiveLane, end: int) -> int:
-    """The same by the log's end alone."""
+    """Return the same bound judging only by the end of the log."""
     return min(lane.target_end if lane.target_next is None else lane.target_next, end)
 
 
 def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
-    """Return whether the batch took the place of one that the lane knows of."""
+    """Return whether the batch replaced one that the lane knows."""
     writer = stored.header.producer_id, stored.header.producer_epoch
     if lane.owner is not None and writer[0] == lane.owner[0] and writer[1] > lane.owner[1]:
         return True
@@ -69,8 +70,8 @@ def _is_lost(lane: LiveLane, offset: int, stored: _Stored) -> bool:
 
 
 async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -> bool:
-    """Whether somebody has written records to the destination, whose log is [first, end). Markers of
-    transactions are none: fencing leaves one, also where no owner has written anything yet.
+    """Return whether the destination has records in [first, end). Transaction markers do not count, because
+    fencing leaves one even if no owner has written anything.
 
     Raises Unreachable, CorruptData.
     """
@@ -83,14 +84,13 @@ async def holds_records(target: Cluster, lane: LiveLane, first: int, end: int) -
         if any(not header.attributes & CONTROL for header in headers):
             return True
         if not headers:
-            break  # up to the end everything is compacted away
+            break  # the rest is compacted away
         first = headers[-1].last_offset + 1
     return False
 
 
 async def _stored_at(target: Cluster, lane: LiveLane, offset: int) -> _Stored | None:
-    """The batch that has the offset; None when it is not known, as behind an open transaction or where the
-    log is compacted."""
+    """Return the batch that contains the offset; None if unknown (open transaction, compaction)."""
     for committed in (True, False):
         part = await target.patiently(
             lambda committed=committed: fetch_once(  # type: ignore[misc]

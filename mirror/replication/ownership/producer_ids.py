@@ -1,15 +1,14 @@
-"""Making a lane ready to write: its producer id, fencing, the comparison after a crash.
+"""Preparation of a lane for producing: producer id, fencing, comparison after a crash.
 
-Done when the lane has its first batch to send, so that idle partitions cost the brokers nothing. What
-has to be true before the first batch of an owner goes out:
-1. no other owner has stored progress that we have not loaded: this is looked at after the id is taken,
-   because a lane may have been idle, or its process frozen, for any time since it was loaded;
-2. the stored progress says that somebody writes (`clean` is false), so that the next owner will look;
-3. former owners that may still have a batch under way are fenced;
-4. what they have written behind the checkpoint is known (effectively-once) or undone (exactly-once).
+It starts with the lane's first batch to send, so idle partitions cost the brokers nothing. Before the first
+batch of an owner is sent: 1. No other owner has stored progress that is not loaded. This is checked after the
+id is taken, because a lane may have been idle, or its process frozen, for any time since its progress was
+loaded. 2. The stored progress shows an active writer (`clean` is false), so the next owner will compare. 3.
+Former owners that may have a batch in flight are fenced. 4. Their writes after the checkpoint are known
+(effectively-once) or aborted (exactly-once).
 
-Epochs are the proof: when the id comes with the epoch that follows the one under which the loaded progress
-was made, nobody has owned the lane in between, and the stored progress need not be looked at again.
+Epochs are the proof: if the epoch of the id directly follows that of the loaded progress, the lane has had no
+owner in between, and the stored progress need not be read again.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ from mirror.replication.quotas.read_pacer import ReadPacer
 _log = logging.getLogger(__name__)
 _AT_ONCE: Final = 64
 _COMPARISONS: Final = 4
-"""Between two clusters. Each holds some MiB of both sides, outside of the budget."""
+"""Concurrent comparisons between two clusters. Each buffers some MiB outside the memory budget."""
 
 
 class ProducerIdManager:
-    """Gives lanes their identity, a limited number at a time in each destination."""
+    """Provider of producer ids, with limited concurrency per destination."""
 
     def __init__(self, runner: LaneRunner, pacer: ReadPacer) -> None:
         self._runner = runner
@@ -57,7 +56,7 @@ class ProducerIdManager:
         self._comparing: dict[tuple[ClusterRef, ClusterRef], Slots] = {}
 
     def identify(self, lane: LiveLane) -> None:
-        """See to it that the lane gets an identity; it sends as soon as it has one."""
+        """Request an identity for the lane, which sends as soon as it has one."""
         if lane.identity is None and not lane.is_identifying and lane.may_drain:
             lane.identity_asked_at = self._bench.loop.now()
             target = lane.spec.destination
@@ -77,14 +76,14 @@ class ProducerIdManager:
         finally:
             lane.identity_asked_at = inf
             self._running[lane.spec.destination] -= 1
-            # In the next round, as any number of those that wait may have restarted and end at once.
+            # Deferred to the next loop iteration: many waiting lanes may have restarted and end at once.
             self._bench.loop.call_soon(partial(self._ended, lane))
 
     def _ended(self, lane: LiveLane) -> None:
         if lane.queue:
-            self.identify(lane)  # it has restarted meanwhile, and what it has read waits for this
+            self.identify(lane)  # it restarted meanwhile, and its fetched batches need an identity
         else:
-            self._runner.guard(lane, self._pacer.resume)  # or it has let go of that too
+            self._runner.guard(lane, self._pacer.resume)  # it may have released them, too
         self._pump(lane.spec.destination)
 
     async def _make_ready(self, lane: LiveLane) -> None:
@@ -115,16 +114,16 @@ class ProducerIdManager:
         self._send(lane)
 
     def _send(self, lane: LiveLane) -> None:
-        """Send what the lane has read while it waited for its id."""
+        """Send the batches fetched while the lane waited for its id."""
         if lane.transaction is not None:
             self._runner.transactions.begin(lane)
         elif lane.writer is not None:
             lane.writer.wake(lane)
-        # Meanwhile it may have let go of what it had read, and stopped reading (`stalls`).
+        # It may have released its batches meanwhile and stopped reading (`stalls`).
         self._pacer.resume(lane)
 
     async def _fence(self, lane: LiveLane, stamp: ProducerStamp) -> ProducerStamp:
-        """Stop former owners, where the tail is to be looked at; returns the id to go on with."""
+        """Fence former owners if the destination has to be compared; return the id to continue with."""
         lane.needs_fence = lane.needs_fence or stamp.epoch > 0
         if not lane.needs_fence or lane.spec.policy.guarantee is not Guarantee.EFFECTIVELY_ONCE:
             return stamp
@@ -132,9 +131,12 @@ class ProducerIdManager:
         return await fence(target, identity_name(lane.key), stamp, lane.target, patience)
 
     async def _take(self, lane: LiveLane, target: Cluster, *, transactional: bool) -> ProducerStamp:
-        """The lane's producer id, under a new epoch. An exactly-once lane that had it before takes it from
-        nobody, as it may have been frozen. Raises Fenced when another owner has it. Where brokers (before
-        3.0) do not say who has it, it is taken all the same."""
+        """Take the lane's producer id under a new epoch.
+
+        An exactly-once lane that already had it does not take it from a newer owner, as it may have been
+        frozen. Raises Fenced if another owner has it. Brokers before 3.0 do not report the holder, so the id
+        is taken anyway.
+        """
         name, patience = identity_name(lane.key), self._bench.settings.transaction_timeout_seconds
         disputed = lane.disputed
         if disputed is None or target.newest(DESCRIBE_TRANSACTIONS) < 0:
@@ -147,7 +149,7 @@ class ProducerIdManager:
             stamp = found
             if disputed.refusal:
                 _log.warning(
-                    "lane %s: %s had aborted its transaction, which was open for %.0f s, for its age"
+                    "lane %s: %s aborted its transaction, which was open for %.0f s, because of its age"
                     " (transaction_timeout_seconds); continuing from the last commit",
                     lane.key.partition,
                     target.name,
@@ -160,25 +162,32 @@ class ProducerIdManager:
     async def _end_transactions(
         self, lane: LiveLane, target: Cluster, stamp: ProducerStamp
     ) -> tuple[ProducerStamp, int]:
-        """Abort once more where the destination shows a transaction as open: its marker may be one of ours
-        that was lost in an unclean election, and what it has aborted would be committed with our next one.
-        Returns the id to continue with, and the end up to which nothing of ours is open."""
-        end = await self._offset(target, lane, LATEST)  # asked for first, as an election may come in between
+        """Abort again if the destination shows an open transaction.
+
+        An unclean election may have lost one of our abort markers; our next commit would then include the
+        aborted records. Returns the id to continue with, and the end below which none of our transactions is
+        open.
+        """
+        end = await self._offset(target, lane, LATEST)  # first, as an election may happen in between
         if await self._offset(target, lane, LATEST, committed=True) < end:
             stamp = await self._runner.see_through(self._abort_again(lane, target, stamp))
             end = await self._offset(target, lane, LATEST)
         return stamp, end
 
     async def _abort_again(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> ProducerStamp:
-        """The id is taken once more then: the coordinator gives it when every replica has the marker."""
-        assert lane.disputed is not None, "an id for transactions has just been taken"
+        """Write another abort marker and take the id again, which waits until all replicas have the
+        marker."""
+        assert lane.disputed is not None, "a transactional id has just been taken"
         lane.disputed.former.is_open = True
         await abort_empty(target, identity_name(lane.key), stamp, lane.target)
         return await self._take(lane, target, transactional=True)
 
     async def _is_up_to_date(self, lane: LiveLane) -> bool:
-        """With the id taken, former owners can store nothing more that counts: go back to what they have
-        stored if that is not what we know. Raises Fenced for a lane that somebody has taken from us."""
+        """Return whether the loaded progress is current; otherwise reload it.
+
+        Once the id is taken, former owners can store nothing more that counts. Raises Fenced if another owner
+        has taken the lane from this one.
+        """
         transactional = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
         stored = (await self._bench.progress(lane.spec.destination).load([lane.key]))[lane.key]
         is_foreign = self._runner.is_foreign(lane, stored)
@@ -189,22 +198,20 @@ class ProducerIdManager:
             return True
         found = f"progress of {lane.key.partition} is stored up to {stored.next_offset}"
         if is_foreign and lane.has_owned:
-            raise Fenced(
-                f"{found} by another owner", advice="let only one copy of a state, or one service, run"
-            )
+            raise Fenced(f"{found} by another owner", advice="run only one service, or one copy per state")
         self._runner.reload(lane, found)
         return False
 
     async def _note_forgotten(self, lane: LiveLane, target: Cluster) -> None:
-        """The coordinator knows an owner of the lane, the progress topic knows none: what it knew is gone.
-        Everything at the destination may then be ours already."""
+        """Handle an id with a former owner but without progress: the progress record was lost, and everything
+        at the destination may be ours already."""
         first, end = await self._offset(target, lane, EARLIEST), await self._offset(target, lane, LATEST)
         lane.target_next = first
         lane.is_forgotten = await holds_records(target, lane, first, end)
         if lane.is_forgotten:
             lane.gaps.append(
-                f"{lane.key.partition} was copied before, but no progress is stored: looked for a topic"
-                f" {self._bench.identity.progress_topic} at {target.name}; continuing at {lane.checkpoint}"
+                f"{lane.key.partition} was copied before, but its progress is missing from topic"
+                f" {self._bench.identity.progress_topic} on {target.name}; continuing at {lane.checkpoint}"
             )
             _log.warning("%s", lane.gaps[-1])
             self._runner.note_change(lane)
@@ -212,7 +219,7 @@ class ProducerIdManager:
     async def _look_behind(self, lane: LiveLane, target: Cluster, stamp: ProducerStamp) -> None:
         end = await self._offset(target, lane, LATEST)
         await self._look_for_losses(lane, target, end)
-        # The marker of the fence lies there too, but one offset more may be a record as well.
+        # The fence marker is there, too, but one extra offset may also be a record.
         if lane.needs_fence and lane.target_next is not None and end > lane.target_next:
             await self._compare(lane, target, end)
         lane.target_next = lane.owned_from = end
@@ -226,8 +233,7 @@ class ProducerIdManager:
             await self._compare(lane, target, end)
 
     async def _look_for_losses(self, lane: LiveLane, target: Cluster, end: int) -> None:
-        """Note what the destination has lost of what is known to lie there. Raises DataLossDetected where the
-        lane is to halt for it."""
+        """Record the destination's losses. Raises DataLossDetected if the policy halts the lane."""
         if not lane.target_end:
             return
         upto = known_end(lane, end)
@@ -240,14 +246,14 @@ class ProducerIdManager:
             _log.warning("%s", lane.gaps[-1])
             self._runner.note_change(lane)
         if upto < lane.target_end:
-            lane.target_next = upto  # what an owner has written since, and not stored, lies behind it
+            lane.target_next = upto  # writes of an owner that stored no progress lie after it
         if is_loss and (error := lane.halting_loss) is not None:
             raise error
 
     async def _compare(self, lane: LiveLane, target: Cluster, end: int) -> None:
         beginning = await self._offset(target, lane, EARLIEST)
-        assert lane.target_next is not None, "without it there is nothing to compare"
-        lane.target_next = max(lane.target_next, beginning)  # what lay in front may be deleted by now
+        assert lane.target_next is not None, "a comparison needs a start"
+        lane.target_next = max(lane.target_next, beginning)  # earlier records may have been deleted
         self._runner.handle(lane, LifecycleEvent(EventKind.COMPARING))
         lane.drop()
         route = lane.spec.source, lane.spec.destination
@@ -257,7 +263,7 @@ class ProducerIdManager:
         lane.find(found, end)
         self._runner.mark_dirty(lane)
         _log.info(
-            "lane %s: %d offsets were at the destination already, going on at %d",
+            "lane %s: %d offsets were already at the destination, continuing at %d",
             lane.key.partition,
             lane.checkpoint - first,
             lane.position,
@@ -268,20 +274,20 @@ class ProducerIdManager:
     async def _offset(self, target: Cluster, lane: LiveLane, which: int, *, committed: bool = False) -> int:
         answer = (await target.offsets({lane.target: which}, committed=committed))[lane.target]
         if answer.error:
-            raise Unreachable(f"the offsets of {lane.target} at {target.name} are not known now")
+            raise Unreachable(f"{target.name} returned no offsets for {lane.target}")
         return answer.offset
 
     async def _mark_as_written_to(self, lane: LiveLane) -> None:
-        """Store that the lane has an owner who writes.
+        """Store that the lane has an active writer.
 
-        The lane is not clean from before the write on: a checkpoint that is stored meanwhile would say of the
-        new owner that it ended cleanly, and the next one would look for nothing.
+        The lane counts as not clean from before the write: a checkpoint stored meanwhile would claim a clean
+        end of the new owner, and the next owner would not compare.
         """
         lane.is_clean = False
         try:
             await self._runner.see_through(self._store_mark(lane))
         except HeadraceError:
-            lane.is_clean = True  # nothing was written under this id; it is noted at the next try
+            lane.is_clean = True  # nothing was written under this id; the next try stores the mark
             raise
 
     async def _store_mark(self, lane: LiveLane) -> None:
@@ -292,13 +298,16 @@ class ProducerIdManager:
 
 
 def _is_next(former: Owner | None, stamp: ProducerStamp) -> bool:
-    """Whether nobody can have owned the lane between `former` and us."""
+    """Return whether the lane has had no other owner between `former` and this one."""
     return former == (stamp.producer_id, stamp.epoch - 1)
 
 
 def _differs(stored: LaneProgress, lane: Lane) -> bool:
-    """Whether what an exactly-once lane has committed is not what it knows. It may be ahead by offsets that
-    need no copying, such as markers and aborted records, but not by records; so may a new topic's lane."""
+    """Return whether the committed progress of an exactly-once lane differs from the lane's.
+
+    The lane may be ahead by offsets that are not copied, such as markers and aborted records, but not by
+    records. A lane of a recreated topic may be ahead, too.
+    """
     if stored.life != lane.life:
         return stored.life > lane.life
     mirrored = stored.ledger.total(OffsetClass.MIRRORED), lane.ledger.total(OffsetClass.MIRRORED)

@@ -1,6 +1,5 @@
-"""Start positions that depend on the past: what a consumer group committed, and whether a lane that is to
-begin at the end has been copied before.
-"""
+"""Start positions that depend on history: committed offsets of a consumer group, and lanes that start at the
+end but were copied before."""
 
 from __future__ import annotations
 
@@ -20,10 +19,11 @@ from mirror.replication.live_lane import LiveLane, identity_name
 
 
 async def take_over(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) -> None:
-    """Let those begin that ask for their group's offsets. `starting`: the lanes that a start still concerns.
+    """Start lanes at the committed offsets of their consumer groups. `starting` returns the lanes of this
+    start that are still valid.
 
-    A re-created topic has nothing to take over. A group that cannot be read pauses its lanes:
-    to begin anywhere else would lose records or repeat them.
+    A recreated topic has no valid committed offsets. If a group cannot be read, its lanes pause: any other
+    position would lose or repeat records.
     """
     await _begin_at(runner, starting, _asks)
 
@@ -47,17 +47,17 @@ async def _begin_at(
 
 
 async def continue_latest(runner: LaneRunner, starting: Callable[[], list[LiveLane]]) -> None:
-    """Keep lanes whose progress is lost from beginning at the end, which would skip records.
+    """Keep lanes with lost progress from starting at the end, which would skip records.
 
-    They begin where their own consumer group stands, and pause where it says nothing but an owner has
-    written before.
+    They start at the committed offsets of their own consumer group. Without those, they pause if another
+    owner has written before.
     """
     for lane in [one for one in starting() if _begins_at_end(one) and _may_have_progress(runner, one)]:
         runner.pause(
             lane,
             CorruptData(
-                f"the progress of {lane.key.partition} may be in a damaged batch of the progress topic",
-                advice="choose another start, or write a good record of it",
+                f"progress of {lane.key.partition} may be in a corrupt batch of the progress topic",
+                advice="choose another start position, or rewrite the progress record",
             ),
         )
     await _begin_at(runner, starting, _has_own_group)
@@ -72,9 +72,9 @@ async def continue_latest(runner: LaneRunner, starting: Callable[[], list[LiveLa
 
 def _note_lost_progress(runner: LaneRunner, lane: LiveLane) -> None:
     loss = DataLossDetected(
-        f"{lane.key.partition} was copied before and its progress is lost: what was written since would be"
+        f"{lane.key.partition} was copied before and its progress is lost: records written since would be"
         " skipped",
-        advice="choose the start earliest, or continue behind the loss with on-loss = continue",
+        advice="start from earliest, or set on-loss = continue to accept the loss",
     )
     if lane.spec.policy.on_loss is OnLoss.CONTINUE:
         lane.gaps.append(loss.message)
@@ -83,12 +83,12 @@ def _note_lost_progress(runner: LaneRunner, lane: LiveLane) -> None:
 
 
 def begins_at_offset(lane: LiveLane) -> bool:
-    """Return whether a lane without progress begins at an offset that its datastream names."""
+    """Return whether a lane without progress starts at an offset given by its datastream."""
     return lane.position < 0 and not lane.life and lane.spec.start_offset is not None
 
 
 def _begins_at_end(lane: LiveLane) -> bool:
-    """Return whether a lane without progress of its own is to begin at the end of its partition."""
+    """Return whether a lane without progress is to start at the end of its partition."""
     is_new = lane.position < 0 and not lane.life and lane.owner is None
     return is_new and lane.spec.start is StartPosition.LATEST
 
@@ -98,7 +98,7 @@ def _may_have_progress(runner: LaneRunner, lane: LiveLane) -> bool:
 
 
 def _has_own_group(lane: LiveLane) -> bool:
-    """Return whether the committed position would be the lane's own, not that of a group that others use."""
+    """Return whether the committed position belongs to the lane alone rather than to a shared group."""
     return _begins_at_end(lane) and lane.spec.consumer_group == lane.key.group
 
 
@@ -108,7 +108,7 @@ def _of(members: Iterable[LiveLane], starting: Iterable[LiveLane]) -> list[LiveL
 
 
 def _asks(lane: LiveLane) -> bool:
-    """Whether it begins where its consumer group has committed."""
+    """Return whether the lane starts at the committed offset of its consumer group."""
     is_asked = lane.spec.start.is_committed and bool(lane.spec.consumer_group)
     return is_asked and lane.position < 0 and not lane.life
 
@@ -116,9 +116,9 @@ def _asks(lane: LiveLane) -> bool:
 def _begin(runner: LaneRunner, lane: LiveLane, answers: Answers) -> None:
     answer = answers.get(lane.key.partition)
     if answer is None:
-        return  # the group has committed nothing of it
+        return  # the group has no committed offset
     if answer.error:
-        what = f"reading what group {lane.spec.consumer_group} committed of {lane.key.partition}"
+        what = f"reading offsets of group {lane.spec.consumer_group} for {lane.key.partition}"
         runner.pause(lane, error_of(answer.error, what))
     else:
         lane.begin(answer.offset)
@@ -129,5 +129,5 @@ async def _committed(cluster: Cluster, group: str, partitions: Sequence[TopicPar
     call = committed_offsets(group, partitions)
     found = await cluster.ask_coordinator(GROUP, group, call, lambda answer: answer.worst)
     if found.error:
-        raise error_of(found.error, f"reading what group {group} committed at {cluster.name}")
+        raise error_of(found.error, f"reading offsets of group {group} at {cluster.name}")
     return found.offsets

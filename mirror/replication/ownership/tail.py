@@ -1,13 +1,13 @@
-"""Comparing the destination's tail with the source, so that nothing is copied twice after a crash.
+"""Comparison of the destination's tail with the source, to avoid duplicates after a crash.
 
-A crash loses the answers of what was sent since the last checkpoint. What of it has arrived lies at the
-destination from `target_next` on, in order, perhaps with records of other writers between. So the tail is
-read from there, and matched record by record (key, value, headers, timestamp) with what the source holds
-from the checkpoint on; the lane then goes on behind the last match. Former owners must be fenced before,
-or a batch of theirs could arrive after the look.
+A crash loses the acknowledgements of batches sent since the last checkpoint. Those that arrived are at the
+destination from `target_next` on, in order, possibly interleaved with records of other writers. The tail is
+read from there and matched record by record (key, value, headers, timestamp) with the source from the
+checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
+batches could arrive after the comparison.
 
-A batch that cannot be opened is matched as a whole: it can only be there as it came. The lane may also have
-left it out, as its policy says, and sent what lies behind it.
+A batch that cannot be opened is matched as a whole, because it can only have been passed through unchanged.
+The lane may also have skipped it, according to its policy, and sent later batches.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from mirror.replication.live_lane import LiveLane
 
 _UNLIMITED: Final = 2**31
 _AT_ONCE: Final = 50_000
-"""Records to open, about, before the other lanes get their turn."""
+"""Approximate number of records to decode before yielding to other lanes."""
 
 
 class _ClosedBatch(NamedTuple):
-    """A batch that cannot be opened: its base offset and its number of records."""
+    """A batch that cannot be opened, with its base offset and record count."""
 
     offset: int
     records: int
@@ -55,7 +55,7 @@ _Piece = Record | _ClosedBatch
 
 
 class _ExpectedPiece(NamedTuple):
-    """What the lane sends next, behind offsets that it does not send."""
+    """The next piece that the lane sends, with the skipped offsets before it."""
 
     passed: Sequence[SkippedOffsets]
     piece: _Piece
@@ -64,12 +64,12 @@ class _ExpectedPiece(NamedTuple):
 async def compare_tail(
     source: Cluster, target: Cluster, lane: LiveLane, end: int
 ) -> list[FoundRecords | SkippedOffsets]:
-    """What of the source, from the lane's checkpoint on, lies at the destination in [target_next, end).
+    """Return which source records from the lane's checkpoint on the destination has in [target_next, end).
 
-    Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for what the lane cannot send, where
-    the destination holds something behind all that comes before it.
+    Raises Unreachable; and CorruptData, BatchTooLarge or TransformFailed for a batch that the lane cannot
+    send, if the destination has records after everything that precedes it.
     """
-    assert lane.target_next is not None, "without it there is nothing to compare"
+    assert lane.target_next is not None, "a comparison needs a start"
     expected = _Expected(source, lane)
     found: list[FoundRecords | SkippedOffsets] = []
     committed = lane.spec.policy.guarantee is Guarantee.EXACTLY_ONCE
@@ -119,9 +119,9 @@ def _opened_batch(batch: memoryview, header: BatchHeader, most: int) -> Sequence
 
 
 class _Expected:
-    """What the lane would send from its checkpoint on, one piece after the other.
+    """Pieces that the lane would send from its checkpoint on, in order.
 
-    `trouble`: what stops the lane behind that.
+    `trouble`: the error that stops the lane after them.
     """
 
     def __init__(self, cluster: Cluster, lane: LiveLane) -> None:
@@ -131,21 +131,21 @@ class _Expected:
         self._budget = ByteBudget(_UNLIMITED)
         self._span: PartitionRange | None = None
         self._waiting: list[_Piece | SkippedOffsets] = []
-        """The next one last."""
+        """Stack with the next piece last."""
         self._ahead: list[_ExpectedPiece] = []
         self.trouble: HeadraceError | None = None
 
     @property
     def _class_of_refused(self) -> OffsetClass | None:
-        """What becomes of records that cannot be sent; None where the lane pauses in front of them."""
+        """Class of records that cannot be sent; None if the lane pauses before them."""
         policy = self._lane.spec.policy.on_rejection
         if policy is OnRejection.PAUSE:
             return None
         return OffsetClass.FILTERED if policy is OnRejection.SKIP else OffsetClass.DEAD_LETTERED
 
     async def candidates(self) -> Sequence[_ExpectedPiece]:
-        """The pieces of which one comes next: the first record, and the batches in front of it that the lane
-        may have left out. Empty when the source has no more."""
+        """Return the possible next pieces: the first record, and the batches before it that the lane may have
+        skipped. Empty at the end of the source."""
         may_skip = self._class_of_refused is not None
         while not self._ahead or (may_skip and isinstance(self._ahead[-1].piece, _ClosedBatch)):
             following = await self._next()
@@ -155,7 +155,7 @@ class _Expected:
         return self._ahead
 
     def take(self, index: int) -> list[SkippedOffsets]:
-        """Take a candidate and return all that was not sent before it."""
+        """Take a candidate and return the skipped offsets before it."""
         passed: list[SkippedOffsets] = []
         for one in self._ahead[:index]:
             offset_class, piece = self._class_of_refused, one.piece
@@ -185,7 +185,7 @@ class _Expected:
             committed = lane.rules.read_committed
             answer = (await self._cluster.offsets({place: LATEST}, committed=committed))[place]
             if answer.error:
-                raise Unreachable(f"the end of {place} at {self._cluster.name} is not known now")
+                raise Unreachable(f"{self._cluster.name} returned no end offset for {place}")
             end = answer.offset
             if lane.spec.end_offset is not None:
                 end = min(end, lane.spec.end_offset)
@@ -206,7 +206,7 @@ class _Expected:
         return True
 
     def _meet(self, error: BatchTooLarge | CorruptData | TransformFailed, leader_epoch: int) -> None:
-        """Treat it as the lane does, which meets it again if it continues before it."""
+        """Handle a failure like the lane, which fails the same way if it continues before that batch."""
         rules = self._rules
         if self._class_of_refused is None:
             self.trouble = error
@@ -221,7 +221,7 @@ class _Expected:
 
 
 def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
-    """An item's pieces with their source offsets, and the offsets between them that are not sent."""
+    """Return the pieces of an item with their source offsets, and the skipped offsets between them."""
     if isinstance(item, SkippedOffsets):
         return [item]
     header = next(scan(item.batch))[2]
@@ -230,7 +230,7 @@ def _opened(item: Item, most: int) -> list[_Piece | SkippedOffsets]:
     passed = list(item.passed or ())[::-1]
     opened: list[_Piece | SkippedOffsets] = []
     pieces = _opened_batch(item.batch, header, most)
-    for piece, offset in zip(pieces, offsets, strict=False):  # one piece, where it cannot be opened
+    for piece, offset in zip(pieces, offsets, strict=False):  # a batch that cannot be opened is one piece
         while passed and passed[-1].first < offset:
             opened.append(passed.pop())
         opened.append(piece._replace(offset=offset))

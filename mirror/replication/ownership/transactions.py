@@ -1,12 +1,12 @@
-"""Exactly once: a lane's batches and its checkpoint in one transaction.
+"""Exactly-once: a lane's batches and its checkpoint in one transaction.
 
-Each lane has transactions of its own, under the transactional id that fences it, so one bad partition
-aborts nobody else's. A transaction ends once a second: nothing new is sent, what was sent is acknowledged,
-the progress record joins, the transaction is committed. The next owner of the id thereby aborts after a crash
-what was open, and then reads progress that cannot change any more.
+Each lane has its own transactions under the transactional id that fences it, so one bad partition aborts no
+other's. A transaction ends once a second: sending stops, batches in flight are acknowledged, the progress
+record is added, and the transaction commits. After a crash, the next owner aborts the open transaction by
+taking the id, and then reads progress that can no longer change.
 
-Two protocols (KIP-890): with the old one partitions are added to a transaction before they are written to;
-with the new one a produce request does that, and every transaction has its own producer epoch.
+There are two protocols (KIP-890): in the old one, partitions are added to a transaction before they are
+written to; in the new one, a produce request adds them, and every transaction has its own producer epoch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SETTLING_TICK: Final = 0.003
 
 
 class TransactionManager:
-    """Begins and ends the transactions of exactly-once lanes. Satisfies `lane_runner.Transactions`."""
+    """Lifecycle of the transactions of exactly-once lanes. Satisfies `lane_runner.Transactions`."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -55,7 +55,7 @@ class TransactionManager:
             return
         if not (lane.queue or lane.dirty) or not lane.may_drain:
             return
-        if lane.position < 0:  # as of a re-created topic: there is nothing to store yet, and no record
+        if lane.position < 0:  # such as a recreated topic: there is no progress to store yet
             return
         transaction.is_beginning = transaction.may_be_open = True
         transaction.asked_at = self._bench.loop.now()
@@ -77,19 +77,23 @@ class TransactionManager:
             self._runner.spawn(lane, self._runner.see_through(self._abort(lane, identity)))
 
     def fenced(self, lane: LiveLane, error: Fenced) -> None:
-        """A broker refuses the lane's identity. Its coordinator does so too when it has aborted the lane's
-        transaction for its age; so where that may be, the lane begins again, and it is looked who has the
-        identity before it is taken again (`producer_ids`). Else another owner has it."""
+        """Handle a broker that fences the lane's producer id.
+
+        Either another owner has taken it, or the coordinator aborted the transaction because of its age. If
+        the latter is possible, the lane restarts, and the holder of the id is checked before it is taken
+        again (`producer_ids`).
+        """
         identity = lane.identity
         if identity is None or lane.intent is Intent.STOP or not self._is_overdue(lane):
             self._runner.pause_for_good(lane, error)
             return
         lane.dispute(identity, error.message, self._seconds_open(lane))
         self.abandon(lane)
-        self._runner.reload(lane, f"{error.message}, and its transaction was old enough to be aborted")
+        self._runner.reload(lane, f"{error.message}, possibly because its transaction timed out")
 
     def _is_overdue(self, lane: LiveLane) -> bool:
-        """Whether the coordinator may have aborted the lane's transaction for its age, and can say so."""
+        """Return whether the coordinator may have timed out the transaction, and can report who has the
+        id."""
         is_told = self._cluster(lane).newest(DESCRIBE_TRANSACTIONS) >= 0
         return is_told and self._seconds_open(lane) >= self._oldest
 
@@ -100,7 +104,7 @@ class TransactionManager:
         return self._bench.loop.now() - transaction.asked_at
 
     def pump(self, now: float) -> None:
-        """End the transactions whose time has come; begin those of lanes that moved without sending."""
+        """End transactions that are due, and begin those of lanes that moved without sending."""
         for lane in list(self._runner.dirty):
             if lane.transaction is not None and lane.transaction.started_at is None:
                 self._runner.guard(lane, self.begin)
@@ -149,7 +153,7 @@ class TransactionManager:
         is_free = lane.intent is None
         if not is_free:
             self._runner.settle(lane)
-        if is_free or (lane.intent is not None and lane.queue):  # what it has read is to be sent before
+        if is_free or (lane.intent is not None and lane.queue):  # its fetched batches are sent first
             self.begin(lane)
 
     def _entries(self, lane: LiveLane) -> tuple[list[Entry], int, Version]:
@@ -178,10 +182,10 @@ class TransactionManager:
         answer = await end(self._cluster(lane), identity_name(lane.key), identity, commit=True, newest=newest)
         if answer.error:
             error = error_of(answer.error, f"committing {lane.key.partition}")
-            # In the new protocol this is what a transaction is answered that was aborted meanwhile.
+            # In the new protocol, this error means that the transaction was aborted meanwhile.
             is_over = answer.error == Code.INVALID_TXN_STATE and self._is_overdue(lane)
             raise Fenced(error.message) if is_over else error
-        # In the new protocol the lane's partition joins with the first batch, in the old one always.
+        # In the new protocol the lane's partition is added with the first batch, in the old one always.
         if not self._is_implicit(lane) or lane.target_next != transaction.target_next:
             lane.pass_marker()
         if answer.producer_id >= 0:
@@ -196,10 +200,10 @@ class TransactionManager:
             if answer.error:
                 raise error_of(answer.error, f"ending a transaction of {name}")
         except HeadraceError as error:
-            _log.info("%s: the transaction will be aborted by the next owner: %s", lane.key.partition, error)
+            _log.info("%s: the next owner will abort the transaction: %s", lane.key.partition, error)
 
     def _fail(self, lane: LiveLane, error: HeadraceError) -> None:
-        """The outcome is not known; the next beginning finds it out."""
+        """Handle an unknown outcome, which the next start resolves."""
         if isinstance(error, Fenced):
             self.fenced(lane, error)
         elif lane.intent is Intent.STOP:

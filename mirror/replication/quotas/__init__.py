@@ -1,1 +1,1 @@
-"""What slows lanes down on purpose: when they ask for more, and which quota holds them back."""
+"""Deliberate throttling of lanes: when they fetch more, and which quota delays them."""

@@ -1,7 +1,7 @@
-"""Lanes that would lose records first catch up first: looks at all that catch up, and lets others give way.
+"""Priority for lanes that would otherwise lose records: monitors lanes that catch up and throttles others.
 
-Who gives way is decided in `precedence`. It is done by a quota that those lanes have together besides their
-own, and so reported like one.
+`precedence` decides which lanes yield. They share an additional quota, so the throttling is reported like any
+other quota.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mirror.replication.reports.measurements import lag_ms
 
 _LOOK_SECONDS: Final = 2.0
 _LANES_A_SECOND: Final = 250
-"""Of more lanes each is looked at less often, so that looking costs the same."""
+"""Maximum number of lanes checked per second; with more lanes, checks become less frequent."""
 _AT_ONCE: Final = 50
-"""Between two turns of everything else."""
+"""Lanes checked before other work gets its turn."""
 _GROWTH_SECONDS: Final = 4.0
-"""A time to loss is compared with what it was before that, or longer ago."""
+"""Minimum age of the earlier check with which a time to loss is compared."""
 _LOOKS: Final = 5
 
 
 class _LaneLook(NamedTuple):
-    """At a moment in monotonic seconds: bytes copied since the lane began, and seconds to loss."""
+    """A check of a lane: monotonic time, bytes copied since the lane began, seconds to loss."""
 
     at: float
     size_bytes: int
@@ -40,15 +40,18 @@ class _LaneLook(NamedTuple):
 
 @dataclass(slots=True)
 class _Watched:
-    """What is remembered of a lane that catches up. `looks`: the last ones, oldest first."""
+    """State of a lane that catches up. `looks`: the latest checks, oldest first."""
 
     history: LaneHistory
     looks: tuple[_LaneLook, ...]
 
 
 class DeadlineWatch:
-    """`position`: where a lane stands and what its source keeps, by the age of what waits and the present, in
-    milliseconds."""
+    """Monitor of lanes that catch up.
+
+    `position` returns the position and source retention of a lane, given the age of its backlog and the
+    current time, both in milliseconds.
+    """
 
     def __init__(
         self,
@@ -62,19 +65,19 @@ class DeadlineWatch:
         self._bench = runner.bench
         self._is_on = runner.bench.settings.deadline_first
         self._to_look_at: list[LiveLane] = []
-        """Of this round."""
+        """Lanes still to be checked in this round."""
         self._before: dict[LiveLane, _Watched] = {}
-        """Of the round before, by lane."""
+        """States of the previous round, by lane."""
         self._watched: dict[LiveLane, _Watched] = {}
         self._found: list[CatchUp] = []
         self._precedence = Precedence()
         self._quota: TokenBucket | None = None
-        """Of those that give way; None where nobody does."""
+        """Shared quota of the lanes that yield; None if there are none."""
         self._held: set[LiveLane] = set()
         self._next = 0.0
 
     def pump(self, now: float) -> None:
-        """Look at the lanes that catch up, every few seconds, some of them at a time."""
+        """Check the lanes that catch up every few seconds, a few at a time."""
         if not self._to_look_at:
             if now < self._next or not self._is_on:
                 return
@@ -131,8 +134,11 @@ class DeadlineWatch:
 
 
 def need_of(history: LaneHistory) -> float:
-    """Bytes a second that have to be copied for the time to loss to stay: what waits takes up that much of
-    the log for each second of it, or what comes does, where the age of what waits is not known."""
+    """Return the bytes per second to copy for the time to loss to stay constant.
+
+    That is the log size of the backlog divided by the time it spans, or, if the age of the backlog is
+    unknown, the rate at which the log grows.
+    """
     each, waypoints = history.record_bytes, history.waypoints
     if each is None or not waypoints:
         return 0.0
@@ -147,12 +153,12 @@ def _catches_up(lane: LiveLane) -> bool:
 
 
 def _own(lane: LiveLane) -> tuple[TokenBucket, ...]:
-    """The quotas that it has besides."""
+    """Return the lane's quotas without the shared one."""
     return tuple(one for one in lane.buckets if not one.for_catching_up)
 
 
 def _copied(lane: LiveLane) -> tuple[int, int]:
-    """Records and bytes, since its engine took it."""
+    """Return the records and bytes copied since the engine started the lane."""
     records, size_bytes = lane.counters.records_copied, lane.counters.bytes_copied
     if lane.totals is not None:
         records, size_bytes = records + lane.totals.records_copied, size_bytes + lane.totals.bytes_copied
@@ -160,7 +166,7 @@ def _copied(lane: LiveLane) -> tuple[int, int]:
 
 
 def _growth(looks: tuple[_LaneLook, ...]) -> float | None:
-    """Seconds of time to loss gained in a second."""
+    """Return the change of the time to loss, in seconds per second."""
     newest = looks[-1]
     for one in looks[:-1]:
         seconds = newest.at - one.at

@@ -1,7 +1,7 @@
-"""Asks for the ends of partitions that are not read because a quota of ours is used up.
+"""Lookup of end offsets for partitions that are not fetched because their quota is used up.
 
-A fetch says where a partition ends, and these lanes fetch nothing. How far they are behind is known all the
-same while their source answers.
+A fetch response carries the end offset, and these lanes do not fetch. With the lookup their lag stays known
+while the source responds.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mirror.replication.live_lane import LiveLane
 _log = logging.getLogger(__name__)
 _SECONDS: Final = 5.0
 _MOST: Final = 2_000
-"""Partitions of a question; the others are in the next one."""
+"""Maximum number of partitions per request; the rest follow in the next one."""
 
 
 class EndWatch:
-    """One question at a time for each source cluster."""
+    """Offset lookups, one at a time per source cluster and isolation level."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -30,7 +30,7 @@ class EndWatch:
         self._asking: set[tuple[str, bool]] = set()
 
     def look(self, lanes: Iterable[LiveLane]) -> None:
-        """Ask for the ends of lanes that wait for a quota, beside what else is done."""
+        """Request the end offsets of lanes that wait for a quota, in the background."""
         asked: dict[tuple[str, bool], list[LiveLane]] = {}
         for lane in lanes:
             asked.setdefault((lane.spec.source, lane.rules.read_committed), []).append(lane)
@@ -45,7 +45,7 @@ class EndWatch:
         places = dict.fromkeys((lane.key.partition for lane in lanes), LATEST)
         try:
             ends: Answers = await source.offsets(places, committed=place[1], seconds=_SECONDS)
-        except Exception as error:  # noqa: BLE001 - the next measurement asks again
+        except Exception as error:  # noqa: BLE001 - the next measurement retries
             _log.debug("the ends of waiting partitions of %s are unknown: %s", source.name, error)
         else:
             self._note(lanes, ends)

@@ -1,18 +1,18 @@
-"""Which partitions that catch up go first, so that sources delete records of as few as can be. Pure.
+"""Order in which partitions catch up, so that sources delete uncopied records of as few as possible. Pure.
 
-A partition is in reach when less than ten minutes are left until its source deletes a record that is not at
-the destination (`mirror.model.movement.loss`); it lacks bandwidth when that time hardly grows. While one
-lacks it, those with clearly more time give way to it, and those whose time is not known or has no end:
-together they are left a rate that is halved with each look, down to an eighth of what the worker copies, and
-that rises again when nobody lacks anything. So they give way as far as is needed, and nobody starves. Where
-no partition is in reach, nobody gives way.
+A partition is in reach when its source will delete an uncopied record within ten minutes
+(`mirror.model.movement.loss`). It lacks bandwidth when that time hardly grows. While one lacks bandwidth,
+partitions with clearly more time, or with unknown or unlimited time, yield to it: their combined rate is
+halved with each check, down to an eighth of the worker's throughput, and rises again when no partition lacks
+bandwidth. Partitions thus yield only as far as needed, and none starves. If no partition is in reach, none
+yields.
 
-The earliest deadline first saves all where all can be saved. A partition is safe when it gets as many bytes a
-second as its records take up of its source's log for each second of it (`need`). Where these rates are more
-than the worker copies, all would lose records, one after the other; so the largest are given up until the
-rest fits, which saves the most partitions. Given up is also one whose time is over, and one whose time
-becomes shorter though others have given way to it for a while: something else holds it up. Those give way
-like partitions that have time, and are judged again with each look.
+Earliest deadline first saves all partitions if that is possible. A partition is safe when it gets as many
+bytes per second as its records occupy in the source log per second (`need`). If the needs exceed the worker's
+throughput, all would lose records one after another, so the partitions with the largest needs are given up
+until the rest fits, which saves the most partitions. A partition is also given up if its time has run out, or
+if its time keeps shrinking although others have yielded for a while, because the bottleneck is elsewhere.
+Such partitions yield like those with ample time, and are reassessed with each check.
 """
 
 from __future__ import annotations
@@ -25,31 +25,34 @@ from mirror.model.datastreams.lanes import LaneKey
 
 REACH_SECONDS: Final = 600.0
 LEAST_SHARE: Final = 0.125
-"""Of what the worker copies, for all that give way."""
+"""Share of the worker's throughput for all partitions that yield."""
 _GROWTH: Final = 0.25
-"""Seconds that a partition in reach has to gain in a second, or it lacks bandwidth."""
+"""Seconds of time to loss that a partition in reach must gain per second; with less, it lacks bandwidth."""
 _SPREAD: Final = 0.25
 _LEAST_SPREAD_SECONDS: Final = 5.0
-"""Who has more time than the first, by this part of its time or these seconds, gives way to it."""
+"""Partitions with more time than the first one yield, beyond this fraction of its time or these seconds."""
 _LEAST_RATE: Final = 16 * 1024.0
 _FADING: Final = 0.98
-"""What the worker can copy is the most that it did, less by this with each look."""
+"""Decay per check of the worker's capacity, which is the highest throughput seen."""
 _CUT: Final = 0.5
 _RISE: Final = 1.25
 _SLACK: Final = 1.1
-"""Needs and capacity are estimates: while there is time to see, nobody is given up for a smaller excess."""
+"""Tolerance for estimation errors: while there is time, a smaller excess of needs gives up no partition."""
 _CLEAR_SECONDS: Final = 15.0
 _ADMISSION: Final = 0.9
-"""A partition that was given up is taken back when its need fits in this part of the room."""
+"""Fraction of the room within which the need of a given-up partition must fit to be readmitted."""
 _TRIAL_SECONDS: Final = 20.0
 _FALLING: Final = -0.05
 _AGAIN_SECONDS: Final = 60.0
 
 
 class CatchUp(NamedTuple):
-    """A lane that catches up. `left`: seconds until its source deletes a record that is not copied, None
-    where nothing is deleted or that is not known; `growth`: by how much it has grown in a second, None while
-    it is new. `need` and `speed`: bytes a second that it must copy for `left` to stay, and that it copies."""
+    """A lane that catches up.
+
+    `left`: seconds until its source deletes an uncopied record; None if nothing is deleted or unknown.
+    `growth`: change of `left` per second; None while the lane is new. `need` and `speed`: bytes per second
+    required for `left` to stay constant, and copied.
+    """
 
     key: LaneKey
     left: float | None
@@ -60,10 +63,12 @@ class CatchUp(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Precedence:
-    """Who gives way, and how many bytes a second all of those are left together. `capacity`: what the worker
-    can copy in a second, as far as has been seen. `given_up`: with the moment up to which it stays so.
-    `in_vain_since`: since when the others get the least, and the time of all that go first becomes
-    shorter all the same."""
+    """Lanes that yield, and the bytes per second that they share.
+
+    `capacity`: highest known throughput of the worker in bytes per second. `given_up`: lanes given up, with
+    the time until which that lasts. `in_vain_since`: time since which other lanes have had the minimum rate
+    while the time of all prioritized lanes keeps shrinking.
+    """
 
     waiting: frozenset[LaneKey] = frozenset()
     rate: float = 0.0
@@ -73,7 +78,7 @@ class Precedence:
 
 
 def decide(before: Precedence, lanes: Sequence[CatchUp], now: float) -> Precedence:
-    """Who gives way from now on, in monotonic seconds, among all lanes of a worker that catch up."""
+    """Decide which catching-up lanes of a worker yield from `now` (monotonic seconds)."""
     capacity = max(sum(one.speed for one in lanes), before.capacity * _FADING)
     in_reach = [one for one in lanes if one.left is not None and one.left <= REACH_SECONDS]
     has_others = len(in_reach) < len(lanes)
@@ -97,12 +102,12 @@ def _left(lane: CatchUp) -> float:
 
 
 def _bound(first: float) -> float:
-    """The most time of those who go together with the first."""
+    """Return the longest time to loss of lanes that are prioritized together with the first."""
     return first + max(first * _SPREAD, _LEAST_SPREAD_SECONDS)
 
 
 def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> float:
-    """What their needs may add up to. The others get the least; where there are none, it is theirs too."""
+    """Return the limit for the sum of needs: the capacity without the share reserved for other lanes."""
     living = [one for one in in_reach if _left(one) > 0]
     first = min((_left(one) for one in living), default=0.0)
     most = capacity * (_SLACK if first > _CLEAR_SECONDS else 1.0)
@@ -118,7 +123,7 @@ def _room(in_reach: Sequence[CatchUp], capacity: float, *, has_others: bool) -> 
 def _given_up(
     before: Precedence, in_reach: Sequence[CatchUp], room: float, now: float
 ) -> Mapping[LaneKey, float]:
-    """Those that cannot be saved. Who was given up before comes last, so that they do not take turns."""
+    """Return the lanes that cannot be saved. Lanes given up before come last, so lanes do not alternate."""
     found: dict[LaneKey, float] = {}
     taken = 0.0
     for one in sorted(in_reach, key=lambda lane: (lane.key in before.given_up, lane.need, lane.key)):
@@ -132,7 +137,7 @@ def _given_up(
 
 
 def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Precedence:
-    """Nobody lacks anything: who gives way gets more, and all of it in the end."""
+    """Raise the rate of the lanes that yield, or lift it, when no lane lacks bandwidth."""
     rate = max(after.rate * _RISE, least)
     waiting = after.waiting & {one.key for one in lanes}
     if not waiting or rate >= after.capacity:
@@ -141,8 +146,8 @@ def _relaxed(after: Precedence, lanes: Sequence[CatchUp], least: float) -> Prece
 
 
 def _tried(after: Precedence, first: Sequence[CatchUp], least: float, now: float) -> Precedence:
-    """Where the others get the least, and the time of all that go first becomes shorter for a while, give up
-    the largest of them."""
+    """Give up the largest prioritized lane if the time of all of them keeps shrinking for a while although
+    other lanes have the minimum rate."""
     is_in_vain = all(one.growth is not None and one.growth < _FALLING for one in first)
     if after.rate > least or not is_in_vain:
         return replace(after, in_vain_since=None)

@@ -1,7 +1,7 @@
-"""Lanes that a quota holds back: their task's or datastream's, or one of the brokers that they read or write.
+"""Reports of lanes delayed by a quota: of their task, their datastream or a broker.
 
-They copy, as fast as somebody wants, so they are not paused. Which quota it is is reported once it holds a
-lane back for a good part of the time, until it hardly does.
+Such lanes copy at the intended rate, so they are not paused. The quota is reported once it delays a lane for
+a considerable share of the time, until it hardly does.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mirror.wording import rate_text
 
 _LOOK_SECONDS: Final = 5.0
 _HELD_SHARE: Final = 0.2
-"""Part of the time from which on it is reported."""
+"""Share of the time from which on a delay is reported."""
 _FREE_SHARE: Final = 0.05
-"""Below that it is over."""
+"""Share of the time below which the report ends."""
 _OTHER_SHARE: Final = 0.25
-"""What is reported is put right when the part of the time differs by so much."""
-_AT_BROKERS: Final = "the throttling by the brokers' quota of cluster"
+"""Change of the share that triggers a new report."""
+_AT_BROKERS: Final = "the brokers' quota of cluster"
 
 
 class Brake(NamedTuple):
-    """A quota, whose it is, and the part of the time for which it holds a lane back; `broker`: who throttles,
-    where that is the quota of a cluster."""
+    """A quota and its owner, with the share of the time for which it delays a lane; `broker`: the broker that
+    throttles, for a quota of a cluster."""
 
     share: float
     quota: str
@@ -39,7 +39,7 @@ class Brake(NamedTuple):
 
 
 class QuotaWatch:
-    """Watches the lanes that wait for their own quota, and the channels that brokers throttle."""
+    """Tracker of lanes that wait for a quota of Headrace, and of channels throttled by brokers."""
 
     def __init__(self, runner: LaneRunner) -> None:
         self._runner = runner
@@ -49,14 +49,14 @@ class QuotaWatch:
         self._looked = self._bench.loop.now()
 
     def waits(self, lane: LiveLane, bucket: TokenBucket, seconds: float) -> None:
-        """The lane is not read for that time, because the bucket is empty."""
+        """Record that the lane is not fetched for that time because the bucket is empty."""
         now = self._bench.loop.now()
         held, _ = self._waiting.get(lane) or (HeldTime(), bucket)
         held.hold(now, now + seconds)
         self._waiting[lane] = held, bucket
 
     def pump(self, now: float) -> None:
-        """Report what has changed, every few seconds."""
+        """Report changes every few seconds."""
         seconds = now - self._looked
         if seconds < _LOOK_SECONDS:
             return
@@ -76,7 +76,7 @@ class QuotaWatch:
             yield from ((QuotaOwner.DESTINATION, f"{name} for writing", one) for one in sink.channels)
 
     def _take_own(self, now: float, seconds: float) -> dict[LiveLane, Brake]:
-        """What the quotas of ours hold back."""
+        """Return the delays by quotas of Headrace."""
         found: dict[LiveLane, Brake] = {}
         for lane, (held, bucket) in list(self._waiting.items()):
             share = held.take(now) / seconds
@@ -105,12 +105,12 @@ class QuotaWatch:
     def _say(self, lane: LiveLane, brake: Brake) -> None:
         self._said[lane] = brake
         share = min(brake.share, 1.0)
-        text = f"{brake.quota} holds it back for {share:.0%} of the time"
+        text = f"{brake.quota} throttles it {share:.0%} of the time"
         self._runner.events.append(LaneHeldBack(lane.key, text, QuotaHold(brake.owner, share, brake.broker)))
 
 
 def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
-    """What holds a lane back most is reported."""
+    """Keep only the quota that delays a lane most."""
     known = found.get(lane)
     if known is None or brake.share > known.share:
         found[lane] = brake
@@ -119,5 +119,5 @@ def _note(found: dict[LiveLane, Brake], lane: LiveLane, brake: Brake) -> None:
 def _name_of(bucket: TokenBucket) -> str:
     if bucket.for_catching_up:
         left = rate_text(bucket.bytes_per_second)
-        return f"that partitions which would lose records sooner go first, with {left} left for others here,"
+        return f"priority of partitions that would lose records sooner, with {left} left for others here,"
     return f"the quota of its {bucket.owner}, {rate_text(bucket.bytes_per_second)} here,"

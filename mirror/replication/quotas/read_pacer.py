@@ -1,5 +1,4 @@
-"""When a lane asks for more: while it has room and quota, up to its end, in the tier that its distance from
-the source's end calls for."""
+"""Pacing of fetches: while a lane has room and quota, up to its end, in the tier that suits its lag."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ _RETRY_SECONDS: Final = 0.2
 
 
 class ReadPacer:
-    """Includes lanes in the next fetch of their channel, or excludes them for a while."""
+    """Control over which lanes the next fetch of their channel includes."""
 
     def __init__(self, runner: LaneRunner, quotas: QuotaWatch) -> None:
         self._runner = runner
@@ -24,8 +23,8 @@ class ReadPacer:
         self._settings = runner.bench.settings
 
     def ask_for_more(self, lane: LiveLane, received: int) -> None:
-        """Ask for what comes next, unless the lane holds enough, its quota is used up, or it is done.
-        `received`: bytes of records in the last answer."""
+        """Fetch the next records unless the lane's buffer is full, its quota is used up, or it has reached
+        its end. `received`: bytes of records in the last response."""
         reader = lane.reader
         if reader is None:
             return
@@ -46,20 +45,22 @@ class ReadPacer:
             self._runner.later(lane, wait, self._include)
 
     def resume(self, lane: LiveLane) -> None:
-        """The lane holds less than before: read on if it was full."""
+        """Fetch again if the lane was paused for a full buffer that has been drained."""
         if lane.waits and lane.bytes_in_hand <= self._settings.lane_buffer_bytes // 2:
             self.ask_for_more(lane, 0)
 
     def try_later(self, lane: LiveLane) -> None:
-        """Ask again after a moment, where the answer was of no use."""
+        """Retry after a moment because the response was of no use."""
         reader = lane.reader
         if reader is not None:
             reader.exclude(lane)
             self._runner.later(lane, _RETRY_SECONDS, self._include)
 
     def change_tier(self, lane: LiveLane, received: int, *, waits: bool = False) -> bool:
-        """Whether the lane goes to the channel of the other tier: it has caught up, or has fallen behind.
-        There it `waits` before it is read."""
+        """Move the lane to the other tier if it has caught up or fallen behind; return whether it moved.
+
+        With `waits`, it is not fetched there at once.
+        """
         end = lane.readable_end
         if lane.is_live:
             most = min(lane.fetch_bytes, self._settings.live_fetch_bytes)
@@ -72,7 +73,7 @@ class ReadPacer:
         return False
 
     def _quota_wait(self, lane: LiveLane) -> float:
-        """Seconds until the quotas of the lane let it read on."""
+        """Return the seconds until the lane's quotas allow the next fetch."""
         now = self._loop.now()
         is_behind = not lane.is_live and lane.position < lane.readable_end
         buckets = [one for one in lane.buckets if is_behind or not one.for_catching_up]

@@ -1,1 +1,1 @@
-"""What a worker measures of its lanes and what it reports."""
+"""Measurements and reports of a worker's lanes."""

@@ -1,4 +1,4 @@
-"""What kind of thing a lane waits for, told from what has failed in it."""
+"""Classification of pauses by the error that caused them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _BY_ERROR: Final = (
 
 @dataclass(slots=True)
 class Failure:
-    """What has failed in a lane since `since`; it counts as over after `until`, in monotonic seconds. `side`:
-    the cluster that it has failed at."""
+    """A failure of a lane that began at `since` and expires at `until`, in monotonic seconds.
+
+    `side`: the failing cluster.
+    """
 
     sentence: str
     since: float
@@ -29,7 +31,7 @@ class Failure:
 
 
 def cause_of(error: HeadraceError, spec: LaneSpec, silent: Container[ClusterRef]) -> PauseCause:
-    """Of a pause for that error. `silent`: clusters that have not answered something now."""
+    """Return the cause of a pause for that error. `silent`: clusters with overdue responses."""
     if isinstance(error, Unreachable):
         return cause_of_silence(spec, silent)
     found = (cause for kind, cause in _BY_ERROR if isinstance(error, kind))
@@ -37,7 +39,7 @@ def cause_of(error: HeadraceError, spec: LaneSpec, silent: Container[ClusterRef]
 
 
 def cause_of_silence(spec: LaneSpec, silent: Container[ClusterRef]) -> PauseCause:
-    """Which side does not answer; the source where both do not, because it comes first."""
+    """Return which side does not respond; the source if neither does, because it comes first."""
     if spec.source in silent:
         return PauseCause.SOURCE_AWAY
     return PauseCause.DESTINATION_AWAY if spec.destination in silent else PauseCause.OTHER

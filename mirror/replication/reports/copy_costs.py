@@ -1,15 +1,15 @@
-"""What copying costs of a worker's CPU time, by what it has done, and what of that a full load would spare.
+"""CPU cost of copying, by kind of work, and the part that a saturated worker would save.
 
-A worker that is not busy asks often and gets little: a part of a few kilobytes in an answer, a few small
-batches in a part. What a part costs and what a written batch costs is then spread over few bytes. A worker
-with a backlog gets parts and merged batches that are as large as they may be. So what is measured at a tenth
-of a core says too little of what a core can copy, by up to three quarters.
+An idle worker fetches often and gets little: a few kilobytes per partition in a response, in a few small
+batches. The fixed costs of a partition and of a written batch are then spread over few bytes. A worker with a
+backlog gets partitions and merged batches of maximum size. A measurement at a tenth of a core would therefore
+understate the capacity of a core by up to three quarters.
 
-Only the ratios of the prices count, as what a worker has measured of its CPU time is shared out by them.
-Those of batches, parts, bytes and seconds were fitted to what a compiled worker spends on four kinds of
-batches from idle to saturated, and `python -m bench placement_capacity` holds what follows from them against
-what a worker then sustains. Interpreted, a part costs more, so that too little is left out. What is
-decompressed and what is decoded is priced high: it is no part of what is left out.
+Only the ratios of the prices matter, because they divide the measured CPU time of a worker. Those of batches,
+partitions, bytes and seconds were fitted to the cost of four kinds of batches on a compiled worker, from idle
+to saturated; `python -m bench placement_capacity` checks the results against the throughput that a worker
+sustains. On an interpreted worker a partition costs more, so the savings are understated. Decompression and
+decoding have high prices and are never savings.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ from mirror.lane.counters import LaneCounters
 from mirror.model.metrics import MirrorMetric
 
 _PART_US: Final = 6.5
-"""For a partition's part of an answer of the source."""
+"""Per partition of a fetch response."""
 _BATCH_US: Final = 17.0
-"""For a batch that is written: its request, answer, checkpoint and map."""
+"""Per written batch: its request, response, checkpoint and map."""
 _SOURCE_BATCH_US: Final = 1.3
 _BYTE_US: Final = 0.00034
 _MERGED_BYTE_US: Final = 0.00025
-"""For a byte as fetched that is reframed, beside `_BYTE_US`."""
+"""Per fetched byte that is reframed, in addition to `_BYTE_US`."""
 _RECOMPRESSED_BYTE_US: Final = 0.008
 _ENCODED_RECORD_US: Final = 5.0
 _SECOND_US: Final = 11_500.0
-"""For each second, whatever is copied: reports, checkpoints, timers."""
+"""Per second, regardless of load: reports, checkpoints, timers."""
 _FULL_PART_BYTES: Final = 256 * 1024
-"""A part of a backlog has at least that."""
+"""Minimum size of a partition's part of a response under backlog."""
 _FULL_BATCH_BYTES: Final = 160 * 1024
-"""A merged batch of a backlog has at least that."""
+"""Minimum size of a merged batch under backlog."""
 
 
 class CopyCost(NamedTuple):
-    """CPU time in microseconds at the prices of this module. `spare_us` of `cpu_us`: what the same bytes
-    would not have cost in a backlog."""
+    """CPU time in microseconds at the prices of this module.
+
+    `spare_us`: the part of `cpu_us` that the same bytes would not cost under backlog.
+    """
 
     cpu_us: float
     spare_us: float
 
 
 def cost_of(done: LaneCounters) -> CopyCost:
-    """What a lane has cost. Linear in its counters but for the bound of `spare_us`, which is not negative."""
+    """Return the cost of a lane's work. Linear in the counters except for the bounds of `spare_us`."""
     parts = _PART_US * (done.fetched_parts - done.bytes_copied / _FULL_PART_BYTES)
     batches = _BATCH_US * (done.small_batches - done.small_bytes / _FULL_BATCH_BYTES)
     unmerged = max(done.small_bytes - done.merged_bytes, 0)
@@ -66,9 +68,11 @@ def cost_of(done: LaneCounters) -> CopyCost:
 
 
 def share_cpu(metrics: Sequence[MirrorMetric], cpu_ms: float, interval_ms: float) -> list[MirrorMetric]:
-    """The CPU time of the worker over the interval, dealt out to lanes. The CPU times of `metrics` are what
-    they cost at the prices of this module. The sums over lanes and tasks are exact, a lane's share is an
-    estimate."""
+    """Distribute the CPU time of the worker over the interval to its lanes.
+
+    On entry, the CPU times in `metrics` are costs at the prices of this module. Sums over lanes and tasks are
+    exact; the share of a lane is an estimate.
+    """
     total = sum(metric.cpu_ms for metric in metrics)
     if not total:
         return list(metrics)

@@ -1,4 +1,4 @@
-"""What can be said of a lane at any time: its range, classes, paths, map and state, as plain values."""
+"""Reports of a lane as plain values: range, classes, paths, map and state."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from mirror.replication.reports.measurements import lag_records
 
 @dataclass(frozen=True, slots=True)
 class LaneReport:
-    """A lane since this engine started it; `offsets` (by class) and `map_runs` since the very beginning.
+    """A lane since this engine started it; `offsets` (by class) and `map_runs` since the lane was first
+    copied.
 
-    `bytes` as fetched, `payload_bytes` before compression where that is known. `foreign_records`: offsets
-    at the destination that others have written between ours. `in_flight`: offsets read behind
-    `next_offset` whose class is not certain yet. `seconds`: since the engine took it. `cost_us`: of CPU time,
-    at the prices of `cost_of`.
+    `bytes` as fetched, `payload_bytes` before compression if known. `foreign_records`: offsets at the
+    destination that other producers wrote between those of the lane. `in_flight`: offsets read after
+    `next_offset` whose class is not final. `seconds`: time since the engine started the lane. `cost_us`: CPU
+    time in microseconds at the prices of `cost_of`.
     """
 
     group: str
@@ -49,12 +50,12 @@ class LaneReport:
     cost_us: float
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         return asdict(self)
 
 
 class LaneSums(NamedTuple):
-    """Over several lanes; as in their reports. `fenced`: lanes that another owner has taken for good."""
+    """Sums over several lanes, as in their reports. `fenced`: number of lanes lost to another owner."""
 
     records: int
     bytes: int
@@ -63,7 +64,7 @@ class LaneSums(NamedTuple):
 
 
 def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
-    """What the reports of these would add up to."""
+    """Return the sums of the reports of these lanes."""
     records = size = lag = fenced = 0
     for lane in lanes:
         for counters in (lane.counters, lane.totals):
@@ -76,7 +77,7 @@ def sums_of(lanes: Iterable[LiveLane]) -> LaneSums:
 
 
 def report_of(lane: LiveLane, now: float) -> LaneReport:
-    """A snapshot at `now`, in monotonic seconds."""
+    """Return a snapshot at `now`, in monotonic seconds."""
     sums = LaneCounters()
     if lane.totals is not None:
         sums.add(lane.totals)

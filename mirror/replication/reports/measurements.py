@@ -1,4 +1,4 @@
-"""Measurements of lanes, as records for the metrics topic."""
+"""Measurements of lanes as records for the metrics topic."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from mirror.replication.reports.copy_costs import cost_of
 _NO_LATENCY: Final = (0,) * LATENCY_BUCKETS
 _NONE_SILENT: Final[Mapping[ClusterRef, float]] = MappingProxyType({})
 _HEARD_SECONDS: Final = 15.0
-"""Validity of an end that the source has named."""
+"""Validity of an end offset that the source has returned."""
 _OVERDUE_SECONDS: Final = 1.0
-"""An answer that has been due for less is on its way."""
+"""Delay below which a response does not count as overdue."""
 
 
 class Interval(NamedTuple):
-    """When and by whom it was measured: end and length in ms, the instance; `now`: the end in monotonic
-    seconds; `asked`: likewise, when the answer was due to the oldest request for records, or with records,
-    that any broker got; `silent`: `Cluster.silent_since` of those that have not answered something."""
+    """Time and origin of a measurement.
+
+    End and length in ms, instance; `now`: the end in monotonic seconds; `asked`: due time, in monotonic
+    seconds, of the oldest outstanding fetch or produce request to any broker; `silent`:
+    `Cluster.silent_since` of clusters with overdue responses.
+    """
 
     end_ms: int
     length_ms: int
@@ -39,15 +42,17 @@ class Interval(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Whether no answer is overdue."""
+        """Return whether no response is overdue."""
         return self.now - self.asked < _OVERDUE_SECONDS
 
 
 def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
-    """What the lane did since the last call. None before the source has answered, and when it did nothing,
-    has nothing to do and has said so: a reader that keeps a lane's last report must not keep an old one.
+    """Measure the lane since the last call.
 
-    CPU times are those of `cost_of`; `share_cpu` makes them the worker's."""
+    Returns None before the first response of the source, and for an idle lane whose idle state has been
+    reported: readers that keep the last report of a lane must not keep an outdated one. CPU times are those
+    of `cost_of`; `share_cpu` scales them to the worker's.
+    """
     if lane.high_watermark < 0:
         return None
     lag = lag_records(lane)
@@ -83,20 +88,23 @@ def take_metric(lane: LiveLane, interval: Interval) -> MirrorMetric | None:
 
 
 def counted_metric(excused: ExcusedLane, metric: MirrorMetric) -> MirrorMetric:
-    """Return a measurement as it counts against objectives."""
+    """Return the measurement with the age that counts against objectives."""
     age = excused.counted_age(metric.lag_ms, metric.time_ms)
     return metric if age == metric.lag_ms else replace(metric, lag_ms=age)
 
 
 def lag_records(lane: Lane) -> int:
-    """Records at the source that are not at the destination, as far as the last answer says."""
+    """Return the number of source records not yet at the destination, according to the last response."""
     return max(lane.high_watermark - lane.checkpoint, 0) if lane.high_watermark >= 0 else 0
 
 
 def is_heard(lane: LiveLane, now: float) -> bool:
-    """Whether the source would have said by `now`, in monotonic seconds, that it has more for the lane: not
-    where its answers come late. It is not asked for a lane that waits for something else; of one that waits
-    for a quota its end is asked for beside that."""
+    """Return whether the source would have reported by `now` (monotonic seconds) that it has more records for
+    the lane.
+
+    It would not if its responses are late. A lane that waits for something else does not fetch; for a lane
+    that waits for a quota, the end offset is requested separately.
+    """
     if lane.waits:
         return now - lane.heard_at < _HEARD_SECONDS
     reader = lane.reader
@@ -104,10 +112,12 @@ def is_heard(lane: LiveLane, now: float) -> bool:
 
 
 def unanswered(lane: LiveLane, now: float, silent: float = inf) -> Unanswered:
-    """What it has waited for at `now`, in monotonic seconds. One connection carries the questions of many
-    lanes, and its broker answers them in order. `silent`: as of `Interval`, of its destination. Before its
-    first batch a lane asks that for a producer id and more, on several connections: while any of them waits,
-    the lane's produce does."""
+    """Return the responses that the lane has waited for at `now`, in monotonic seconds.
+
+    A connection carries the requests of many lanes, and its broker answers them in order. `silent`: as in
+    `Interval`, for the destination. Before its first batch a lane requests a producer id and more over
+    several connections; an overdue response to any of them counts as an overdue produce response.
+    """
     fetch, produce = 0.0, now - max(lane.identity_asked_at, silent)
     if lane.reader is not None and not lane.waits:
         fetch = now - lane.reader.unanswered_since()
@@ -124,12 +134,12 @@ def _overdue(seconds: float) -> float | None:
 
 
 def lag_ms(lane: Lane, now_ms: int, *, is_heard: bool) -> int | None:
-    """Age of the oldest record that can be read at the source and is not acknowledged; 0 when there is none,
-    None where it is not known. `is_heard`: the source would have said if there were more.
+    """Return the age of the oldest readable source record that is not acknowledged, 0 if there is none, None
+    if unknown. `is_heard`: the source would have reported further records.
 
-    Of a batch in hand, or that was, it is the age of its first record. A record that was never in hand is
-    younger than what was delivered before it, and came after the lane was at the end. A time that is
-    still to come, or none, says nothing of an age.
+    For a batch that is or was in hand, it is the age of its first record. A record that was never in hand is
+    younger than those delivered before it, and arrived after the lane was last at the end. A missing or
+    future timestamp yields no age.
     """
     if lane.high_watermark < 0:
         return None

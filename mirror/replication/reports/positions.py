@@ -1,4 +1,4 @@
-"""Where lanes stand, as it is said to who judges how they move."""
+"""Positions of lanes, as input for judging their progress."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from mirror.replication.live_lane import LiveLane
 
 
 class Positions:
-    """Of the lanes of one engine. `retention_of`: what a source keeps of a topic, as far as that is known; it
-    is asked for lanes that are late."""
+    """Positions of one engine's lanes.
+
+    `retention_of` returns a source's retention of a topic if known; it is called for late lanes.
+    """
 
     def __init__(self, retention_of: Callable[[ClusterRef, str], Retention]) -> None:
         self._retention_of = retention_of
         self._said_at = -inf
 
     def of(self, lane: LiveLane, lag_ms: int | None, now_ms: int) -> LanePosition:
-        """`lag_ms`: the age of what waits; `now_ms`: epoch milliseconds."""
+        """Return the lane's position. `lag_ms`: age of the backlog; `now_ms`: epoch milliseconds."""
         end, checkpoint = lane.high_watermark, lane.checkpoint
         is_late = end > checkpoint and (lag_ms is None or lag_ms > LATE_MS or lane.readable_end < end)
         kept = (
@@ -31,8 +33,8 @@ class Positions:
         return LanePosition(checkpoint, readable, end, lane.log_start, kept, hidden_ms, life=lane.life)
 
     def to_say(self, lanes: Sequence[LiveLane], at: float, now_ms: int) -> list[LanePosition | None]:
-        """Of lanes that were all measured at that moment (monotonic seconds, and `now_ms`), to somebody who
-        was told of all before: None for one of which `PositionWatch` says that it needs no look."""
+        """Return the positions of lanes all measured at `at` (monotonic seconds) and `now_ms`, for a receiver
+        that has all earlier ones. None for a lane that `PositionWatch` considers unchanged enough to skip."""
         found: list[LanePosition | None] = []
         moments = at, self._said_at
         for lane in lanes:
@@ -51,6 +53,6 @@ class Positions:
 
 
 def _readable_end(lane: LiveLane) -> int:
-    """Within what the log holds; all of it where nothing more is known."""
+    """Return the readable end, bounded by the end of the log; the latter if unknown."""
     end, readable = lane.high_watermark, lane.readable_end
     return min(readable, end) if readable >= 0 else end

@@ -1,5 +1,4 @@
-"""How long the sources of lanes that are late keep records: settings of their topics, looked up when they are
-asked for."""
+"""Retention of the source topics of late lanes, looked up on demand from topic settings."""
 
 from __future__ import annotations
 
@@ -22,8 +21,10 @@ _Topic = tuple[ClusterRef, str]
 
 
 class RetentionBook:
-    """Answers from memory, and asks the cluster for what it does not know or has known for some minutes. What
-    cannot be read, as without the right to describe the topic, stays unknown."""
+    """Cache of topic retention, refreshed from the cluster when an entry is missing or some minutes old.
+
+    Retention stays unknown without the right to describe the topic.
+    """
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -31,7 +32,7 @@ class RetentionBook:
         self._wanted: dict[ClusterRef, set[str]] = {}
 
     def of(self, source: ClusterRef, topic: str) -> Retention:
-        """As it was heard last; it is asked for in a moment where that is long ago."""
+        """Return the last known retention; request it in the background if missing or old."""
         known = self._known.get((source, topic))
         if known is None or self._context.loop.now() - known[0] > _AGE_SECONDS:
             self._want(source, topic)
@@ -44,13 +45,13 @@ class RetentionBook:
         topics.add(topic)
 
     async def _look(self, source: ClusterRef) -> None:
-        await self._context.loop.sleep(0.0)  # the other topics of this round are asked for with it
+        await self._context.loop.sleep(0.0)  # batched with the other topics of this loop iteration
         topics = sorted(self._wanted.get(source, ()))
         try:
             for start in range(0, len(topics), _AT_ONCE):
                 await self._ask(source, topics[start : start + _AT_ONCE])
         except HeadraceError as error:
-            _log.debug("what topics of %s keep is not known: %s", source, error)
+            _log.debug("retention of topics of %s unknown: %s", source, error)
         finally:
             self._wanted.pop(source, None)
 
@@ -62,7 +63,7 @@ class RetentionBook:
 
 
 def retention_of(settings: Mapping[str, TopicSetting]) -> Retention:
-    """What a topic with these settings in force keeps of a partition."""
+    """Return the retention of a partition under these topic settings."""
     policy = settings.get("cleanup.policy")
     if policy is not None and "delete" not in policy.value:
         return _KEEPS_ALL

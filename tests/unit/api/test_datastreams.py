@@ -326,12 +326,12 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"capacity": {"bytes_per_second": 5}}, "capacity"),
         ({"objectives": [{"milliseconds": 5}]}, "objectives.0.target_percent"),
         ({"objectives": [{"milliseconds": 5, "target_percent": 100}]}, "objectives.0.target_percent"),
-        ({"objectives": [{"milliseconds": 5, "target_percent": 99}] * 2}, "has an objective twice"),
+        ({"objectives": [{"milliseconds": 5, "target_percent": 99}] * 2}, "an objective twice"),
         (
             {"objectives": [{"milliseconds": one, "target_percent": 99} for one in range(1, 12)]},
             "objectives",
         ),
-        ({"metadata": {"owner": "x", "headrace-objectives": "soon"}}, "'soon' is no objective"),
+        ({"metadata": {"owner": "x", "headrace-objectives": "soon"}}, "'soon'"),
         ({"monitor": "sleep"}, "monitor"),
         ({"metadata": {"owner": "x", "headrace-monitor": "sleep"}}, "cannot be 'sleep'"),
         ({"placement": {"capacity_bytes_per_second": 0}}, "placement.capacity_bytes_per_second"),
@@ -342,7 +342,7 @@ def test_the_same_cluster_under_two_names_is_still_the_same(client: Client) -> N
         ({"placement": {"load_provider": "-a"}}, "placement.load_provider"),
         ({"placement": {"room": 5}}, "placement.room"),
         ({"metadata": {"owner": "x", "headrace-placement": "capacity much"}}, "capacity in metadata"),
-        ({"metadata": {"owner": "x", "headrace-placement": "room 5"}}, "cannot have 'room 5'"),
+        ({"metadata": {"owner": "x", "headrace-placement": "room 5"}}, "'room 5'"),
         ({"unheard": 1}, "unheard"),
     ],
     ids=str,
@@ -416,7 +416,9 @@ def test_what_the_state_does_not_allow_says_what_it_would(client: Client, site: 
     site.create()
     answer = client.post("/v1/datastreams/orders/resume", json={})
     assert answer.status_code == 409
-    assert answer.json()["detail"] == "datastream orders is READY; resume is possible from PAUSED, STOPPED"
+    detail = answer.json()["detail"]
+    assert "orders is READY" in detail
+    assert "from PAUSED, STOPPED" in detail
 
 
 def test_an_action_that_does_not_exist(client: Client, site: Site) -> None:

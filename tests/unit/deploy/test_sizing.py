@@ -1,4 +1,4 @@
-"""docs/sizing.md: its figures are those of docs/benchmarks.md."""
+"""docs/sizing.md: its figures are those of docs/benchmarks/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 SIZING: Final = (DOCS / "sizing.md").read_text(encoding="utf-8")
-MEASURED: Final = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+MEASURED: Final = "\n".join(
+    page.read_text(encoding="utf-8") for page in sorted((DOCS / "benchmarks").glob("*.md"))
+)
 ROWS: Final = re.findall(r"^\| (batches of .*?) \| ([\d.]+) \| (\d+) \| ([\d.]+) \|$", SIZING, re.MULTILINE)
 
 

@@ -1,4 +1,4 @@
-"""docs/comparison.md: its figures of our own are those of docs/benchmarks.md."""
+"""docs/comparison.md: its figures of our own are those of docs/benchmarks/."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
 COMPARISON: Final = (DOCS / "comparison.md").read_text(encoding="utf-8")
-BENCHMARKS: Final = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+BENCHMARKS: Final = "\n".join(
+    page.read_text(encoding="utf-8") for page in sorted((DOCS / "benchmarks").glob("*.md"))
+)
 
 
 def row(name: str) -> list[str]:

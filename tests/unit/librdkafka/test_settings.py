@@ -37,7 +37,7 @@ def test_kerberos_that_the_library_lacks_is_said_before_a_client_is_made() -> No
     "security", [{"mechanism": "OAUTHBEARER"}, {"mechanism": "PLAIN", "token_file": "file"}]
 )
 def test_a_token_file_belongs_to_its_mechanism(security: dict[str, str]) -> None:
-    with pytest.raises(ValidationError, match="token_file is needed with OAUTHBEARER"):
+    with pytest.raises(ValidationError, match="token_file"):
         settings_of(**security)
 
 

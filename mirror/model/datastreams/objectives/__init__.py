@@ -1,1 +1,1 @@
-"""Objectives of a datastream: values, and the lines in which its metadata has them."""
+"""Objectives of a datastream: values, and their text form in the metadata."""

@@ -1,4 +1,4 @@
-"""Objectives as people write them, and as the metadata of a datastream has them."""
+"""Objectives as text, as users write them and as the metadata of a datastream stores them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mirror.model import bounds
 from mirror.model.datastreams.objectives.objective import MOST_OBJECTIVES, Objective
 
 OBJECTIVES: Final = "headrace-objectives"
-"""Key of the metadata that has them, a line each. It does not begin with `headrace.`: former versions keep a
-key that they do not know, but not behind that prefix."""
+"""Metadata key of the objectives, one per line. It lacks the prefix `headrace.` because older versions keep
+unknown keys only without that prefix."""
 
 _MILLISECONDS: Final[Mapping[str, int]] = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LENGTH: Final = r"(\d{1,15}) ?(ms|s|m|h|d)"
@@ -26,12 +26,12 @@ _ADVICE: Final = "write it as p99 within 2000 ms over 60 s, 99.5 % over 30 d"
 
 
 def read_objective(value: object) -> Objective:
-    """An objective as people write it: `p99 within 2 s over 1 m, 99.5 % over 30 d`. The percentile and the
-    two lengths have defaults. Raises InvalidRequest."""
+    """Parse an objective such as `p99 within 2 s over 1 m, 99.5 % over 30 d`. The percentile, the window and
+    the period have defaults. Raises InvalidRequest."""
     line = " ".join(bounds.text("an objective", value, bounds.LONGEST_REASON).split())
     found = _LINE.fullmatch(line)
     if found is None:
-        raise InvalidRequest(f"{bounds.shown(line)} is no objective", advice=_ADVICE)
+        raise InvalidRequest(f"{bounds.shown(line)} is not a valid objective", advice=_ADVICE)
     given: dict[str, float | int] = {}
     for name, text, unit in (
         ("window_seconds", found["window"], 1_000),
@@ -46,37 +46,39 @@ def read_objective(value: object) -> Objective:
 
 
 def _whole(text: str, unit: int, line: str) -> int:
-    """A length, counted in `unit` milliseconds."""
+    """Return a duration in units of `unit` milliseconds."""
     number, name = text.rstrip("msdh").rstrip(), text.lstrip("0123456789").strip()
     units, rest = divmod(int(number) * _MILLISECONDS[name], unit)
     if rest:
-        raise InvalidRequest(f"{text} in {bounds.shown(line)} is no whole number of units", advice=_ADVICE)
+        raise InvalidRequest(f"{text} in {bounds.shown(line)} is not a whole number of units", advice=_ADVICE)
     return units
 
 
 def read_length(value: object, unit: int) -> int:
-    """A length of time, such as `60s` or `5 m`, counted in `unit` milliseconds. Raises InvalidRequest."""
-    line = " ".join(bounds.text("a length of time", value, bounds.LONGEST_REASON).split())
+    """Parse a duration such as `60s` or `5 m`, in units of `unit` milliseconds. Raises InvalidRequest."""
+    line = " ".join(bounds.text("a duration", value, bounds.LONGEST_REASON).split())
     if re.fullmatch(_LENGTH, line, re.ASCII) is None:
-        raise InvalidRequest(f"{bounds.shown(line)} is no length of time", advice="write 60 s or 5 m")
+        raise InvalidRequest(f"invalid duration {bounds.shown(line)}", advice="write 60 s or 5 m")
     return _whole(line, unit, line)
 
 
 def read_objectives(what: str, value: str) -> tuple[Objective, ...]:
-    """Those of a text, a line each. Raises InvalidRequest."""
+    """Parse objectives, one per line. Raises InvalidRequest."""
     return checked_objectives(what, [read_objective(line) for line in value.splitlines() if line.strip()])
 
 
 def checked_objectives(what: str, objectives: Iterable[Objective]) -> tuple[Objective, ...]:
-    """Objectives that one datastream can have. Raises InvalidRequest."""
+    """Validate the objectives of one datastream. Raises InvalidRequest."""
     found = tuple(objectives)
     if len(found) > MOST_OBJECTIVES:
-        raise InvalidRequest(f"{what} has {len(found)} entries", advice=f"{MOST_OBJECTIVES} are possible")
+        raise InvalidRequest(
+            f"{what} has {len(found)} entries", advice=f"at most {MOST_OBJECTIVES} are allowed"
+        )
     if len(set(found)) < len(found):
-        raise InvalidRequest(f"{what} has an objective twice")
+        raise InvalidRequest(f"{what} contains an objective twice")
     return found
 
 
 def objectives_from(metadata: Mapping[str, str]) -> tuple[Objective, ...]:
-    """The objectives that a datastream's metadata has. Raises InvalidRequest."""
+    """Return the objectives in a datastream's metadata. Raises InvalidRequest."""
     return read_objectives(f"metadata {OBJECTIVES}", metadata.get(OBJECTIVES, ""))

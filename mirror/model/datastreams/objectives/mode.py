@@ -1,4 +1,4 @@
-"""What the monitor does about a breach of a datastream's objectives."""
+"""Reaction of the monitor to a breach of a datastream's objectives."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Final
 from mirror.model import bounds
 
 MONITOR_MODE: Final = "headrace-monitor"
-"""Key of the metadata that has it. As `headrace-objectives`, it does not begin with `headrace.`: former
+"""Metadata key of the mode. Like `headrace-objectives` it lacks the prefix `headrace.`, so that older
 versions keep it."""
 
 
 class Mode(StrEnum):
-    """Whether it asks for a rebalance that can help."""
+    """Permission of the monitor to request a rebalance that can help."""
 
     ACT = "act"
-    """It does."""
+    """Request the rebalance."""
     OBSERVE = "observe"
-    """It says what it would have done."""
+    """Only report the rebalance that would be requested."""
 
 
 def read_mode(what: str, value: object) -> Mode:
-    """Raises InvalidRequest."""
+    """Parse a mode. Raises InvalidRequest."""
     return bounds.choice(what, Mode, value)
 
 
 def mode_from(metadata: Mapping[str, str]) -> Mode | None:
-    """That of a datastream; None: as the monitor's settings say. Raises InvalidRequest."""
+    """Return a datastream's mode, or None for the monitor's default. Raises InvalidRequest."""
     found = metadata.get(MONITOR_MODE)
     return None if found is None else read_mode(f"metadata {MONITOR_MODE}", found)

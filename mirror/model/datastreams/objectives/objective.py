@@ -1,4 +1,4 @@
-"""The objectives of a datastream: how late its records may be now, and how many may be late over a period."""
+"""Objectives of a datastream: how late its records may be now, and how many may be late over a period."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ LONGEST_WINDOW_SECONDS: Final = 3_600
 LONGEST_PERIOD_DAYS: Final = 90
 LOWEST_PERCENT: Final = 0.001
 HIGHEST_PERCENT: Final = 99.9999
-"""Some part of a budget is always left, so that nothing is divided by zero."""
+"""Upper limit below 100, so that the error budget is never zero and can be divided by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """`percentile` of the records of every `window_seconds` arrive within `milliseconds`: what is judged now.
-    `target_percent` of those of `period_days` do: the rest is the error budget. Raises InvalidRequest."""
+    """`percentile` of the records of each `window_seconds` arrive within `milliseconds`: evaluated now.
+    `target_percent` of the records of `period_days` arrive within that time: the rest is the error budget.
+    Raises InvalidRequest."""
 
     milliseconds: int
     target_percent: float
@@ -42,12 +43,12 @@ class Objective:
 
     @property
     def budget(self) -> float:
-        """The share of the records that may be late: above 0, below 1."""
+        """Share of the records that may be late: above 0, below 1."""
         return (100 - self.target_percent) / 100
 
     @property
     def text(self) -> str:
-        """As people write it; `read_objective` is the inverse."""
+        """Text form; `read_objective` is the inverse."""
         return (
             f"p{percent_text(self.percentile)} within {self.milliseconds} ms over {self.window_seconds} s, "
             f"{percent_text(self.target_percent)} % over {self.period_days} d"
@@ -55,5 +56,5 @@ class Objective:
 
 
 def percent_text(value: float) -> str:
-    """The shortest text that reads as the same number."""
+    """Return the shortest text that parses to the same number."""
     return repr(float(value)).removesuffix(".0")

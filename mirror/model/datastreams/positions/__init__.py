@@ -1,1 +1,1 @@
-"""Explicit offsets at which partitions of a datastream begin. Read `start_positions.py`."""
+"""Explicit start offsets of a datastream's partitions. Read `start_positions.py`."""

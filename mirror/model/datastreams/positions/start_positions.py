@@ -1,4 +1,4 @@
-"""Offsets at which partitions begin that have no checkpoint, as a document and as text. Pure."""
+"""Explicit start offsets of partitions without a checkpoint, as a document and as text. Pure."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from mirror.model.documents import parsed
 from mirror.model.topics import TopicPartition, checked_topic
 
 START_POSITIONS: Final = "headrace-start-positions"
-"""Key of the metadata that has them. Brooklin's key of the same meaning is another one: definitions that were
-imported have it, and it has no effect there."""
+"""Metadata key of the start offsets. Brooklin has a different key with the same meaning: imported definitions
+contain it, and it has no effect here."""
 EVERY_TOPIC: Final = "*"
 LARGEST_OFFSET: Final = 2**63 - 1
 _ADVICE: Final = 'write {"topic": {"partition": offset}}, with * for every topic'
@@ -23,19 +23,19 @@ _LONGEST: Final = 100_000
 
 @dataclass(frozen=True)
 class StartPositions:
-    """`offsets`: by topic, or `*` for every topic that has none of its own, and partition. A partition that
-    is not named begins at the start of its datastream."""
+    """`offsets`: by topic, or `*` for every topic without an entry, and by partition. A partition without an
+    entry starts at the start of its datastream."""
 
     offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
 
     def of(self, partition: TopicPartition) -> int | None:
-        """Return the offset at which the partition begins, or None where it is not named."""
+        """Return the start offset of the partition, or None without an entry."""
         found = self.offsets.get(partition.topic, self.offsets.get(EVERY_TOPIC, {}))
         return found.get(partition.partition)
 
     @property
     def document(self) -> dict[str, dict[str, int]]:
-        """As JSON has it, where keys are text."""
+        """JSON form, with text keys."""
         return {
             topic: {str(number): offset for number, offset in sorted(offsets.items())}
             for topic, offsets in sorted(self.offsets.items())
@@ -43,7 +43,7 @@ class StartPositions:
 
     @property
     def text(self) -> str:
-        """As the metadata has it; `read_positions` is the inverse."""
+        """Metadata form; `read_positions` is the inverse."""
         return json.dumps(self.document, separators=(",", ":"))
 
 
@@ -51,7 +51,7 @@ NO_POSITIONS: Final = StartPositions()
 
 
 def read_positions(what: str, value: object) -> StartPositions:
-    """Those of a text. Raises InvalidRequest."""
+    """Parse start positions. Raises InvalidRequest."""
     text = bounds.text(what, value, _LONGEST)
     if not text:
         return NO_POSITIONS
@@ -63,7 +63,8 @@ def read_positions(what: str, value: object) -> StartPositions:
 
 
 def positions_of_document(what: str, value: object) -> StartPositions:
-    """Those of a document; one of partitions alone is of every topic. Raises InvalidRequest."""
+    """Read start positions from a document; one without topics applies to every topic. Raises
+    InvalidRequest."""
     document = bounds.mapping(what, value)
     if document and not any(isinstance(one, Mapping) for one in document.values()):
         document = {EVERY_TOPIC: document}
@@ -85,17 +86,19 @@ def _offsets(what: str, value: object) -> Mapping[int, int]:
 
 
 def positions_of_options(what: str, lines: Iterable[str]) -> StartPositions:
-    """Those of options, each `TOPIC:PARTITION=OFFSET`. Raises InvalidRequest."""
+    """Read start positions from options, each `TOPIC:PARTITION=OFFSET`. Raises InvalidRequest."""
     found: dict[str, dict[str, str]] = {}
     for line in lines:
         place, _, offset = line.rpartition("=")
         topic, _, number = place.rpartition(":")
         if not (topic and number and offset):
-            raise InvalidRequest(f"{what} {bounds.shown(line)} names no offset", advice="write orders:0=12")
+            raise InvalidRequest(
+                f"{what} {bounds.shown(line)} contains no offset", advice="write orders:0=12"
+            )
         found.setdefault(topic, {})[number] = offset
     return positions_of_document(what, found)
 
 
 def positions_from(metadata: Mapping[str, str]) -> StartPositions:
-    """The positions that a datastream's metadata has. Raises InvalidRequest."""
+    """Return the start positions in a datastream's metadata. Raises InvalidRequest."""
     return read_positions(f"metadata {START_POSITIONS}", metadata.get(START_POSITIONS, ""))

@@ -189,7 +189,7 @@ def test_a_transaction_that_hangs_is_reported_until_it_ends(
     writer.flush(PATIENCE_SECONDS)
     engine.run_until(engine.paused, "it is reported")
     (report,) = engine.engine.reports()
-    assert "back at offset 10 of 11: producer" in report.reason
+    assert "at offset 10 of 11: producer" in report.reason
     assert "open since offset 10" in report.reason
     assert not engine.resumed()
     writer.commit_transaction(PATIENCE_SECONDS)

@@ -122,7 +122,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
         halting = new_engine(source.address, engine.destination, progress_topic=progress)
         halting.start(topic)
         halting.run_until(halting.paused, "it halts")
-        assert f"parts at offset {parts_at} " in halting.paused()[0].reason
+        assert f"diverges at offset {parts_at} " in halting.paused()[0].reason
         halting.crash()
     store_progress(engine, topic, {**stored, "epoch": 0})
     going_on = new_engine(source.address, engine.destination, progress_topic=progress)
@@ -131,7 +131,7 @@ def test_a_source_that_has_another_history_is_noticed_by_its_leader_epochs(
     lane = going_on.lane(topic)
     going_on.run_until(lambda: lane.checkpoint == 60, "all of it")
     assert (lane.life, lane.ledger.start, lane.ledger.is_balanced) == (1, 30, True)
-    assert "parts at offset 30" in lane.gaps[-1]
+    assert "diverges at offset 30" in lane.gaps[-1]
     assert lane.offset_map.forward(29).offset == 29
     assert lane.offset_map.forward(30).offset == look(engine.destination, topic)[60].offset
     assert values(engine.destination, topic)[60:] == texts(30, 30)

@@ -184,9 +184,9 @@ def test_a_copy_needs_what_is_listed(broker: KafkaCluster, users: Users, guarant
 @pytest.mark.parametrize(
     ("missing", "reason"),
     [
-        ("topic", "to copy.{topic}: the broker answered TOPIC_AUTHORIZATION_FAILED"),
+        ("topic", "TOPIC_AUTHORIZATION_FAILED"),
         ("progress", "writing to headrace-progress"),
-        ("identity", "-{topic}-0: the broker answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        ("identity", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
     ],
 )
 def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
@@ -208,9 +208,10 @@ def test_what_is_missing_is_named_once_and_given_later_all_goes_on(
     engine = new_engine(broker.address, broker.address, access=access)
     engine.start(topic, destination=f"copy.{topic}")
     engine.run_until(engine.paused, "it pauses")
-    assert reason.format(topic=topic) in engine.paused()[0].reason
+    assert reason in engine.paused()[0].reason
+    assert topic in engine.paused()[0].reason or missing == "progress"
     engine.run_for(3.0)
-    told = [one for one in caplog.records if "progress cannot be stored" in one.message]
+    told = [one for one in caplog.records if "cannot store progress" in one.message]
     assert len(told) <= 1
     users.allow("writer", list(writing(prefix).values()))
     engine.run_to(topic, [25])

@@ -159,7 +159,7 @@ def test_a_group_with_members_there_keeps_its_positions(copied: tuple[EngineUnde
     consumer.subscribe([f"copy.{topic}"])
     while not consumer.assignment():
         consumer.poll(0.2)
-    with pytest.raises(Refused, match="has members"):
+    with pytest.raises(Refused, match="members"):
         Commands(engine).apply(job(topic, group))
     consumer.close()
 

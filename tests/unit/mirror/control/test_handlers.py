@@ -222,7 +222,7 @@ def test_partitions_are_paused_and_resumed_one_by_one_or_by_topic(office: Office
     }
     resume(office, {"t": "3,9", "v": "1"})
     assert office.stored().pauses["t"] == PartitionPause(frozenset({0, 5}), "another", 1234)
-    with pytest.raises(InvalidRequest, match="all partitions of u"):
+    with pytest.raises(InvalidRequest, match="topic u "):
         resume(office, {"u": "1"})
     resume(office, {"t": "0,5", "u": "*"})
     assert office.stored().pauses == {}

@@ -76,8 +76,8 @@ def test_a_reason_is_the_message_and_for_the_unexpected_its_class_too() -> None:
 
 def test_what_is_wrong_with_a_stored_document_is_said_without_the_words_of_the_code() -> None:
     assert damage_of(InvalidRequest("bad", advice="be good")) == "bad: be good"
-    assert damage_of(KeyError("topics")) == "it has no 'topics'"
-    assert damage_of(ValueError("no number")) == "it is not as it was written: ValueError: no number"
+    assert "'topics'" in damage_of(KeyError("topics"))
+    assert damage_of(ValueError("no number")).endswith(": ValueError: no number")
 
 
 def test_of_many_problems_only_those_are_read_again_that_have_changed() -> None:

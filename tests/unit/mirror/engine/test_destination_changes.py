@@ -204,7 +204,7 @@ def test_a_re_created_destination_halts_its_lane(fakes: MirroredFakes, policy: C
     copying(fakes, policy)
     fakes.target.recreate_topic("t")
     fakes.write("t", 20, 5)
-    assert "was deleted and created again" in fakes.run_until_paused("t")
+    assert "recreated" in fakes.run_until_paused("t")
     assert fakes.numbers("t") == []
 
 
@@ -224,7 +224,7 @@ def test_a_re_created_destination_is_written_to_where_that_is_wanted(
     fakes.run_to("t", 25)
     assert fakes.numbers("t") == list(range(20, 25))
     lane = fakes.lane("t")
-    assert "was deleted and created again" in lane.gaps[0]
+    assert "recreated" in lane.gaps[0]
     assert lane.ledger.is_balanced
     there = [(one.offset, "exact") for one in fakes.copied("t")]
     assert [lane.offset_map.forward(offset) for offset in range(20, 25)] == there
@@ -275,14 +275,14 @@ def test_a_destination_that_loses_what_it_had_acknowledged_halts_its_lane_until_
     copying(fakes, policy)
     fakes.target.elect_uncleanly("t", 0, 2, 10)
     fakes.write("t", 20, 5)
-    assert "has lost its offsets" in fakes.run_until_paused("t")
+    assert "the destination lost" in fakes.run_until_paused("t")
     fakes.run(5.0)
     fakes.write("t", 25, 5)
     if is_killed:
         fakes.restart("t", policy=policy)
     fakes.run(60.0)
     assert 25 not in fakes.numbers("t")
-    assert "has lost its offsets" in str(fakes.lane("t").pause)
+    assert "the destination lost" in str(fakes.lane("t").pause)
     fakes.restart("t", policy=CopyPolicy(guarantee, on_loss=OnLoss.CONTINUE))
     fakes.run_to("t", 30)
     assert fakes.numbers("t")[-10:] == list(range(20, 30))
@@ -311,7 +311,7 @@ def test_what_takes_the_offset_of_a_lost_record_does_not_hide_its_loss(
     fakes.start("t", policy=policy)
     fakes.write("t", 21, 5)
     if on_loss is OnLoss.HALT:
-        assert f"lost its offsets {offset} to" in fakes.run_until_paused("t")
+        assert f"lost offsets {offset} to" in fakes.run_until_paused("t")
         return
     fakes.run_to("t", 26)
     assert fakes.numbers("t") == [*range(20), *range(21, 26)]

@@ -123,7 +123,7 @@ def test_an_end_of_the_source_that_is_not_known_is_not_the_end_of_an_empty_sourc
     fakes.new_engine()
     fakes.source.faults.plant(LIST_OFFSETS, Code(NOT_AUTHORIZED, "t"), times=None)
     fakes.start("t", policy=EFFECTIVELY_ONCE)
-    assert "the end of t-0 at source is not known now" in fakes.run_until_paused("t")
+    assert "no end offset for t-0" in fakes.run_until_paused("t")
     fakes.source.faults.clear()
     fakes.run_to("t", 20)
     fakes.check("t")

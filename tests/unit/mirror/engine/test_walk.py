@@ -1,4 +1,4 @@
-"""The first map of docs/data-plane.md is the way that a batch takes."""
+"""The first map of docs/data-plane/batch-path.md is the way that a batch takes."""
 
 from __future__ import annotations
 

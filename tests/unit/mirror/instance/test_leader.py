@@ -344,7 +344,7 @@ def test_a_damaged_definition_does_not_end_the_leader(house: House) -> None:
     house.session.create("/datastreams/broken", b'{"name":"broken"}')
     house.source.grow("t", 3)
     house.tick()
-    assert "the field topics is missing" in house.leader.problems[DatastreamName("broken")].reason
+    assert "missing field topics" in house.leader.problems[DatastreamName("broken")].reason
     assert house.planned() == {"orders:t-0", "orders:t-1", "orders:t-2"}
     house.definitions.remove(DatastreamName("broken"))
     house.tick()

@@ -105,7 +105,7 @@ def test_a_batch_that_opens_into_too_much_is_named_and_not_opened(
     rules = RoutingRules(opens_records=True, opened_records=20_000, opened_bytes=2**20)
     batch = bomb(codec, records, size)
     router = BatchRouter(rules, 0, ByteBudget(10**9))
-    with pytest.raises(BatchTooLarge, match="at offset 0 is not opened") as raised:
+    with pytest.raises(BatchTooLarge, match="at offset 0") as raised:
         router.take(batch, (), Slab(bytearray(), None))
     assert (raised.value.offset, raised.value.last_offset) == (0, records - 1)
     assert (router.position, router.items) == (0, [])
@@ -195,9 +195,7 @@ def test_a_record_that_a_transform_cannot_treat_is_named_and_what_is_before_it_g
     after = write_batch([Record(0, 5, None, value) for value in (b"dropped", b"two", bad, b"three")])
     after[0:8] = (1).to_bytes(8, "big")
     router = BatchRouter(rules, 0, ByteBudget(10**9))
-    with pytest.raises(
-        TransformFailed, match="transform shouts:x fails for the record at offset 3"
-    ) as raised:
+    with pytest.raises(TransformFailed, match=r"shouts:x.*offset 3") as raised:
         router.take(memoryview(before + after), (), Slab(bytearray(), None))
     assert raised.value.offset == 3
     assert router.position == 3

@@ -47,7 +47,7 @@ def test_a_bare_checkpoint_is_enough_to_go_on() -> None:
 
 
 def test_a_later_format_is_refused_with_advice() -> None:
-    with pytest.raises(NewerFormat, match="start the newer version"):
+    with pytest.raises(NewerFormat, match="newer version"):
         read_progress(KEY, stored(format=9, next_offset=1))
 
 
@@ -81,7 +81,7 @@ def test_a_later_format_is_refused_with_advice() -> None:
     ],
 )
 def test_damage_is_found(fields: dict[str, object]) -> None:
-    with pytest.raises(CorruptData, match=r"cannot be read|does not add up"):
+    with pytest.raises(CorruptData, match=r"progress|ledger"):
         read_progress(KEY, stored(**fields))
 
 

@@ -60,13 +60,13 @@ def test_an_alias_is_any_plain_text() -> None:
 
 def test_what_may_be_a_password_in_an_address_is_not_repeated() -> None:
     for text in ("kafka://me:hunter2@host:9092", "me:hunter2@host:9092", "host:9092,me:hunter2@other:1"):
-        with pytest.raises(InvalidRequest, match="holds no credentials") as caught:
+        with pytest.raises(InvalidRequest, match="credentials") as caught:
             checked_cluster("the source", text)
         assert "hunter2" not in str(caught.value)
 
 
 def test_servers_that_are_no_brokers_have_no_aliases() -> None:
     assert list(server_addresses("zookeeper.servers", "a:1, [::1]:2")) == [("a", 1), ("::1", 2)]
-    with pytest.raises(InvalidRequest, match="'a' is no address") as refused:
+    with pytest.raises(InvalidRequest, match="address") as refused:
         server_addresses("zookeeper.servers", "b:1,a")
     assert "alias" not in refused.value.advice

@@ -190,7 +190,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(landing: Landing) -> None:
     landing.done(sink.release(PLACE))
     landing.done(sink.take(PLACE))
     part_of(landing.folder, 10).symlink_to("/dev/full")
-    with pytest.raises(Unreachable, match=r"the disk of .* is full: free some room"):
+    with pytest.raises(Unreachable, match=r"space"):
         landing.land(sink, 10, 5000)
     landing.done(sink.release(PLACE))
     assert landing.landed() == list(range(10))
@@ -230,7 +230,7 @@ def test_a_damaged_file_is_named_and_read_by_nobody(landing: Landing) -> None:
     landing.done(sink.commit(PLACE, Position(15, "o")))
     damaged = files_in(landing.folder, "avro")[1].path
     flip(damaged)
-    with pytest.raises(CorruptData, match=f"{damaged.name} is damaged: .*put a good copy"):
+    with pytest.raises(CorruptData, match=f"{damaged.name} .*checksum"):
         landing.landed()
 
 
@@ -254,7 +254,7 @@ def test_a_missing_file_is_said(landing: Landing) -> None:
 def test_files_of_two_landings_are_not_mixed(landing: Landing) -> None:
     begun(landing)
     (landing.folder / f"{5:020}-{12:020}-00000000.avro").touch()
-    with pytest.raises(CorruptData, match="begins before"):
+    with pytest.raises(CorruptData, match="overlaps"):
         landing.landed()
 
 
@@ -275,20 +275,20 @@ def test_files_of_two_landings_are_not_mixed(landing: Landing) -> None:
 def test_a_damaged_position_stops_the_partition(landing: Landing, text: str) -> None:
     begun(landing).close()
     (landing.folder / POSITION).write_text(text, encoding="latin-1")
-    with pytest.raises(CorruptData, match="remove it to continue behind the newest file"):
+    with pytest.raises(CorruptData, match=r"\.position\.json"):
         landing.done(landing.sink().take(PLACE))
     (landing.folder / POSITION).unlink()
     assert landing.done(landing.sink().take(PLACE)) == Position(10)
 
 
 def test_a_place_that_cannot_be_used_is_refused_with_words(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"is no folder: name the folder"):
+    with pytest.raises(ConfigError, match="folder"):
         open_source(f"file:{tmp_path}/nothing")
-    with pytest.raises(ConfigError, match="knows no option 'size' here: there are: file_mib, file_seconds"):
+    with pytest.raises(ConfigError, match=r"'size': .*file_mib, file_seconds"):
         open_sink(f"file:{tmp_path}?size=3")
-    with pytest.raises(ConfigError, match="file_mib cannot be '0'"):
+    with pytest.raises(ConfigError, match=r"file_mib: .*'0'"):
         open_sink(f"file:{tmp_path}?file_mib=0")
-    with pytest.raises(ConfigError, match="there is no sink 's3': there are file"):
+    with pytest.raises(ConfigError, match=r"'s3': .*file"):
         open_sink("s3:/bucket")
     assert open_sink(f"file:{tmp_path}?file_mib=2&file_seconds=5").commit_rule == (2 * 2**20, 5)
     assert is_connector("file:/a")

@@ -201,7 +201,7 @@ def test_a_leader_that_refers_to_others_whatever_it_is_asked_is_asked_with_pause
     rig.answer(preferred=77)
     rig.answer(preferred=2)
     asked = len(rig.cluster.asked)
-    assert "refers to broker 2" in rig.runner.failing[rig.lane].sentence
+    assert "broker 2" in rig.runner.failing[rig.lane].sentence
     rig.turn(0.1)
     assert len(rig.cluster.asked) == asked
     rig.turn(0.2)
@@ -221,7 +221,7 @@ def test_answers_without_records_are_no_hot_loop_and_are_reported(rig: Rig) -> N
     asked = len(rig.cluster.asked)
     rig.answer()
     assert len(rig.cluster.asked) == asked
-    assert "sends no records from offset 0 on" in rig.runner.failing[rig.lane].sentence
+    assert "no records from offset 0" in rig.runner.failing[rig.lane].sentence
     rig.turn(0.3)
     assert len(rig.cluster.asked) == asked + 1
 

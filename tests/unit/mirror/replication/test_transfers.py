@@ -297,7 +297,7 @@ def test_another_topic_of_the_name_is_not_mixed_in(rig: Rig) -> None:
     rig.cluster.recreate_topic("t")
     rig.write(0, 20)
     (lane,) = rig.run(rig.land())
-    assert "is another log than the one that was copied up to 12" in lane.reason
+    assert "is not the log that was copied up to 12" in lane.reason
     assert rig.landed() == VALUES
 
 
@@ -311,7 +311,7 @@ def test_it_begins_at_the_end_where_it_is_told_to(rig: Rig) -> None:
 
 def test_it_refuses_what_has_no_position_where_one_is_asked_for(rig: Rig) -> None:
     (lane,) = rig.run(rig.land(needs_position=True))
-    assert lane.reason.startswith("nothing of t-0 was committed")
+    assert lane.reason.startswith("t-0 has no committed position")
 
 
 def test_nothing_that_matches_is_said(rig: Rig) -> None:
