@@ -150,7 +150,7 @@ class EngineContext:
         return self._access(reference).rack
 
     def buckets(self, spec: LaneSpec) -> tuple[TokenBucket, ...]:
-        """Return the quotas that a new lane shares: those of its task and its datastream.
+        """Return the quotas that a new lane shares, of its task and its datastream.
 
         Until this worker has a share of the datastream's quota, the one of its definition applies.
         """

@@ -116,7 +116,7 @@ def leave_unopened(
 
 
 def forget_other_topics(lane: LiveLane) -> None:
-    """Drop rejections that belong to a former source topic, once the present one is known.
+    """Drop rejections that belong to a former source topic, now that the present one has been looked up.
 
     When the first transaction in a new topic aborts, an exactly-once lane returns to the progress of the
     former topic, and must still know the rejected batches of the new one. Rejections in the new topic

@@ -334,7 +334,7 @@ class LiveLane(Lane):
     def take_id(self, stamp: ProducerStamp) -> None:
         """Take this transactional id; the transactions of the former one have ended.
 
-        The id stays disputed until the lane is known to be up to date, because the next steps may fail.
+        The id stays disputed until the lane is verified to be up to date, because the next steps may fail.
         """
         self.transaction = None
         self.dispute(stamp)

@@ -289,7 +289,7 @@ class ProgressLog:
             self._reported_count = self._count
             _log.warning(
                 "topic %s on %s has %d partitions, more than when progress was stored: lanes keep their"
-                " partitions, and each starting lane reads all of them",
+                " partitions, and each starting lane reads all partitions",
                 self.topic,
                 self._cluster.name,
                 self._count,

@@ -66,7 +66,7 @@ def _split(place: str, defaults: Mapping[str, int]) -> tuple[Path, dict[str, int
 
 
 class FileSink:
-    """A sink that writes each partition to a folder of its own. Satisfies `connector.RecordSink`.
+    """A sink that writes each partition to a separate folder. Satisfies `connector.RecordSink`.
 
     Records and position commit together, but without Kafka transactions: a reader of the files is not a
     read-committed consumer, so exactly-once is not supported.

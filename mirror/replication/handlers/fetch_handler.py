@@ -332,7 +332,7 @@ class FetchHandler:
             f"offsets {lane.position} to {log_start - 1} of {lane.key.partition} are gone from the source"
         )
         if lane.spec.policy.on_loss is OnLoss.HALT:
-            error = SourceTruncated(missing, advice="on_loss = continue records the gap and goes on")
+            error = SourceTruncated(missing, advice="on_loss = continue records the gap and continues")
             self._runner.pause(lane, error, drain=True)
             return
         _log.warning("%s; continuing after the gap", missing)

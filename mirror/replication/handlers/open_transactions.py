@@ -2,7 +2,7 @@
 
 Headrace cannot end such a transaction, only report it. The first blocked record is read once, uncommitted,
 because read-committed responses do not reveal its timestamp. A transaction that stays open for long is
-reported as what the lane waits for, with its producer, until records flow again. Without the right to
+reported as the reason for the lane's wait, with its producer, until records flow again. Without the right to
 describe producers, the report has the offset only.
 """
 

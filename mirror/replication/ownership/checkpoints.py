@@ -1,8 +1,8 @@
 """Storage of progress: every few seconds for lanes that moved, at once for lanes that stop.
 
-Nothing is flushed: a lane stores what has been acknowledged so far without a gap. Lanes in transactions store
+There is no flush: a lane stores the progress acknowledged so far without a gap. Lanes in transactions store
 progress with their commits (`transactions.py`); only their clean end is written here. Every destination has a
-schedule of its own, so an outage delays no other's lanes. So has every source whose topics must be checked
+separate schedule, so an outage delays no other's lanes. So has every source whose topics must be checked
 before progress counts.
 
 Only the owner of a lane may store its progress. The epoch of a producer id proves ownership to readers; a
@@ -61,7 +61,7 @@ class Checkpoints:
         self._showing: dict[ClusterRef, Promise[None]] = {}
 
     def pump(self, now: float) -> None:
-        """Start saving to clusters where it is due or urgent because lanes are stopping."""
+        """Start due saves, and urgent ones for lanes that are stopping."""
         urgent = {lane.spec.destination for lane in self._runner.stopping}
         urgent = {name for name in urgent if self._may_hurry(name)}
         if urgent or now >= self._next:

@@ -1,8 +1,8 @@
 """Comparison of the destination's tail with the source, to avoid duplicates after a crash.
 
-A crash loses the acknowledgements of batches sent since the last checkpoint. Those that arrived are at the
-destination from `target_next` on, in order, possibly interleaved with records of other writers. The tail is
-read from there and matched record by record (key, value, headers, timestamp) with the source from the
+A crash loses the acknowledgements of batches sent since the last checkpoint. The batches that arrived are at
+the destination from `target_next` on, in order, possibly interleaved with records of other writers. The tail
+is read from there and matched record by record (key, value, headers, timestamp) with the source from the
 checkpoint on; the lane continues after the last match. Former owners must be fenced first, or one of their
 batches could arrive after the comparison.
 

@@ -104,7 +104,7 @@ class TransactionManager:
         return self._bench.loop.now() - transaction.asked_at
 
     def pump(self, now: float) -> None:
-        """End transactions that are due, and begin those of lanes that moved without sending."""
+        """End transactions that are due; begin new ones for lanes that moved without sending."""
         for lane in list(self._runner.dirty):
             if lane.transaction is not None and lane.transaction.started_at is None:
                 self._runner.guard(lane, self.begin)
