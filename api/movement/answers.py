@@ -39,6 +39,8 @@ class LossAnswer(_MovementModel):
     """Until it does."""
     eta_seconds: float | None
     """Until it has caught up; null: it does not catch up."""
+    share: float | None
+    """Of what the source keeps of one of them, the most that waits; null: unknown."""
     is_near: bool
     """Whether that is so near, within four hours, that somebody has to act."""
 

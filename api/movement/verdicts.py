@@ -8,7 +8,7 @@ from typing import Final
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.instance.workers.lane_table import LanePhase, LaneStatus
-from mirror.model.movement.loss import seconds_to_loss
+from mirror.model.movement.loss import backlog_share, seconds_to_loss
 from monitor.causes.evidence import Origin
 from monitor.movement.judge import DEFAULT_RULES, judge_lane
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
@@ -49,7 +49,8 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
     left = seconds_to_loss(lane.history, now) if lane.position is not None else None
     loss = 0.0 if lane.lost_records else left
     state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
-    return Judgement(state, lane.what.reason, seconds_to_loss=loss)
+    share = None if lane.lost_records or loss is None else backlog_share(lane.history)
+    return Judgement(state, lane.what.reason, seconds_to_loss=loss, backlog_share=share)
 
 
 def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:

@@ -146,7 +146,9 @@ def _movement(one: Mapping[str, Any]) -> Movement:
 
 
 def _loss(one: Mapping[str, Any]) -> LossAhead:
-    return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"])
+    # An instance of an older version does not say the share.
+    share = one.get("share")
+    return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"], share)
 
 
 def _group(one: Mapping[str, Any]) -> str:

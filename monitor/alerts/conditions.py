@@ -56,7 +56,8 @@ class Moment(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
     """Seconds for which a condition must last, and `keep_seconds` for which it must be gone. A loss of data
-    counts where it is not further away than `loss_within_seconds`."""
+    counts where it is not further away than `loss_within_seconds`, and `loss_least_share` of what the source
+    keeps waits."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -69,6 +70,7 @@ class AlertPatience:
     receiver_seconds: float = 120.0
     catching_up_seconds: float = 1_800.0
     recovered_seconds: float = 180.0
+    loss_least_share: float = 0.1
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
@@ -202,7 +204,8 @@ class Conditions:
                 is_new = alert.kind.severity is Severity.CRITICAL and self._began_after_late(name, alert)
                 if name not in covered or is_new or (held is not None and held.fires):
                     found[alert.key] = alert
-            loss = loss_alert(name, one, self._patience.loss_within_seconds)
+            patience = self._patience
+            loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
             if loss is not None:
                 found[loss.key] = loss
         if not movements.is_complete:

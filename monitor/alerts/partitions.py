@@ -76,10 +76,15 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
             )
 
 
-def loss_alert(name: DatastreamName, one: Moving, within_seconds: float) -> Alert | None:
-    """Where records will be deleted within that time before they are copied."""
+def loss_alert(
+    name: DatastreamName, one: Moving, within_seconds: float, least_share: float = 0.0
+) -> Alert | None:
+    """Where records will be deleted within that time before they are copied, and at least that share of what
+    the source keeps waits, as far as that is known."""
     loss = one.movement.loss
     if loss is None or loss.seconds > within_seconds:
+        return None
+    if loss.share is not None and loss.share < least_share:
         return None
     when = f"in {duration_text(loss.seconds)}" if loss.seconds > 0 else "now"
     summary = f"data of {name} are lost {when}"

@@ -185,6 +185,8 @@ class AlertSettings(Settings):
     """The same where the source will delete records before they are copied."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """Such a loss is no alert while it is further away."""
+    loss_least_share: float = Field(default=0.1, ge=0, le=1)
+    """Nor while less than this share of what the source keeps waits."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
@@ -233,6 +235,7 @@ class AlertSettings(Settings):
             self.receiver_after_seconds,
             self.catching_up_after_seconds,
             self.recovered_after_seconds,
+            self.loss_least_share,
         )
 
     def silenced(self) -> list[Silence]:

@@ -34,12 +34,14 @@ source keeps records for days."""
 @dataclass(frozen=True, slots=True)
 class LossAhead:
     """Partitions of which the source deletes records before they are copied, as things stand. `worst`: the
-    one that loses data first, after `seconds`; None of `eta_seconds`: it does not catch up."""
+    one that loses data first, after `seconds`; None of `eta_seconds`: it does not catch up. `share`: of what
+    the source keeps of one of them, the most that waits; None where that is unknown of all."""
 
     partitions: int
     worst: str
     seconds: float
     eta_seconds: float | None = None
+    share: float | None = None
 
     @property
     def is_near(self) -> bool:
@@ -127,12 +129,13 @@ class _Counting:
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
     """Of partitions of which something is lost."""
     first: tuple[float, str, float | None] | None = None
+    share: float | None = None
     for partition, judgement, _ in losing:
-        seconds = judgement.seconds_to_loss
+        seconds, share = judgement.seconds_to_loss, _most(share, judgement.backlog_share)
         if seconds is not None and (first is None or seconds <= first[0]):
             one = seconds, str(partition), judgement.eta_seconds
             first = one if first is None or one[:2] < first[:2] else first
-    return None if first is None else LossAhead(len(losing), first[1], first[0], first[2])
+    return None if first is None else LossAhead(len(losing), first[1], first[0], first[2], share)
 
 
 def added(parts: Iterable[Movement]) -> Movement:
@@ -159,4 +162,9 @@ def _longer(one: StateCount, other: StateCount) -> StateCount:
 
 def _sooner(one: LossAhead, other: LossAhead) -> LossAhead:
     worst = min(one, other, key=lambda loss: (loss.seconds, loss.worst))
-    return LossAhead(one.partitions + other.partitions, worst.worst, worst.seconds, worst.eta_seconds)
+    partitions, share = one.partitions + other.partitions, _most(one.share, other.share)
+    return LossAhead(partitions, worst.worst, worst.seconds, worst.eta_seconds, share)
+
+
+def _most(one: float | None, other: float | None) -> float | None:
+    return max((value for value in (one, other) if value is not None), default=None)

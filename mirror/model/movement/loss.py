@@ -12,7 +12,7 @@ The earliest counts. What waits for nothing but a transaction is deleted just li
 All three take the lane to stand where it is. One that moves loses records later, or never: its oldest record
 grows older by less than a second in a second, or younger; what waits grows by less than what arrives, or
 shrinks; the log's start comes nearer by less than it moves. `loss_as_it_moves` divides each time by that
-share.
+share. A share of seconds is no trend: `is_long_enough` says whether a lane was watched for long enough.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from mirror.model.movement.history import (
 _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
+SLOPE_SECONDS: Final = 90.0
+"""A history that spans less says nothing of how a lane that moves will move: a burst of half a minute is no
+trend. A loss that is nearer than that does not wait for it."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -51,15 +54,40 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
     return max(min(left), 0.0) if left else None
 
 
-def loss_as_it_moves(history: LaneHistory, now: float) -> float | None:
+def backlog_share(history: LaneHistory) -> float | None:
+    """Return the share of what the source keeps that waits: of its time, its bytes or its records, whichever
+    is most; None where that is unknown."""
+    newest, kept = history.newest, history.retention
+    if newest is None:
+        return None
+    waiting, shares = newest.end - newest.checkpoint, []
+    age_ms = newest.hidden_ms if newest.is_held else newest.lag_ms if newest.waiting else None
+    if age_ms is not None and kept.milliseconds is not None and kept.milliseconds > 0:
+        shares.append(age_ms / kept.milliseconds)
+    if history.record_bytes is not None and kept.size_bytes is not None and kept.size_bytes > 0:
+        shares.append(waiting * history.record_bytes / kept.size_bytes)
+    if len(history.starts) > _LEAST_STEPS and newest.end > history.starts[-1].offset:
+        shares.append(waiting / (newest.end - history.starts[-1].offset))
+    return min(max(shares), 1.0) if shares else None
+
+
+def is_long_enough(history: LaneHistory) -> bool:
+    """Return whether the history spans minutes."""
+    waypoints = history.waypoints
+    return len(waypoints) > 1 and waypoints[-1].at - waypoints[0].at >= SLOPE_SECONDS
+
+
+def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = None) -> float | None:
     """Seconds until the first loss if the lane moves on as it did, never less than `seconds_to_loss`; None
     where nothing is lost then. It moves as it did in the whole of the history or in the last seconds of it,
     whichever is worse: one that has become slower is not excused by what was before, and one that gains and
-    loses by turns not by its last gain. A lane of which one report is known stands."""
+    loses by turns not by its last gain. A lane of which one report is known stands. `since`: what was before
+    that moment does not count, because the backlog has shrunk steadily since then."""
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
-    passed, before = now - newest.at, _compared(history.waypoints, newest)
+    waypoints = [one for one in history.waypoints if since is None or one.at >= since]
+    passed, before = now - newest.at, _compared(waypoints, newest)
     found = []
     for left, share in (
         (_by_time(history), _aging),

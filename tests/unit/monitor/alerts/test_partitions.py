@@ -169,7 +169,8 @@ def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> No
 def test_a_loss_that_is_far_away_is_none_yet() -> None:
     monitor = Monitor()
     assert monitor.turns(moving(loss=LossAhead(1, "t-1", 14_401.0)), 9) == []
-    (alert,) = monitor.turns(moving(loss=LossAhead(1, "t-1", 0.0)), 3)
+    assert monitor.turns(moving(loss=LossAhead(1, "t-1", 1_020.0, share=0.09)), 9) == []
+    (alert,) = monitor.turns(moving(loss=LossAhead(1, "t-1", 0.0, share=0.1)), 3)
     assert alert.description == "the source deletes records of t-1 now, and it does not catch up"
 
 
