@@ -94,12 +94,13 @@ class AlertPatience:
 
 @dataclass(slots=True)
 class _Condition:
-    """One that was seen. `alert` is as it was seen last."""
+    """One that was seen. `alert` is as it was seen last. `is_inherited`: only a former monitor saw it."""
 
     alert: Alert
     since: Moment
     seen: float
     fires: bool = False
+    is_inherited: bool = False
 
 
 class Conditions:
@@ -120,22 +121,26 @@ class Conditions:
             said, done = (last.text if last else ""), (acted.text if acted else "")
             name, opened_ms = record.datastream, record.opened_ms
             alert = Alert(LATE, _late(name), said, opened_ms, name, record.cluster, done)
-            since = Moment(opened_ms, now.seconds - max(0, now.ms - opened_ms) / 1000)
-            self._held[alert.key] = _Condition(alert, since, now.seconds, fires=True)
-            restored.append(alert)
+            restored.append(self._inherit(alert, now))
         return restored
 
     def resume(self, alerts: Iterable[Alert], now: Moment) -> list[Alert]:
-        """Alerts that a former monitor has told: they fire since then, and are over when their condition is
+        """Alerts that a former monitor has sent: they fire since then, and are over when their condition is
         not seen. Where one is known of an incident, this has its exact beginning."""
-        resumed = []
-        for alert in alerts:
-            held = self._held.get(alert.key)
-            known = alert if held is None else replace(held.alert, since_ms=alert.since_ms)
-            since = Moment(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
-            self._held[alert.key] = _Condition(known, since, now.seconds, fires=True)
-            resumed.append(known)
-        return resumed
+        return [self._inherit(alert, now) for alert in alerts]
+
+    def _inherit(self, alert: Alert, now: Moment) -> Alert:
+        held = self._held.get(alert.key)
+        known = alert if held is None else replace(held.alert, since_ms=alert.since_ms)
+        since = Moment(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
+        is_own = held is not None and not held.is_inherited
+        self._held[alert.key] = _Condition(known, since, now.seconds, fires=True, is_inherited=not is_own)
+        return known
+
+    @property
+    def inherited(self) -> frozenset[AlertKey]:
+        """Alerts that this monitor has not seen itself: nobody is to hear of them again."""
+        return frozenset(key for key, one in self._held.items() if one.is_inherited)
 
     def judged(
         self,
@@ -185,7 +190,8 @@ class Conditions:
         does = partitions_text(moving.movement) if moving is not None else ""
         said = "; ".join(filter(None, (verdict.sentence, does)))
         if _is_late(finding, late) and (late is not None or not verdict.is_halted):
-            yield _late_alert(name, finding, said, late)
+            is_unseen = late is not None and late.is_inherited and verdict.standing is not Standing.BREACHED
+            yield late.alert if late is not None and is_unseen else _late_alert(name, finding, said, late)
         if verdict.is_halted:
             halted = Alert(HALTED, f"something of {name} is not copied", said, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
@@ -248,8 +254,10 @@ class Conditions:
             is_told = is_told or bool(said)
 
     def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
+        """A draft that is the alert of before says that nobody knows whether it is over."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _Condition(draft, now, now.seconds))
+            held.is_inherited = held.is_inherited and draft is held.alert
             held.seen = now.seconds
             held.alert = replace(draft, since_ms=held.since.ms)
 
@@ -265,6 +273,8 @@ class Conditions:
         self._held = kept
 
     def _stays(self, one: _Condition, now: Moment) -> bool:
+        if one.is_inherited and one.alert.kind is RECEIVER_AWAY:
+            return now.seconds - one.seen < self._patience.receiver_seconds
         if one.alert.kind is LATE and one.alert.datastream in self._recovered:
             return one.fires
         return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)
