@@ -21,6 +21,7 @@ _ACTIVITY: Final = {
     LanePhase.STOPPING: LaneActivity.BEGINNING,
 }
 _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
+_IDLE_SECONDS: Final = 900.0
 _AT_ONCE_SECONDS: Final = 30.0
 """A lane that is late so soon after it began has been behind since then."""
 _STARTS_WITHIN_MS: Final = 120_000
@@ -39,6 +40,15 @@ def judged(lane: LaneStatus, now: float) -> Judgement:
     activity = _ACTIVITY[lane.phase]
     facts = LaneFacts(activity, lane.cause, lane.reason, lane.held_back, lane.since)
     return judge_lane(track.history, facts, now)
+
+
+def is_idle(lane: LaneStatus, found: Judgement, now: float) -> bool:
+    """Return whether nothing waits for a lane and nothing was copied in the quarter of an hour before it came
+    into that state. A lane that has reported nothing yet is not idle: nobody knows."""
+    newest = lane.history.newest
+    if newest is None or newest.end > newest.checkpoint:
+        return False
+    return (now if found.since is None else found.since) - lane.track.moved_at > _IDLE_SECONDS
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:

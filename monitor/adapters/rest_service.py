@@ -66,7 +66,7 @@ class RestService:
         except NotFound:
             return NOTHING_KNOWN
         found = {
-            DatastreamName(one["name"]): Moving(one["cluster"], _movement(one))
+            DatastreamName(one["name"]): Moving(one["cluster"], _movement(one), one.get("destination", ""))
             for one in answer["datastreams"]
         }
         return Movements(found, answer["is_complete"])
@@ -138,6 +138,7 @@ def _movement(one: Mapping[str, Any]) -> Movement:
             each["worst"],
             each["reason"],
             each["since_ms"],
+            each.get("idle", 0),
         )
         for each in one["states"]
         if each["state"] in _STATES

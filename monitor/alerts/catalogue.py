@@ -31,7 +31,9 @@ REWOUND: Final = AlertKind("HeadracePartitionsRewound", Severity.WARNING)
 PAUSED: Final = AlertKind("HeadracePartitionsPausedThemselves", Severity.CRITICAL)
 """Lanes have paused, and a person has to do something."""
 SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
+"""A source cluster does not answer: one alert for all of its datastreams."""
 DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
+"""Likewise of a destination."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
 """The source has lost what was not copied, or what was."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)

@@ -38,7 +38,8 @@ from monitor.alerts.catalogue import (
     UNJUDGED,
     WEARING,
 )
-from monitor.alerts.partitions import OF_PARTITIONS, loss_alert, partitions_text, state_alerts
+from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
+from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
 from monitor.causes.diagnosis import Cause
 from monitor.cycle import Finding
 from monitor.latency import Standing
@@ -109,6 +110,7 @@ class Conditions:
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
+        self._outages = Outages(patience.catching_up_seconds)
         self._recovered: set[str] = set()
         """Datastreams whose alert ended before their incident closed. A second alert lasts until that closes:
         an objective that is nearly met does not page every few minutes."""
@@ -154,12 +156,14 @@ class Conditions:
             key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
         }
         self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
+        faults = self._faults(findings, movements, now)
         drafts = [
             draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements, now)
         ]
+        drafts = [one for one in drafts if not self._is_held_back(one)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
-        self._see([*drafts, *self._of_partitions(movements, covered), *own], now)
+        self._see([*drafts, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now)
         return self._firing(now)
 
@@ -176,7 +180,8 @@ class Conditions:
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
         blind = Alert(BLIND, "nothing can be judged", reason, 0)
-        self._see([blind, *self._of_partitions(movements, covered), *own], now)
+        faults = self._faults({}, movements, now)
+        self._see([blind, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
 
@@ -201,14 +206,42 @@ class Conditions:
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
         yield from self._burning(name, finding)
 
-    def _of_partitions(self, movements: Movements, covered: Collection[DatastreamName]) -> list[Alert]:
-        """`covered`: datastreams that have an alert whose cause this is."""
-        found: dict[AlertKey, Alert] = {}
+    def _faults(
+        self, findings: Mapping[DatastreamName, Finding], movements: Movements, now: Moment
+    ) -> list[Fault]:
+        """Clusters that hold datastreams up, but for datastreams that fire for that already."""
+        fired = {key for key, one in self._held.items() if one.fires}
+        found = [one for one in faults_of(findings, movements) if not self._is_told(one, fired, now)]
+        self._outages.look(found, fired, findings, movements, now.seconds)
+        return found
+
+    def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: Moment) -> bool:
+        """Return whether the datastream's own alert began with the fault, and the cluster has none yet."""
+        since_ms = fault.since_ms or now.ms
+        return fault.key not in fired and any(
+            key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
+            for key in (AlertKey(one.name, fault.name) for one in (LATE, HALTED))
+        )
+
+    def _is_held_back(self, draft: Alert) -> bool:
+        """Return whether the alert of a cluster stands for it. What fires already goes on."""
+        held = self._held.get(draft.key)
+        if held is not None and held.fires:
+            return False
+        names = self._outages.burnt if draft.kind in (BURNING, WEARING) else self._outages.held_back
+        return draft.datastream in names
+
+    def _of_partitions(
+        self, movements: Movements, covered: Collection[DatastreamName], faults: Collection[Fault]
+    ) -> list[Alert]:
+        """`covered`: datastreams that have an alert whose cause this is. `faults`: of clusters."""
+        found = {one.key: one for one in cluster_alerts(faults)}
         for name, one in movements.datastreams.items():
             for alert in state_alerts(name, one):
                 held = self._held.get(alert.key)
                 is_new = alert.kind.severity is Severity.CRITICAL and self._began_after_late(name, alert)
-                if name not in covered or is_new or (held is not None and held.fires):
+                is_free = (name not in covered or is_new) and not self._is_held_back(alert)
+                if is_free or (held is not None and held.fires):
                     found[alert.key] = alert
             patience = self._patience
             loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
@@ -318,7 +351,8 @@ def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movement
     if alert.kind in OF_ITSELF:
         return True
     if alert.kind in OF_PARTITIONS:
-        return alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
+        is_of_cluster = alert.kind in OF_CLUSTERS and not alert.datastream
+        return is_of_cluster or alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
     finding = findings.get(DatastreamName(alert.datastream))
     return finding is not None and (alert.kind is not LATE or finding.incident.is_open)
 

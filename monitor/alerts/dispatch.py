@@ -59,8 +59,8 @@ class AlertDispatch:
             one.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def restore(self, records: Iterable[IncidentRecord]) -> None:
-        """Continue with incidents of a former monitor. Their alerts are sent again with their former beginning
-        when this monitor sees them; their end in any case, as receivers may have heard of them."""
+        """Continue with incidents of a former monitor. Their alerts are sent again, with their beginning,
+        when this monitor sees them, and their end in any case."""
         self._continue(self._conditions.restore(records, self._now()), {})
 
     def resume(self, alerts: Iterable[ToldAlert]) -> None:
@@ -157,4 +157,5 @@ def _is_for(delivery: Delivery, alert: Alert) -> bool:
 
 def _names_of(alert: Alert) -> dict[str, str]:
     names = {"alertname": alert.kind.name, "datastream": alert.datastream, "receiver": alert.receiver}
+    names["cluster"] = "" if alert.datastream else alert.cluster
     return {name: value for name, value in names.items() if value}

@@ -75,7 +75,8 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
             matter = Matter(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
-            found.setdefault(DatastreamName(one.datastream), []).append(matter)
+            for name in (one.datastream,) if one.datastream else one.datastreams:
+                found.setdefault(DatastreamName(name), []).append(matter)
     return found
 
 
