@@ -34,6 +34,7 @@ from monitor.alerts.catalogue import (
     LOSS_AHEAD,
     OF_ITSELF,
     RECEIVER_AWAY,
+    RESIZE,
     TRANSACTION,
     UNJUDGED,
     WEARING,
@@ -72,6 +73,7 @@ class AlertPatience:
     catching_up_seconds: float = 1_800.0
     recovered_seconds: float = 180.0
     loss_least_share: float = 0.1
+    resize_seconds: float = 600.0
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
@@ -83,6 +85,7 @@ class AlertPatience:
             CATCHING_UP: self.catching_up_seconds,
             LOSS_AHEAD: self.loss_seconds,
             RECEIVER_AWAY: self.receiver_seconds,
+            RESIZE: self.resize_seconds,
         }
         return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
@@ -306,8 +309,8 @@ class Conditions:
         self._held = kept
 
     def _stays(self, one: _Condition, now: Moment) -> bool:
-        if one.is_inherited and one.alert.kind is RECEIVER_AWAY:
-            return now.seconds - one.seen < self._patience.receiver_seconds
+        if one.is_inherited and one.alert.kind in OF_ITSELF:
+            return now.seconds - one.seen < self._patience.before(one.alert.kind)
         if one.alert.kind is LATE and one.alert.datastream in self._recovered:
             return one.fires
         return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)

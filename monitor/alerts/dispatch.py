@@ -42,8 +42,13 @@ class AlertDispatch:
         self._clock = clock
         self._metrics = metrics
         self._began_ms = clock.now_ms()
+        self._recommend: Callable[[int], Sequence[Alert]] = lambda _: ()
         self._firing: dict[AlertKey, Alert] = {}
         self._silenced: dict[AlertKey, Silence] = {}
+
+    def watch(self, recommend: Callable[[int], Sequence[Alert]]) -> None:
+        """Send what that recommends, too; it is asked at each turn, with the time in epoch ms."""
+        self._recommend = recommend
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -112,7 +117,7 @@ class AlertDispatch:
         ]
         if any(one.takes_watchdog for one in self._deliveries):
             found.append(Alert(WATCHDOG, "the monitor judges", "this alert always fires", self._began_ms))
-        return found
+        return [*found, *self._recommend(self._clock.now_ms())]
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())

@@ -189,6 +189,10 @@ class AlertSettings(Settings):
     """Nor while less than this share of what the source keeps waits."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""
+    resize_after_seconds: float = Field(default=600.0, ge=0)
+    """The same where the load or its forecast needs more instances than stay."""
+    resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
+    """How long before the first hour that needs more instances that is an alert."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
     """An objective must be met for this time before the alert that it is missed is over; its incident stays
     open for `monitor.close_seconds`."""
@@ -236,6 +240,7 @@ class AlertSettings(Settings):
             self.catching_up_after_seconds,
             self.recovered_after_seconds,
             self.loss_least_share,
+            self.resize_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:

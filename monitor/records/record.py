@@ -142,11 +142,11 @@ class IncidentRecord:
     `worst_ms`: the highest value of the objective's percentile that was seen; None where nothing arrived.
     `left_out`: entries in the middle of the timeline that are not kept. `is_late`: whether an objective is
     missed now. `matters`: what else was the matter, by the names of alerts. `causes`: bad seconds of each
-    cause; `cause` has most of them, and `evidence` is its newest. `bad_seconds`: of its time, those in which
-    an objective was missed or records waited; `unknown_seconds`: those of which nobody knows; both up to
-    `judged_ms`. `costs`: what it cost of the error budgets. `gain`: None where no rebalance was asked for. `deliveries`: of each
-    objective, counted after the end; None: not known, or not yet. `closing_ms`: of one that has recovered,
-    when it closes if it stays so; None: it has not.
+    cause; `cause` has most of them, and `evidence` is its newest. `bad_seconds`: of its time, those in
+    which an objective was missed or records waited; `unknown_seconds`: those of which nobody knows; both up
+    to `judged_ms`. `costs`: what it cost of the error budgets. `gain`: None where no rebalance was asked
+    for. `deliveries`: of each objective, counted after the end; None: not known, or not yet. `closing_ms`:
+    of one that has recovered, when it closes if it stays so; None: it has not.
     """
 
     id: str

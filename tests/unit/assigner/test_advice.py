@@ -39,6 +39,13 @@ def test_a_rise_is_said_a_day_ahead_with_its_interval() -> None:
     assert (found.peak_instances, found.why) == (3, "")
 
 
+@pytest.mark.parametrize("groups", [[], [need(None, tasks=0)], [need(0, tasks=0)]])
+def test_no_number_is_advised_before_the_first_plan(groups: list[GroupNeed]) -> None:
+    found = advise(groups, Fleet(1, 5), TERMS, None, MONDAY)
+    assert (found.required_tasks, found.required_instances, found.instances_at_least) == (None, None, None)
+    assert not any(one.isdigit() for one in found.sentence + found.why)
+
+
 def test_what_is_imminent_is_needed_now() -> None:
     found = advise([need(9, hours(9, 14, 20))], FLEET, TERMS, None, MONDAY)
     assert (found.required_tasks, found.required_instances) == (14, 3)
