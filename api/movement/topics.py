@@ -47,8 +47,8 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
         if one.state is MovementState.OK:
             continue
         since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
-        found = PartitionMovement(lane.spec.key.partition, one, since_ms, is_idle(lane, one, now))
-        yield lane.spec.key.group, found
+        is_still = is_idle(lane, one, now)
+        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms, is_still)
     for idle in status.uncopied:
         what = idle.what
         found = judged_uncopied(idle, now)

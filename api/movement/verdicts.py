@@ -24,6 +24,8 @@ _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
 _IDLE_SECONDS: Final = 900.0
 _AT_ONCE_SECONDS: Final = 30.0
 """A lane that is late so soon after it began has been behind since then."""
+_EXPLAINS_SECONDS: Final = 600.0
+"""A worker process that was lost longer ago explains no backlog of now."""
 _STARTS_WITHIN_MS: Final = 120_000
 """By then a lane copies that was to copy."""
 IN_TIME: Final = Judgement(MovementState.OK)
@@ -72,12 +74,30 @@ def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:
         return None
     if age_ms is not None and excuse.covers(now_ms - age_ms):
         return Origin.CREATION if now_ms - age_ms < excuse.before_ms else Origin.PAUSE
-    late_since = lane.history.late_since
-    if late_since is None or late_since - since > _AT_ONCE_SECONDS:
+    if not _is_behind_since(lane, since, now):
         return None
+    if lane.lost_at is not None and now - lane.lost_at < _EXPLAINS_SECONDS:
+        return Origin.WORKER
     if lane.recovered:
         return Origin.OUTAGE
     after_ms = now_ms - (now - since) * 1000 - excuse.name
     if not excuse.name or not 0 <= after_ms <= _STARTS_WITHIN_MS:
         return Origin.RESTART
     return Origin.CREATION if excuse.name == excuse.before_ms else Origin.PAUSE
+
+
+def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
+    """Return whether a lane has been behind since it began: late at once, or its oldest waiting record is
+    older than that."""
+    late_since = lane.history.late_since
+    if late_since is not None:
+        return late_since - since <= _AT_ONCE_SECONDS
+    _, age_ms = lane.lag
+    return age_ms is not None and age_ms >= (now - since) * 1000
+
+
+def backlog_since_ms(lane: LaneStatus, now: float, now_ms: int) -> int | None:
+    """Return when that happened which has left the backlog, in epoch ms; None where there is none."""
+    origin = backlog_origin(lane, now, now_ms)
+    at = lane.lost_at if origin is Origin.WORKER else lane.since
+    return None if origin is None or at is None else int(now_ms - (now - at) * 1000)

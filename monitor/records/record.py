@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import DamagedState, InvalidRequest, legible
 from mirror.model import bounds
+from mirror.wording import clock_text
 
 VERSION: Final = 1
 NOTES: Final = "alerts/"
@@ -74,12 +75,6 @@ class TimelineEntry:
     def says_what(self, text: str) -> bool:
         """Return whether it says the same; figures may differ."""
         return _shape_of(legible(text)) == _shape_of(self.text)
-
-
-def clock_text(moment_ms: int) -> str:
-    """Return the time of day of a moment, in UTC: `21:38:05 UTC`."""
-    seconds = moment_ms // 1000 % 86_400
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 def _shape_of(text: str) -> str:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assigner.advice.decide import HOUR_MS, Fleet, Terms, advise
+from assigner.advice.decide import Fleet, Terms, advise
 from assigner.advice.past import past_need
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
+from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, PastNeed
 
 MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
 TERMS = Terms(imminent_hours=2, shrink_after_hours=6)
