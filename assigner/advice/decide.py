@@ -70,24 +70,13 @@ def advise(
         tasks_per_instance=fleet.tasks_per_instance,
     )
     if not held:
-        why = "no task is planned"
-        return replace(
-            found,
-            why=why,
-            sentence=f"nothing is advised: {why}",
-            tasks_at_least=0,
-            instances_at_least=None,
-            last_required_tasks=before.last_required_tasks if before is not None else None,
-        )
+        return _unplanned(found, before)
     unknown = [one for one in groups if one.now is None]
     if unknown:
-        return replace(
-            found,
-            why=f"what {unknown[0].group} needs is not known{_and_more(unknown)}: {unknown[0].why}",
-            sentence=_at_least(near, unknown, held, fleet),
-            last_required_tasks=before.last_required_tasks if before is not None else None,
-            rises=next((one for one in coming if one.most_tasks > near), None),
-        )
+        rises = next((one for one in coming if one.most_tasks > near), None)
+        sentence = _at_least(near, unknown, held, fleet)
+        why = f"what {unknown[0].group} needs is not known{_and_more(unknown)}: {unknown[0].why}"
+        return _continuing(replace(found, why=why, sentence=sentence, rises=rises), before)
     steady = _steady(near, terms, before, now_ms)
     rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
     return replace(
@@ -104,6 +93,20 @@ def advise(
         rises=rises,
         sums=_sums(coming, held, fleet),
     )
+
+
+def _unplanned(found: Advice, before: Advice | None) -> Advice:
+    """Before the first plan there is no number to show."""
+    why = "no task is planned"
+    sentence = f"nothing is advised: {why}"
+    return _continuing(
+        replace(found, why=why, sentence=sentence, tasks_at_least=0, instances_at_least=None), before
+    )
+
+
+def _continuing(found: Advice, before: Advice | None) -> Advice:
+    """Without a number of its own: with the last number that was known."""
+    return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
 def _and_more(groups: Sequence[GroupNeed]) -> str:

@@ -18,8 +18,7 @@ from mirror.ports import Clock
 from monitor.actions.policy import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.leases import HeldLease
-from monitor.adapters.rest_advice import RestAdvice
-from monitor.adapters.rest_service import RestService
+from monitor.adapters.rest_service import RestAdvice, RestService
 from monitor.adapters.topic_measurements import LONGEST_SECONDS, TopicMeasurements
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle

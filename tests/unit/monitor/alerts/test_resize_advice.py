@@ -10,7 +10,7 @@ import pytest
 from mirror.errors import DamagedState, NotFound, Unreachable
 from mirror.model.identifiers import GroupName
 from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed
-from monitor.adapters.rest_advice import RestAdvice
+from monitor.adapters.rest_service import RestAdvice
 from monitor.alerts.alert import Alert
 from monitor.alerts.conditions import AlertPatience, Conditions, Moment
 from monitor.alerts.resize_advice import Resize, ResizeWatch, resize_of
