@@ -48,11 +48,11 @@ def plan(
 
 
 @router.get("/advice")
-def advice(reads: ReadsDep) -> AdviceAnswer:
+def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
     """What the service needs now and in the hours ahead, as the leader computed it last: once an hour, for
     now and a day ahead. `required_instances` and `required_tasks` are steady enough for an autoscaler; where
     one is not known it is null, and `why` says what is missing. Any instance answers."""
-    return AdviceAnswer.from_advice(reads.advice())
+    return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())
 
 
 @router.post(

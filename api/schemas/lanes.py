@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from api.movement.verdicts import backlog_origin, judged, judged_uncopied
+from api.movement.verdicts import backlog_origin, backlog_since_ms, judged, judged_uncopied
 from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -146,7 +146,10 @@ class LaneAnswer(BaseModel):
     """What its copying does; null while nothing is known of that."""
     backlog: str | None = None
     """What has left the backlog of a lane that has been behind since it began: creation, pause (by a person),
-    outage, restart (of a worker process or instance, or a move); null where it has none or was in time."""
+    outage, worker (its process was lost), restart (of an instance, or a move); null where it has none or was
+    in time."""
+    backlog_since_ms: int | None = None
+    """When the worker process was lost, or the lane began to copy after anything else (epoch ms)."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
@@ -171,6 +174,7 @@ class LaneAnswer(BaseModel):
             held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
             backlog=backlog_origin(state, now, now_ms),
+            backlog_since_ms=backlog_since_ms(state, now, now_ms),
         )
 
     @classmethod

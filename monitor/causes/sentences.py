@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
-from mirror.wording import counted
+from mirror.wording import clock_text, counted
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import LaneEvidence, Phases
+from monitor.causes.evidence import LaneEvidence, Origin, Phases
 from monitor.movement.states import MovementState
 
 _SPENT: Final = {"wait": "waiting at the source"}
@@ -124,8 +124,8 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
             if away:
                 return (away,)
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
-        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE:
-            return (_backlog(found.lanes), _held(found.hold))
+        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE | Cause.WORKER_LOST:
+            return (_lost(found.lanes), _backlog(found.lanes), _held(found.hold))
         case Cause.START_UP:
             return (f"{counted(len(found.lanes), 'partition does', 'partitions do')} not copy yet",)
         case Cause.UNKNOWN:
@@ -138,6 +138,14 @@ def _named(lanes: Sequence[LaneEvidence]) -> str:
     first = min(lanes, key=lambda one: one.partition)
     more = f", and {len(lanes) - 1} more" if len(lanes) > 1 else ""
     return f"{first.partition}: {first.reason or 'it is not copied'}{more}"
+
+
+def _lost(lanes: Sequence[LaneEvidence]) -> str:
+    times = [one.origin_ms for one in lanes if one.origin is Origin.WORKER and one.origin_ms is not None]
+    if times:
+        return f"it was lost at {clock_text(min(times))} and replaced"
+    stopped = [one for one in lanes if one.state is MovementState.STOP]
+    return _named(stopped) if stopped else ""
 
 
 def _carried(cause: Cause, found: Findings) -> str:

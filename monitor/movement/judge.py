@@ -41,7 +41,13 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
-from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
+from mirror.model.movement.loss import (
+    SLOPE_SECONDS,
+    backlog_share,
+    is_long_enough,
+    loss_as_it_moves,
+    seconds_to_loss,
+)
 from mirror.wording import counted
 from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
@@ -91,14 +97,22 @@ def judge_lane(
     if left is None and hidden_ms is None:
         return found
     found = Judgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
-    return found._replace(keeps_ahead=True) if _keeps_ahead(found, history, now) else found
+    if not found.loses_data:
+        return found
+    return found._replace(keeps_ahead=_keeps_ahead(found, history, now), backlog_share=backlog_share(history))
 
 
 def _keeps_ahead(found: Judgement, history: LaneHistory, now: float) -> bool:
-    """Asked only where it decides whether data are lost."""
-    if found.state not in _MOVING or not found.loses_data:
+    """Return whether a lane that moves copies records before the source deletes them, or was not watched for
+    long enough to say. A backlog that surely shrinks is judged by how it has moved since it began to."""
+    if found.state not in _MOVING:
         return False
-    loss = loss_as_it_moves(history, now)
+    is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS
+    if is_far and not is_long_enough(history):
+        return True
+    falling = approach(history)
+    since = falling.since if falling is not None and falling.is_certain and falling.per_second > 0 else None
+    loss = loss_as_it_moves(history, now, since)
     return loss is None or (found.eta_seconds is not None and found.eta_seconds <= loss)
 
 

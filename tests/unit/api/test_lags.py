@@ -234,7 +234,7 @@ def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: C
     found = {
         name: float(value)
         for name, _, value in (line.rpartition(" ") for line in client.get("/metrics").text.splitlines())
-        if "headrace_partitions" in name or "time_to_loss" in name or "catch_up" in name
+        if any(part in name for part in ("headrace_partitions", "time_to_loss", "catch_up", "losing_backlog"))
         if not name.startswith("#")
     }
     of = '{datastream="orders"'
@@ -242,6 +242,7 @@ def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: C
     assert found[f'headrace_partitions{of},state="CATCHING_UP"}}'] == 1
     assert found[f"headrace_partitions_losing_data{of}}}"] == 1, "the one that is stuck"
     assert found[f"headrace_time_to_loss_seconds{of}}}"] == pytest.approx(3_000, abs=10)
+    assert found[f"headrace_losing_backlog_ratio{of}}}"] == pytest.approx(1 / 6, rel=0.05)
     assert found[f"headrace_catch_up_seconds{of}}}"] == pytest.approx(140, rel=0.05)
 
 

@@ -354,7 +354,26 @@ CASES = [
         (late(0, phases=PRODUCING, state=None, origin=From.PAUSE),),
         C.AFTER_PAUSE,
     ),
-    Case("its worker was killed", (late(0, phases=WAITING, state=None, origin=From.RESTART),), C.BACKLOG),
+    Case("another instance took it", (late(0, phases=WAITING, state=None, origin=From.RESTART),), C.BACKLOG),
+    Case("its worker was killed", (late(0, phases=WAITING, origin=From.WORKER), lane(1)), C.WORKER_LOST),
+    Case("its worker was killed, and the next one is busy", (busy(0, origin=From.WORKER),), C.WORKER_LOST),
+    Case("and slow to acknowledge", (late(0, phases=PRODUCING, origin=From.WORKER),), C.WORKER_LOST),
+    Case(
+        "killed, and a quota holds it back",
+        (held(0, Q.DATASTREAM, origin=From.WORKER),),
+        C.OUR_QUOTA,
+    ),
+    Case("its worker is frozen", (silent(0, S.STOP), silent(1, S.STOP)), C.WORKER_LOST),
+    Case(
+        "a broker of the destination is frozen, and batches before waited at the source",
+        tuple(late(n, phases=WAITING, produce_unanswered=8.0) for n in range(2)),
+        C.DESTINATION_BOUND,
+    ),
+    Case(
+        "a broker of the source is frozen, and batches before took long to be acknowledged",
+        tuple(late(n, phases=PRODUCING, fetch_unanswered=8.0) for n in range(2)),
+        C.SOURCE_BOUND,
+    ),
     Case("its instance was killed", (catching_up(0, origin=From.RESTART), lane(1)), C.BACKLOG),
     Case(
         "a broker was killed",
@@ -602,6 +621,14 @@ def test_there_are_histories_of_every_cause() -> None:
             "become fewer",
         ),
         ((silent(0, S.SOURCE_AWAY, "east does not answer"),), "source-bound: t-0: east does not answer"),
+        (
+            (late(0, origin=From.WORKER, origin_ms=1_700_000_000_000),),
+            "worker process lost: it was lost at 22:13:20 UTC and replaced; 9000 records of 1 partition wait",
+        ),
+        (
+            (silent(0, S.STOP, "it is silent", lag_records=None),),
+            "worker process lost: t-0: it is silent; records of 1 partition wait",
+        ),
         (
             (silent(1, S.TRUNCATED, "offsets 4 to 9 are gone"), silent(2, S.TRUNCATED)),
             "paused: t-1: offsets 4 to 9 are gone, and 1 more",
