@@ -102,6 +102,7 @@ def _glance(
         offending=assessment.offending if assessment else None,
         unplaced=assessment.unplaced if assessment else None,
         overloaded=assessment.overloaded if assessment else None,
+        planned_ms=assessment.planned_ms if assessment else None,
         fullest_bytes_per_second=assessment.max_load if assessment else None,
         usable_bytes_per_second=usable_of(assessment, seen.usable),
         partitions=total.lanes + total.idle,

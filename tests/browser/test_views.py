@@ -66,6 +66,7 @@ def a_glance(**more: Any) -> dict[str, Any]:
             "at_least_ms": 40,
         },
         **{"offending": 0, "unplaced": 0, "overloaded": 0, "fullest_bytes_per_second": 100.0},
+        "planned_ms": NOW - 236_000,
         "usable_bytes_per_second": 240_000,
         **more,
     }
@@ -189,6 +190,27 @@ def a_load(topic: str, number: int, rate: float | None, **more: Any) -> dict[str
 
 def loads(*partitions: dict[str, Any], left_out: int = 0) -> dict[str, Any]:
     return {"provider": "pinot", "no_answer": "", "partitions": list(partitions), "left_out": left_out}
+
+
+def test_needs_of_the_last_planning_have_its_time_and_loads_are_those_of_now(page: Page) -> None:
+    def facts(*given: Any) -> dict[str, tuple[str, int | None]]:
+        found = call(page, "views/datastream", "factsOf", a_glance(), 240_000, *given)
+        return {one["name"]: (one["text"], one.get("asOfMs")) for one in found}
+
+    planned_ms = NOW - 236_000
+    known = facts(loads(a_load("t", 0, 3_000.0), a_load("t", 1, 4_000.0), a_load("t", 2, 1.0, task="shop-1")))
+    assert known["Fullest task"] == ("7 kB/s", None)
+    assert known["Tasks"] == ("3", planned_ms)
+    for unknown in (
+        loads(a_load("t", 0, 3_000.0), a_load("t", 1, None)),
+        loads(a_load("t", 0, 3_000.0), left_out=1),
+        None,
+    ):
+        assert facts(unknown)["Fullest task"] == ("100 B/s", planned_ms)
+    by = call(page, "views/datastream", "measuredBy", loads(a_load("t", 0, 1.0), a_load("t", 1, None)))
+    assert (by["text"], by["ms"]) == ("loads by pinot", NOW)
+    row = call(page, "views/overview", "rowsOf", an_overview(a_glance(required_tasks=4)), {})[0]
+    assert (row["needed"], row["plannedMs"]) == ("4 needed", planned_ms)
 
 
 def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> None:

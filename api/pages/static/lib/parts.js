@@ -104,7 +104,7 @@ export const Card = ({ title, note, children, id }) => html`
 
 export const Facts = ({ of }) => html`<dl class="facts">${of.map((one) => html`
   <div key=${one.name}><dt>${one.name}</dt><dd title=${one.title || null}><${Value} text=${one.text} />
-  ${one.note && html`<small>${one.note}</small>`}</dd></div>`)}</dl>`;
+  ${one.note && html`<small>${one.note}</small>`}${one.asOfMs && html`<small>as planned <${Ago} ms=${one.asOfMs} /></small>`}</dd></div>`)}</dl>`;
 
 /** A copyable call. */
 export function Call({ call }) {

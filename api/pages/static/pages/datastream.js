@@ -6,7 +6,7 @@ import { DURATION, Lines } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
 
 export const title = ({ argument }) => argument;
 
@@ -25,7 +25,7 @@ export default function Datastream({ argument: name }) {
     <div class="head"><h1>${name}</h1>${one && html`<${Sign} ...${standing(one)} /><span class="quiet">${one.owner ? `owner ${one.owner}` : "no owner"}</span>`}</div>
     <${Troubles} errors=${errors} />
     ${isFirst && html`<p class="quiet">Asking the service …</p>`}
-    ${one && html`<${Head} one=${one} usable=${usable} />
+    ${one && html`<${Head} one=${one} usable=${usable} loads=${values.loads?.value} />
       <${Latency} one=${one} atMs=${atMs} />`}
     ${values.loads && html`<${Placement} name=${name} loads=${values.loads.value} usable=${usable} />`}
     <div class="grid">
@@ -39,12 +39,12 @@ export default function Datastream({ argument: name }) {
     </div>`;
 }
 
-function Head({ one, usable }) {
+function Head({ one, usable, loads }) {
   const why = standing(one);
   const states = statesOf(one);
   return html`
     ${why.why && why.tone !== "good" && html`<div class=${`alert ${why.tone === "bad" ? "" : why.tone}`}><p><span class="strong">${why.word}:</span> ${why.why}</p></div>`}
-    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable)} />
+    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable, loads)} />
       ${states.length > 0 && html`<p class="small">Partitions that are not well: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
         ${one.worst && ` The longest: ${one.worst}.`}</p>`}
       ${one.offending > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
@@ -115,7 +115,8 @@ const latencyText = (one) => one.latency
 function Placement({ name, loads, usable }) {
   const found = placementOf(loads, usable);
   const [shown, more] = usePage(found.tasks, 30);
-  return html`<${Card} id="placement" title="Tasks against usable capacity" note=${`${loads.provider ? `loads by ${loads.provider}` : "loads are not known"}${loads.no_answer ? `; ${loads.no_answer}` : ""}`}>
+  const by = measuredBy(loads);
+  return html`<${Card} id="placement" title="Tasks against usable capacity" note=${html`${by.text}${by.ms && html`, measured <${Ago} ms=${by.ms} />`}`}>
     ${!found.tasks.length && html`<p>No task has a partition of it.</p>`}
     <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
     <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: more than one task may carry</span>

@@ -63,7 +63,7 @@ const Row = ({ row }) => html`<tr>
   <td data-label="Objective">${row.objective}</td>
   <td class="num" data-label="Budget left"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
   <td class="num" data-label="Throughput"><${Value} text=${row.rate} /></td>
-  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}</span></span></td>
+  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}${row.needed && row.plannedMs && html`, as planned <${Ago} ms=${row.plannedMs} />`}</span></span></td>
   <td class="num" data-label="Partitions">${row.partitions}</td>
   <td data-label="Owner">${row.owner || html`<span class="unknown">nobody</span>`}</td>
 </tr>`;

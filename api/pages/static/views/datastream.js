@@ -5,18 +5,40 @@ import { standing, wordOf } from "./overview.js";
 
 export { standing };
 
-/** The numbers in the head. */
-export function factsOf(one, usable) {
+/** The numbers in the head; what the last planning says has its moment, `asOfMs`. `loads`: of /loads, null
+ *  while they are not known. */
+export function factsOf(one, usable, loads) {
+  const fullest = fullestOf(loads);
   return [
     { name: "Oldest waiting record", text: isKnown(one.oldest_ms) || !isKnown(one.at_least_ms) ? duration(one.oldest_ms) : `at least ${duration(one.at_least_ms)}`,
       note: isKnown(one.objective_ms) ? `objective: p${one.percentile} within ${duration(one.objective_ms)}` : "no objective" },
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
     { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "its incidents say it; there is none" },
-    { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "" },
-    { name: "Fullest task", text: rate(one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "" },
+    { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "",
+      asOfMs: isKnown(one.required_tasks) ? one.planned_ms : null },
+    { name: "Fullest task", text: rate(fullest ?? one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "",
+      asOfMs: fullest === null && isKnown(one.fullest_bytes_per_second) ? one.planned_ms : null },
     { name: "Partitions", text: count(one.partitions), note: one.not_copied ? `${count(one.not_copied)} of them nobody copies` : "" },
   ];
+}
+
+/** What the fullest task carries by the loads of now; null unless every load is known and told. */
+function fullestOf(loads) {
+  if (!loads || loads.left_out || !loads.partitions.length) return null;
+  const tasks = new Map();
+  for (const one of loads.partitions) {
+    if (!isKnown(one.bytes_per_second)) return null;
+    if (one.task !== null) tasks.set(one.task, (tasks.get(one.task) || 0) + one.bytes_per_second);
+  }
+  return tasks.size ? Math.max(...tasks.values()) : null;
+}
+
+/** Who measured the loads, and when the newest of them. */
+export function measuredBy(loads) {
+  const moments = loads.partitions.map((one) => one.measured_at_ms).filter(isKnown);
+  const text = loads.no_answer ? `loads are not known: ${loads.no_answer}` : loads.provider ? `loads by ${loads.provider}` : "no load was measured yet";
+  return { text, ms: moments.length ? Math.max(...moments) : null };
 }
 
 /** Partitions that are not OK: [{ word, number }], the most first. */

@@ -75,6 +75,7 @@ function rowOf(one) {
     rate: rate(one.bytes_per_second),
     tasks: count(one.tasks),
     needed: isKnown(one.required_tasks) && one.required_tasks !== one.tasks ? `${count(one.required_tasks)} needed` : "",
+    plannedMs: one.planned_ms,
     partitions: count(one.partitions),
     offending: one.offending || 0,
   };
