@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.load import hot_from
 from mirror.model.topics import TopicPartition
-from pinot.history.points import HOT_SHARE, LatencyHistory, LoadHour, begun, high_since
+from pinot.history.points import LatencyHistory, LoadHour, begun, high_since
 from pinot.time_range import TimeRange
 
 
@@ -74,7 +75,7 @@ def _load_series(
 ) -> LoadSeriesAnswer:
     known = {one.hour_ms: one for one in hours}
     found = [known.get(hour) for hour in axis]
-    hot = None if usable is None else high_since(hours, HOT_SHARE * usable)
+    hot = None if usable is None else high_since(hours, hot_from(usable))
     heavy = None if usable is None else high_since(hours, usable)
     return LoadSeriesAnswer(
         partition=None if place is None else str(place),

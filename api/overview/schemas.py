@@ -61,8 +61,11 @@ class DatastreamGlance(_OverviewModel):
     tasks: int
     required_tasks: int | None
     """That capacity asks for, as of the last planning, at `planned_ms`."""
+    hot: int | None
+    """Partitions whose load alone is half of what a task may carry or more, by the loads of now; null: no
+    load is known, or the leader was not heard."""
     offending: int | None
-    """Partitions whose load alone is more than a task may carry."""
+    """Partitions whose load alone is more than a task may carry, as of the last planning."""
     unplaced: int | None
     """Partitions that no task has."""
     overloaded: int | None

@@ -134,9 +134,7 @@ class WorldView:
         self._planning = planning
         self._clock = clock
         self._memory = planning.memory
-        self._gathering = LoadGathering(
-            planning.providers, planning.memory, clock, planning.refresh_seconds
-        )
+        self._gathering = LoadGathering(planning.providers, planning.memory, clock, planning.refresh_seconds)
         self.keeper = MemoryKeeper(planning.memory, stores.observations, clock)
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []

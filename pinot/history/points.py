@@ -11,8 +11,6 @@ from mirror.model.topics import TopicPartition
 from pinot.time_range import TimeRange
 
 HOUR_MS: Final = 3_600_000
-HOT_SHARE: Final = 0.5
-"""Of a task's usable capacity: from here on a partition is hot."""
 _STEPS_MS: Final = tuple(
     seconds * 1_000 for seconds in (10, 30, 60, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 86_400)
 )

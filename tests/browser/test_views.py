@@ -128,7 +128,8 @@ def an_incident(**more: Any) -> dict[str, Any]:
         ),
         ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stalled: 2", "bad"),
         ({"unplaced": 1}, "1 partition without a task", "warn"),
-        ({"offending": 2}, "2 hot partitions", "warn"),
+        ({"offending": 2}, "2 partitions too heavy for a task", "warn"),
+        ({"hot": 2}, "well", "good"),
         ({"states": {"CATCHING_UP": 3}}, "catching up: 3", "warn"),
         ({"oldest_ms": None, "at_least_ms": None, "lag_records": None}, "unknown", "note"),
         ({"status": "INITIALIZING"}, "being set up", "note"),
@@ -146,7 +147,7 @@ def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) ->
     answer = an_overview(
         a_glance(name="b-well"),
         a_glance(name="a-well", owner="other"),
-        a_glance(name="hot", offending=1),
+        a_glance(name="heavy", offending=1),
         a_glance(name="lost", loses_data_in_seconds=60.0),
         a_glance(name="late", oldest_ms=3_000, at_least_ms=3_000),
         a_glance(name="later", oldest_ms=9_000, at_least_ms=9_000),
@@ -156,7 +157,7 @@ def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) ->
     def names(**wanted: str) -> list[str]:
         return [row["name"] for row in call(page, "views/overview", "rowsOf", answer, wanted)]
 
-    assert names() == ["lost", "later", "late", "hot", "unheard", "a-well", "b-well"]
+    assert names() == ["lost", "later", "late", "heavy", "unheard", "a-well", "b-well"]
     assert names(tone="bad") == ["lost", "later", "late"]
     assert names(text="WELL") == ["a-well", "b-well"]
     assert names(owner="other") == ["a-well"]
@@ -184,7 +185,9 @@ def a_load(topic: str, number: int, rate: float | None, **more: Any) -> dict[str
             "bytes_per_second": rate,
         },
         **{"messages_per_second": None, "rate_source": "slope", "measured_at_ms": NOW, "age_ms": 0},
-        **{"is_lower_bound": False, "is_offending": False, **more},
+        **{"is_lower_bound": False, "is_offending": False},
+        "is_hot": None if rate is None else rate >= 120_000,
+        **more,
     }
 
 
@@ -227,6 +230,18 @@ def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> No
     assert said.startswith("orders-0 is the hottest: 200 kB/s, 83 % of the 240 kB/s")
 
 
+def test_hot_is_the_same_on_every_page(page: Page) -> None:
+    known = loads(a_load("t", 0, 130_000.0), a_load("t", 1, 1.0, is_offending=True), a_load("t", 2, None))
+    words = [row["standing"]["word"] for row in call(page, "views/hot", "rowsOf", known, 240_000, [])]
+    assert words == ["hot", "fits", "unknown"], "the last planning is not now"
+    (task,) = call(page, "views/datastream", "placementOf", known, 240_000)["tasks"]
+    assert task["hot"] == ["t-0"]
+    overview = an_overview(a_glance(hot=1), a_glance(name="two", hot=None, offending=2))
+    facts = {one["name"]: one for one in call(page, "views/overview", "summaryOf", overview)["facts"]}
+    assert (facts["Hot partitions"]["text"], "half" in facts["Hot partitions"]["note"]) == ("1", True)
+    assert call(page, "views/hot", "firstToLookAt", overview) == "orders"
+
+
 def test_a_partition_that_no_task_can_carry_is_marked_and_its_moves_are_told(page: Page) -> None:
     event: dict[str, Any] = {"event_key": "e", "time_ms": NOW, "topic": "t", "kafka_partition": 0}
     event["sentence"] = "it is heavy"
@@ -238,7 +253,7 @@ def test_a_partition_that_no_task_can_carry_is_marked_and_its_moves_are_told(pag
         240_000,
         [event | {"bytes_per_second": 5_000.0}, event | {"topic": "", "event_key": "f"}],
     )
-    assert (row["standing"]["word"], row["skew"]) == ("too much for a task", "unknown")
+    assert (row["standing"]["word"], row["skew"]) == ("too heavy for a task", "unknown")
     assert [one["text"] for one in row["history"]] == ["it is heavy"]
     assert (other["advice"], other["history"]) == ("", [])
 

@@ -47,7 +47,7 @@ function Head({ one, usable, loads }) {
     <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable, loads)} />
       ${states.length > 0 && html`<p class="small">Partitions that are not well: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
         ${one.worst && ` The longest: ${one.worst}.`}</p>`}
-      ${one.offending > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
+      ${one.hot > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
     </section>`;
 }
 
@@ -119,7 +119,7 @@ function Placement({ name, loads, usable }) {
   return html`<${Card} id="placement" title="Tasks against usable capacity" note=${html`${by.text}${by.ms && html`, measured <${Ago} ms=${by.ms} />`}`}>
     ${!found.tasks.length && html`<p>No task has a partition of it.</p>`}
     <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
-    <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: more than one task may carry</span>
+    <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: half of what a task may carry, or more</span>
       ${found.usableAt !== null && html`<span class="limit">dashed line: usable capacity</span>`}</p>
     ${found.isPart && html`<p class="small quiet">Drawn: the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}, without ${found.leftOut}.</p>`}
     ${found.idle.length > 0 && html`<p class="small">Of no task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}

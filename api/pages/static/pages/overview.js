@@ -58,7 +58,7 @@ function Table({ rows, isEmpty }) {
 const Row = ({ row }) => html`<tr>
   <td class="name"><a href=${to(`datastreams/${encodeURIComponent(row.name)}`)}>${row.name}</a><span class="sub">${row.way}</span></td>
   <td data-label="State"><span><${Sign} ...${row.standing} /><span class="sub">${row.standing.why}</span>
-    ${row.offending > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Which ${row.offending === 1 ? "partition is" : "partitions are"} hot?</a></span>`}</span></td>
+    ${row.hot > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Which ${row.hot === 1 ? "partition is" : "partitions are"} hot?</a></span>`}</span></td>
   <td class="num" data-label="Oldest waiting"><span><${Value} text=${row.oldest} /><span class="sub">${row.waiting}</span></span></td>
   <td data-label="Objective">${row.objective}</td>
   <td class="num" data-label="Budget left"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>

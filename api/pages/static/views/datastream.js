@@ -88,8 +88,8 @@ function taskOf(task, scale, usable) {
   const parts = task.partitions.map((one) => ({
     name: `${one.topic}-${one.partition}`,
     width: isKnown(one.bytes_per_second) ? one.bytes_per_second / scale : null,
-    isHot: one.is_offending === true,
-    text: `${one.topic}-${one.partition}: ${rate(one.bytes_per_second)}${one.is_offending ? ", hot" : ""}`,
+    isHot: one.is_hot === true,
+    text: `${one.topic}-${one.partition}: ${rate(one.bytes_per_second)}${one.is_hot ? ", hot" : ""}`,
   }));
   const isOver = isKnown(usable) && task.load > usable;
   const hot = parts.filter((one) => one.isHot).map((one) => one.name);
