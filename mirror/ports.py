@@ -71,6 +71,10 @@ class CopyEngine(Protocol):
         look."""
         ...
 
+    def checkpoints(self) -> Sequence[int]:
+        """Those of the lanes of the last measurements, in order."""
+        ...
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Of the lanes of the last measurements those that waited for an answer which was overdue."""
         ...

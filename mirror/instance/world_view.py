@@ -77,8 +77,8 @@ Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
 
 @dataclass(frozen=True)
 class Planning:
-    """How tasks are decided. `interval_seconds`: between observations of the loads; `refresh_seconds`: between
-    looks at those that are shown, infinite: none. `capacities`: of groups; None: all have `capacity`.
+    """How tasks are decided. `interval_seconds`: between observations of the loads; `refresh_seconds`:
+    between looks at those that are shown, infinite: none. `capacities`: of groups; None: all have `capacity`.
     `freezes`: in which nothing moves that need not."""
 
     planner: Planner

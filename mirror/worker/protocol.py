@@ -118,7 +118,8 @@ NO_CORE_USE: Final = CoreUse()
 class LaneRate:
     """What one lane did lately: rates per second, lag in records and in ms (None where it is not known).
     `shown`: the rates of `SHOWN_OF_LANES`, in that order. `position`: None where it is not said: the lane is
-    as `LanePosition.is_watched` has it. `core`: what its whole worker process had."""
+    as `LanePosition.is_watched` has it. `core`: what its whole worker process had. `checkpoint`: below which
+    all is at the destination; None where a worker of a former version does not say it."""
 
     key: LaneKey
     source: ClusterRef
@@ -129,10 +130,15 @@ class LaneRate:
     shown: tuple[float, ...] = ()
     position: LanePosition | None = None
     core: CoreUse = NO_CORE_USE
+    checkpoint: int | None = None
 
     @classmethod
     def of(
-        cls, metric: MirrorMetric, position: LanePosition | None = None, core: CoreUse = NO_CORE_USE
+        cls,
+        metric: MirrorMetric,
+        position: LanePosition | None = None,
+        core: CoreUse = NO_CORE_USE,
+        checkpoint: int | None = None,
     ) -> LaneRate:
         """What a lane did in the interval of a measurement, and where it stood at its end."""
         seconds = max(metric.interval_ms, 1) / 1000
@@ -146,6 +152,7 @@ class LaneRate:
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
             position=position,
             core=core,
+            checkpoint=checkpoint,
         )
 
 

@@ -25,6 +25,8 @@ PAGES = (
     "/offending?datastream=orders",
     "/plans/orders",
     "/whatif/orders",
+    "/edit/orders",
+    "/edit",
     "/advice",
     "/incidents",
     "/instances",

@@ -6,7 +6,9 @@ import { DURATION, Lines } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, placementOf, standing, statesOf } from "../views/datastream.js";
+
+import { Definition, Partitions, Paused } from "./partitions.js";
 
 export const title = ({ argument }) => argument;
 
@@ -27,7 +29,9 @@ export default function Datastream({ argument: name }) {
     ${isFirst && html`<p class="quiet">Asking the service …</p>`}
     ${one && html`<${Head} one=${one} usable=${usable} loads=${values.loads?.value} />
       <${Latency} one=${one} atMs=${atMs} />`}
+    ${definition && html`<${Definition} name=${name} definition=${definition} />`}
     ${values.loads && html`<${Placement} name=${name} loads=${values.loads.value} usable=${usable} />`}
+    ${definition && html`<${Partitions} name=${name} />`}
     <div class="grid">
       ${values.plan && html`<${Plan} name=${name} groups=${values.plan.value.groups} />`}
       ${one && definition && html`<${Acts} name=${name} one=${one} definition=${definition} />`}
@@ -154,19 +158,20 @@ function Acts({ name, one, definition }) {
   const path = `/v1/datastreams/${part(name)}`;
   const body = { reason: "asked for on the web page" };
   const isHalted = ["PAUSED", "STOPPED"].includes(definition.status);
-  const pauses = pausesOf(definition);
   return html`<${Card} id="acts" title="Pauses and what can be done">
-    ${definition.halt && html`<p>${definition.status.toLowerCase()} <${Ago} ms=${definition.halt.since_ms} />: ${definition.halt.reason || "no reason was given"}
-      ${definition.halt.requested_by && ` (${definition.halt.requested_by})`}${definition.halt.until_ms && html`, until <${Ago} ms=${definition.halt.until_ms} />`}</p>`}
-    ${pauses.length ? html`<ul>${pauses.map((pause) => html`<li key=${pause.topic}>${pause.topic}, ${pause.partitions}: ${pause.reason}${pause.who && `, ${pause.who}`}, <${Ago} ms=${pause.sinceMs} /></li>`)}</ul>`
-      : !definition.halt && html`<p class="quiet">Nothing of it is paused by a person.</p>`}
+    <${Paused} name=${name} definition=${definition} />
     <div class="acts">
       ${isHalted
         ? html`<${Act} key="resume" label="Resume" main refusal=${refusal} call=${{ method: "POST", path: `${path}/resume`, body }} says=${() => "It copies again."} />`
         : html`<${Act} key="hour" label="Pause for an hour" refusal=${refusal} question=${`Pause ${name} for an hour? Nothing of it is copied until then, or until somebody resumes it.`}
             call=${{ method: "POST", path: `${path}/pause`, body: { ...body, for_seconds: 3600 } }} says=${() => "It is paused for an hour."} />
+          <${Act} key="restart" label="Copy everything again" refusal=${refusal} typed=${name}
+            question=${`Forget what ${name} has copied, and copy from the earliest record again? It is refused where the destination holds records.`}
+            call=${{ method: "POST", path: `${path}/restart-from`, body: { ...body, start: "earliest" } }} says=${() => "It begins again."} />
           <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until somebody resumes it?`}
             call=${{ method: "POST", path: `${path}/pause`, body }} says=${() => "It is paused."} />`}
+      <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Its lanes stop; topics at the destination stay.`}
+        call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "It disappears when its lanes are released."} />
     </div>
   <//>`;
 }
@@ -190,7 +195,8 @@ export function Events({ of }) {
   const [shown, more] = usePage(eventsOf(of), 12);
   return html`<${Card} id="events" title="What changed, and why" note=${of.length ? "" : "nothing is kept"}>
     <ol class="line">${shown.map((one) => html`<li key=${one.key}><span class="when"><${Ago} ms=${one.ms} /></span><span class="small quiet">${one.kind}</span>
-      ${one.what && html` <span class="mono">${one.what}</span>${one.load && ` (${one.load})`}<br />`} ${one.why}</li>`)}</ol>${more}
+      ${one.moves.length > 1 ? html` <span class="strong">${one.what}: ${one.why}</span><details><summary>Which</summary><ul>${one.moves.map((move) => html`<li key=${move} class="mono">${move}</li>`)}</ul></details>`
+      : html`${one.what && html` <span class="mono">${one.what}</span>${one.load && ` (${one.load})`}<br />`} ${one.why}`}</li>`)}</ol>${more}
   <//>`;
 }
 

@@ -13,7 +13,7 @@ export default function Overview({ query }) {
   const [owner, setOwner] = useState(query.owner || "");
   const answer = values.all?.value;
   return html`
-    <div class="head"><h1>Datastreams</h1>${answer && html`<${Tones} of=${summaryOf(answer).tones} chosen=${tone} choose=${setTone} />`}</div>
+    <div class="head"><h1>Datastreams</h1><a class="button" href=${to("edit")}>New datastream</a>${answer && html`<${Tones} of=${summaryOf(answer).tones} chosen=${tone} choose=${setTone} />`}</div>
     <${Troubles} errors=${errors} />
     ${isFirst && html`<p class="quiet">Asking the service …</p>`}
     ${answer && html`<${Whole} answer=${answer} asOfMs=${values.all.asOfMs} />
@@ -47,7 +47,7 @@ function Whole({ answer, asOfMs }) {
 
 function Table({ rows, isEmpty }) {
   const [shown, more] = usePage(rows);
-  if (isEmpty) return html`<p>There is no datastream yet. <a href="/v1/docs">POST /v1/datastreams</a> or <code>headrace datastream create</code> makes one.</p>`;
+  if (isEmpty) return html`<p>There is no datastream yet. <a href=${to("edit")}>New datastream</a> or <code>headrace datastream create</code> makes one.</p>`;
   if (!rows.length) return html`<p>No datastream is like that.</p>`;
   return html`<div class="scroll"><table class="stack">
     <thead><tr><th scope="col">Datastream</th><th scope="col">State</th><th scope="col" class="num">Oldest waiting</th><th scope="col">Objective</th>

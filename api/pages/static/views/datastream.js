@@ -104,15 +104,43 @@ function taskOf(task, scale, usable) {
 
 const KINDS = { plan: "plan", move: "move", problem: "problem", request: "request", loads: "loads", command: "command", datastream: "state" };
 
-/** What happened, in words. `events`: the newest first. */
-export const eventsOf = (events) =>
-  events.map((one) => ({
-    key: one.event_key, ms: one.time_ms, kind: KINDS[one.kind] || "other", epoch: one.plan_epoch,
-    what: one.topic ? `${one.topic}-${one.kafka_partition}: ${placeOf(one.from_task, one.from_instance)} → ${placeOf(one.to_task, one.to_instance)}` : "",
-    why: one.sentence, load: isKnown(one.bytes_per_second) ? rate(one.bytes_per_second) : "",
-  }));
+/** What happened, in words; moves of one plan for one reason are one entry. `events`: the newest first. */
+export function eventsOf(events) {
+  const found = [];
+  for (const one of events) {
+    const last = found.at(-1);
+    const row = eventOf(one);
+    if (last && one.topic && last.moves.length && last.epoch === row.epoch && last.why === row.why) last.moves.push(row.what);
+    else found.push({ ...row, moves: one.topic ? [row.what] : [] });
+  }
+  return found.map((row) => (row.moves.length > 1 ? { ...row, what: `${many(row.moves.length, "partition")}`, load: "" } : row));
+}
+
+const eventOf = (one) => ({
+  key: one.event_key, ms: one.time_ms, kind: KINDS[one.kind] || "other", epoch: one.plan_epoch,
+  what: one.topic ? `${one.topic}-${one.kafka_partition}: ${placeOf(one.from_task, one.from_instance)} → ${placeOf(one.to_task, one.to_instance)}` : "",
+  why: one.sentence, load: isKnown(one.bytes_per_second) ? rate(one.bytes_per_second) : "",
+});
 
 const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance}` : ""}` : "nobody");
+
+const milliseconds = (value) => duration(value);
+const seconds = (value) => duration(value * 1000);
+/** Words of the figures of a cause, and how each is shown. */
+const EVIDENCE = {
+  late_partitions: ["late partitions", count], explained_partitions: ["of them with this cause", count], waiting_records: ["waiting records", count],
+  wait_ms: ["at the source", milliseconds], fetch_ms: ["being received", milliseconds], queue_ms: ["in the worker", milliseconds], produce_ms: ["until acknowledged", milliseconds],
+  quota: ["held back by the quota of", String], throttled_share: ["held back for", (value) => `${percent(value)} of the time`], broker: ["broker", String],
+  worker_cores: ["worker process busy", (value) => `${percent(value)} of a core`], worker_waited_share: ["worker process waited for a core", (value) => `${percent(value)} of the time`],
+  fetch_unanswered_seconds: ["source has not answered for", seconds], produce_unanswered_seconds: ["destination has not answered for", seconds],
+  task: ["task", String], task_bytes_per_second: ["the task copies", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["it copies", rate],
+};
+
+/** The figures of a cause in words and units; of a figure that is unknown here, its name and value. */
+export const evidenceOf = (evidence) => Object.entries(evidence).map(([name, value]) => {
+  const [word, shown] = EVIDENCE[name] || [name.replaceAll("_", " "), (one) => (typeof one === "number" ? count(one) : one)];
+  return `${word}: ${shown(value)}`;
+});
 
 /** Incidents, the newest first. */
 export const incidentsOf = (incidents) =>
@@ -123,18 +151,10 @@ export const incidentsOf = (incidents) =>
     lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),
     spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`)
       .concat((one.deliveries ?? []).map((cost) => `${count(Math.round(cost.late))} of ${many(cost.records, "record")} later than ${cost.objective}`)),
-    evidence: Object.entries(one.evidence).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "number" ? count(value) : value}`),
+    evidence: evidenceOf(one.evidence),
     timeline: one.timeline.map((entry, at) => ({ key: at, ms: entry.time_ms, phase: entry.phase, text: entry.text })),
     leftOut: one.left_out,
   }));
-
-/** Partitions that somebody or itself paused. */
-export function pausesOf(definition) {
-  return Object.entries(definition.pauses).map(([topic, one]) => ({
-    topic, partitions: one.partitions === null ? "all partitions" : `partitions ${one.partitions.join(", ")}`, reason: one.reason || "no reason was given", who: one.requested_by || "",
-    sinceMs: one.since_ms, untilMs: one.until_ms ?? null,
-  }));
-}
 
 /** What the ledger says of partitions from which something is missing, or that wait for somebody. */
 export function gapsOf(answer) {
