@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.load import hot_from
 from mirror.model.topics import TopicPartition
-from pinot.history.points import LatencyHistory, LoadHour, begun, high_since
+from pinot.history.points import LatencyHistory, LatencyStep, LoadHour, begun, high_since
 from pinot.time_range import TimeRange
 
 
@@ -88,6 +88,12 @@ def _load_series(
     )
 
 
+def _rate(one: LatencyStep, when: TimeRange, step_ms: int) -> float:
+    """Return the throughput of a step; the last one may be running."""
+    length_ms = min(step_ms, when.until_ms - one.begin_ms)
+    return round(one.size_bytes * 1_000 / max(length_ms, 1), 1)
+
+
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
@@ -101,6 +107,8 @@ class LatencyHistoryAnswer(_HistoryModel):
     times_ms: list[int]
     """Beginnings of steps (epoch ms), the oldest first; the last one is running."""
     records: list[int | None]
+    """Copied; null: nothing was measured."""
+    bytes_per_second: list[float | None]
     """Copied; null: nothing was measured."""
     p50_ms: list[float | None]
     """Median of the latency, from the source's time stamp to the destination's acknowledgement; null without
@@ -133,6 +141,7 @@ class LatencyHistoryAnswer(_HistoryModel):
             step_ms=history.step_ms,
             times_ms=axis,
             records=[None if one is None else one.records for one in steps],
+            bytes_per_second=[None if one is None else _rate(one, when, history.step_ms) for one in steps],
             p50_ms=[None if one is None else _rounded(one.p50_ms) for one in steps],
             p99_ms=[None if one is None else _rounded(one.p99_ms) for one in steps],
             oldest_ms=[None if one is None else one.oldest_ms for one in steps],

@@ -64,7 +64,7 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
 class LatencyStep(NamedTuple):
     """One step of time from `begin_ms` (epoch ms) on: records copied, batches, the latencies of all batches
     summed by stage (ms: source, fetch, queue, produce), the age in ms of the oldest record that waited (None:
-    not known), and the histogram of `mirror.model.metrics`."""
+    not known), the histogram of `mirror.model.metrics`, and bytes copied."""
 
     begin_ms: int
     records: int
@@ -72,6 +72,7 @@ class LatencyStep(NamedTuple):
     stages_ms: tuple[float, float, float, float]
     oldest_ms: int | None
     counts: tuple[int, ...]
+    size_bytes: int = 0
 
     @property
     def p50_ms(self) -> float | None:

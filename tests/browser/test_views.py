@@ -455,6 +455,18 @@ def test_lateness_is_a_sentence_too(page: Page) -> None:
     assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."
 
 
+def test_throughput_is_a_sentence_and_its_ticks_are_exact(page: Page) -> None:
+    said = call(
+        page, "views/datastream", "throughputText", {"bytes_per_second": [None, 1_500.0, 500.0, None]}
+    )
+    assert said == "Between 500 B/s and 1.5 kB/s; in the newest step 500 B/s."
+    assert call(page, "views/datastream", "throughputText", {"bytes_per_second": [None]}).startswith(
+        "Nothing"
+    )
+    ticks = call(page, "lib/format", "rateTicks", [0, 500, 1_000, 1_500, 20_000_000])
+    assert ticks == ["0 B/s", "500 B/s", "1 kB/s", "1.5 kB/s", "20 MB/s"]
+
+
 def test_a_history_begins_with_what_was_measured_first(page: Page) -> None:
     history = {"name": "shop", "times_ms": [1, 2, 3, 4], "records": [None, 0, None, 5], "step_ms": 1}
     assert call(page, "views/datastream", "measuredOf", history) == {

@@ -50,6 +50,16 @@ export const DURATION_STEPS = UNITS.flatMap(([unit, name]) => {
 });
 export const COUNT_STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((part) => part * 10 ** power)).flat();
 
+/** Labels of ticks that are bytes per second, at distances of `COUNT_STEPS`. */
+export const rateTicks = (ticks) => ticks.map((value) => {
+  let step = 0;
+  while (value >= 1000 && step < STEPS.length - 1) {
+    value /= 1000;
+    step += 1;
+  }
+  return `${Number(value.toPrecision(12))} ${STEPS[step]}B/s`;
+});
+
 /** Labels of ticks at multiples of `step` ms, all in the largest unit in which they are whole numbers. */
 export function durationTicks(ticks, step) {
   const [unit, name] = UNITS.findLast(([unit]) => step % unit === 0);

@@ -2,11 +2,11 @@
 
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
-import { DURATION, Lines } from "../lib/chart.js";
+import { DURATION, Lines, RATE } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, placementOf, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
 
 import { Definition, Partitions, Paused } from "./partitions.js";
 
@@ -78,13 +78,16 @@ function Kept({ one, history }) {
   const late = useMemo(() => [{ name: "p99", ink: "--bad", width: 2, values: history.p99_ms }, { name: "p50", ink: "--note", values: history.p50_ms }], [history]);
   const stages = useMemo(() => STAGES.map(([key, word, ink]) => ({ name: word, ink, values: history[key] })), [history]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
+  const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: history.bytes_per_second }], [history]);
   const note = `in steps of ${duration(history.step_ms)}`;
   return html`<div class="grid">
     <${Card} id="late" title="How late records were" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
       <p class="small quiet">${lateText(history)}</p><//>
     <${Card} id="latency" title="Where the time goes" note=${`an average batch, ${note}`}><${Lines} times=${times} series=${stages} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p><//>
-    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//></div>`;
+    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//>
+    <${Card} id="throughput" title="Throughput" note=${note}><${Lines} times=${times} series=${rates} measure=${RATE} text=${throughputText(history)} />
+      <p class="small quiet">${throughputText(history)}</p><//></div>`;
 }
 
 /** What this tab has seen, where nothing older can be had. */
@@ -97,10 +100,11 @@ function SinceOpened({ one, atMs, why }) {
       return after;
     });
   }, [atMs]);
-  const drawn = useMemo(() => columns(samples, ["oldest", ...STAGES.map(([key]) => key)]), [samples]);
-  const [oldest, ...stages] = drawn.values;
+  const drawn = useMemo(() => columns(samples, ["oldest", "rate", ...STAGES.map(([key]) => key)]), [samples]);
+  const [oldest, copied, ...stages] = drawn.values;
   const series = useMemo(() => STAGES.map(([key, word, ink], at) => ({ name: word, ink, values: stages[at] })), [drawn]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
+  const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: copied }], [drawn]);
   return html`<div class="grid">
     <${Card} id="latency" title="Where the time goes" note="an average batch">
       <${Lines} times=${drawn.times} series=${series} measure=${DURATION} text=${latencyText(one)} />
@@ -109,7 +113,9 @@ function SinceOpened({ one, atMs, why }) {
     <${Card} id="oldest" title="Age of the oldest waiting record" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" />
       ${why && html`<p class="small quiet">Nothing older can be shown: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
-    <//></div>`;
+    <//>
+    <${Card} id="throughput" title="Throughput" note="since this page was opened">
+      <${Lines} times=${drawn.times} series=${rates} measure=${RATE} text="Bytes copied per second over time" /><//></div>`;
 }
 
 const latencyText = (one) => one.latency

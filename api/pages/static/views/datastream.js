@@ -60,6 +60,13 @@ export function lateText(history) {
   return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${many(records, "record")}; in the newest step with records ${duration(known.at(-1))}.`;
 }
 
+/** How much was copied, in a sentence. `history`: of /latency/history. */
+export function throughputText(history) {
+  const known = history.bytes_per_second.filter(isKnown);
+  if (!known.length) return "Nothing was measured in that time.";
+  return `Between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}; in the newest step ${rate(known.at(-1))}.`;
+}
+
 /** Tasks with their partitions as shares of usable capacity, the fullest first.
  *  `scale`: what the whole width stands for. A partition without a known load has `share` null. */
 export function placementOf(loads, usable) {
