@@ -455,6 +455,14 @@ def test_lateness_is_a_sentence_too(page: Page) -> None:
     assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."
 
 
+def test_an_instance_shows_what_it_uses(page: Page) -> None:
+    health = {"processes": 3, "memory_bytes": 650_000_000, "cpu_cores": 1.04}
+    assert call(page, "views/instances", "usageOf", health) == "3 processes, 650 MB resident, 1 core busy"
+    assert call(page, "views/instances", "usageOf", {**health, "cpu_cores": None}).endswith("resident")
+    assert call(page, "views/instances", "usageOf", {"memory_bytes": None}) == "unknown"
+    assert call(page, "views/instances", "usageOf", None) == "unknown"
+
+
 def test_throughput_is_a_sentence_and_its_ticks_are_exact(page: Page) -> None:
     said = call(
         page, "views/datastream", "throughputText", {"bytes_per_second": [None, 1_500.0, 500.0, None]}

@@ -20,6 +20,9 @@ const isKnown = (value) => value !== null && value !== undefined && Number.isFin
 /** Bytes per second, in powers of 1000. */
 export const rate = (value) => (isKnown(value) ? scaled(value, "B/s") : UNKNOWN);
 
+/** Bytes, in powers of 1000. */
+export const size = (value) => (isKnown(value) ? scaled(value, "B") : UNKNOWN);
+
 /** A count without a unit. */
 export const count = (value) => (isKnown(value) ? value.toLocaleString("en") : UNKNOWN);
 
