@@ -71,7 +71,7 @@ class CopyEngine(Protocol):
         look."""
         ...
 
-    def checkpoints(self) -> Sequence[int]:
+    def measured_checkpoints(self) -> Sequence[int]:
         """Those of the lanes of the last measurements, in order."""
         ...
 

@@ -188,7 +188,7 @@ class BatchEngine:
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
-    def checkpoints(self) -> Sequence[int]:
+    def measured_checkpoints(self) -> Sequence[int]:
         """Those of the lanes of the last measurements, in order."""
         return [lane.checkpoint for lane in self._measured]
 

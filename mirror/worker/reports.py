@@ -87,7 +87,7 @@ class MetricReports:
         core = CoreUse(_cores(metrics), self._waited_share(metrics))
         at = self._clock.monotonic()
         positions = self._engine.positions(metrics, at)
-        stands = zip(metrics, positions, self._engine.checkpoints(), strict=True)
+        stands = zip(metrics, positions, self._engine.measured_checkpoints(), strict=True)
         rates = tuple(LaneRate.of(one, place, core, reached) for one, place, reached in stands)
         waiting = tuple(WaitingLane(*pair) for pair in self._engine.unanswered().items())
         clocks = tuple(ClusterClock(*pair) for pair in self._engine.clock_skews().items())
