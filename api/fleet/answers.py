@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from api.brooklin.diagnostics import status_element
+from api.loads.heat import HEAT, own_heat
 from api.loads.leaders import told_cluster_loads, told_loads
 from api.movement.topics import own_topics, topics_told
 from api.overview.sums import SUMS, own_sums, sums_told
@@ -83,6 +84,7 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     DIAGNOSTICS: _diagnostics,
     LOADS: told_loads,
     CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
+    HEAT: lambda services, _: own_heat(services),
     MOVEMENT: lambda services, _: topics_told(own_topics(services)),
     SUMS: lambda services, _: sums_told(own_sums(services)),
 }

@@ -126,6 +126,10 @@ class LaneAnswer(BaseModel):
     """Records at the source that are not at the destination."""
     lag_ms: int | None
     """Age of the oldest of them."""
+    position: int | None = None
+    """Source offset from which on it copies next: everything below is at the destination."""
+    source_end: int | None = None
+    """End offset of the source."""
     retained_records: int | None = None
     """Of a partition that nobody copies: records that retention may still delete at the source before it
     reaches one that was not copied."""
@@ -156,6 +160,7 @@ class LaneAnswer(BaseModel):
         """A lane of this instance, at `now` in monotonic seconds."""
         rate = state.rate
         lag_records, lag_ms = state.lag
+        position, source_end = state.ends
         return cls(
             datastream=key.group,
             partition=str(key.partition),
@@ -166,6 +171,8 @@ class LaneAnswer(BaseModel):
             reason=state.reason or state.held_back,
             lag_records=lag_records,
             lag_ms=lag_ms,
+            position=position,
+            source_end=source_end,
             bytes_per_second=rate.bytes_per_second if rate else None,
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
             worker_cpu=rate.core.busy if rate else None,

@@ -329,6 +329,7 @@ class Leader:
         return application.request.reason
 
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
+        self._world_view.refresh_loads(world)
         sources = self._world_view.load_sources(world)
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
             self._publisher.announce(events)

@@ -60,6 +60,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.load import HOT_SHARE
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
 from monitor.causes.sentences import Findings, sentence_of
@@ -70,8 +71,6 @@ BUSY_CORES: Final = 0.9
 time in which it waits for a core counts."""
 _LEAST_WAITED: Final = 0.3
 """Of the time: from then on it is others on the machine that keep it from copying."""
-_HOT_SHARE: Final = 0.5
-"""Of what its task copies."""
 _FROZEN_SECONDS: Final = 3.0
 _TASK_SHARE: Final = 0.6
 """Of its worker's CPU time: above that the task alone keeps it busy."""
@@ -272,7 +271,7 @@ def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
     """The partition that carries most of its task; None where there is none."""
     total = sum(one.bytes_per_second or 0.0 for one in mates)
     top = max(mates, key=lambda one: (one.bytes_per_second or 0.0, one.partition))
-    return top if total > 0 and (top.bytes_per_second or 0.0) > _HOT_SHARE * total else None
+    return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:

@@ -48,7 +48,7 @@ from mirror.model.movement.loss import (
     loss_as_it_moves,
     seconds_to_loss,
 )
-from mirror.wording import counted
+from mirror.wording import counted, duration_text
 from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
@@ -145,9 +145,8 @@ def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: Movem
         return Judgement(_S.SOURCE_AWAY, "the source has not said where it ends", facts.since)
     silent = now - newest.at
     if newest.waiting > 0 and silent > rules.silence_seconds:
-        reason = (
-            f"it has reported nothing for {silent:.0f} s, and {counted(newest.waiting, 'record')} waited then"
-        )
+        waited = counted(newest.waiting, "record")
+        reason = f"it has reported nothing for {duration_text(silent)}, and {waited} waited then"
         return Judgement(_S.STOP, reason, newest.at)
     return None
 
@@ -169,7 +168,7 @@ def _by_end(
             f"an open transaction at the source hides {counted(hidden, 'record')} from {newest.checkpoint} on"
         )
         if newest.hidden_ms is not None:
-            reason += f"; the first was {newest.hidden_ms / 1000:.0f} s old at the last report"
+            reason += f"; the first was {duration_text(newest.hidden_ms / 1000)} old at the last report"
         return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
     return None
 
@@ -195,7 +194,9 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     found = approach(history)
     eta = eta_seconds(found, history, now)
     if eta is not None:
-        reason = "; ".join(filter(None, (f"{they_wait}, for about {eta:.0f} s more", facts.throttled)))
+        reason = "; ".join(
+            filter(None, (f"{they_wait}, for about {duration_text(eta)} more", facts.throttled))
+        )
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)

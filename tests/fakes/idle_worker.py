@@ -60,6 +60,9 @@ class IdleEngine:
         """Nothing was copied."""
         return ()
 
+    def measured_checkpoints(self) -> Sequence[int]:
+        return []
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Nobody was asked."""
         return {}

@@ -88,6 +88,14 @@ class LaneStatus:
         return self.track.rate
 
     @property
+    def ends(self) -> tuple[int | None, int | None]:
+        """The offset from which on it copies next, and the source's end; None where it is not known."""
+        rate, waiting = self.rate, self.lag[0]
+        if rate is None or rate.checkpoint is None:
+            return None, None
+        return rate.checkpoint, None if waiting is None else rate.checkpoint + waiting
+
+    @property
     def history(self) -> LaneHistory:
         """How it has moved."""
         return self.track.history

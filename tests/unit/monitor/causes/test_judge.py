@@ -564,7 +564,7 @@ def test_there_are_histories_of_every_cause() -> None:
         (
             (held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),),
             "throttled by a broker's quota: broker 3 of the destination throttles for 45% of the time; "
-            "produce takes 900 of 950 ms on average",
+            "produce takes 900 ms of 950 ms on average",
         ),
         (
             (held(0, Q.OTHERS, phases=None),),
@@ -577,7 +577,7 @@ def test_there_are_histories_of_every_cause() -> None:
                 late(1, phases=Phases(20, 10, 20, 900)),
                 held(2, Q.SOURCE, phases=None),
             ),
-            "destination-bound: produce takes 900 of 950 ms on average; the worker process is "
+            "destination-bound: produce takes 900 ms of 950 ms on average; the worker process is "
             "busy for 30% of the time (2 of 3 late partitions); besides, throttled by a broker's quota: "
             "broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
         ),
@@ -592,17 +592,17 @@ def test_there_are_histories_of_every_cause() -> None:
         ),
         (
             (hot(0), busy(1), busy(2)),
-            "hot partition: t-0 carries 9.00 MB/s of the 11.00 MB/s of task orders-0; the worker process is "
+            "hot partition: t-0 carries 9 MB/s of the 11 MB/s of task orders-0; the worker process is "
             "busy for 97% of the time",
         ),
         (
             (hot(0),),
-            "hot partition: t-0 carries 9.00 MB/s of the 9.00 MB/s of task orders-0, which has no other "
+            "hot partition: t-0 carries 9 MB/s of the 9 MB/s of task orders-0, which has no other "
             "partition; the worker process is busy for 97% of the time",
         ),
         (
             HOLDS_TASK,
-            "overloaded task: orders-0 copies 3.00 MB/s of 3 partitions; the quota of the task holds it back "
+            "overloaded task: orders-0 copies 3 MB/s of 3 partitions; the quota of the task holds it back "
             "for 60% of the time",
         ),
         (
