@@ -114,6 +114,11 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
 
 def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> list[str]:
     found = []
+    if _is_too_little_to_gain(problem, policy, outcome, plan):
+        found.append(
+            "nothing moves to level the tasks: the fullest one would come down by less than "
+            f"{100 * policy.least_gain:g} % of usable capacity"
+        )
     if plan.moves_left:
         share = 100 * (policy.move_budget or 0.0)
         left = counted(plan.moves_left, "move")
@@ -141,6 +146,15 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Placement
     if plan.defaulted:
         found.append(f"{counted(len(plan.defaulted), 'load')} not known and taken as the default")
     return found
+
+
+def _is_too_little_to_gain(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> bool:
+    """Return whether a rebalance levels nothing because that gains too little."""
+    is_asked = policy.mode is Mode.INCREMENTAL and policy.rebalance and policy.least_gain > 0
+    is_level = plan.max_load <= plan.max_load_lower_bound * (1 + policy.tolerance)
+    return is_asked and not is_level and not plan.moved_partitions and bool(
+        (outcome.target == problem.usable).all()
+    )
 
 
 def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
