@@ -103,14 +103,49 @@ def test_a_source_that_does_not_answer_keeps_its_tasks_and_delays_nobody() -> No
 
 
 @pytest.mark.parametrize(
-    "status", [one for one in DatastreamStatus if one is not DatastreamStatus.READY], ids=str
+    "status", [one for one in DatastreamStatus if not one.has_tasks], ids=str
 )
-def test_only_what_is_ready_has_tasks(status: DatastreamStatus) -> None:
+def test_only_what_is_ready_or_paused_has_tasks(status: DatastreamStatus) -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
     world = a_world(plan=plan, datastreams=(a_datastream(topics="t", status=status),))
     decision = decide(world, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.tasks == ()
+
+
+def test_a_paused_datastream_keeps_its_tasks_and_a_resume_changes_nothing() -> None:
+    """By loads of now, one task would do."""
+    plan = a_plan(a_task("orders-0", ["t-0"], "one"), a_task("orders-1", ["t-1"], "two"))
+    paused = a_datastream(topics="t", status=DatastreamStatus.PAUSED)
+    world = a_world(plan=plan, datastreams=(paused,), live=(ONE, TWO))
+    assert decide(world, SimplePlanner(), CAPACITY, 1).plan is None
+    more = replace(world, topics={SOURCE: {"t": 3}})
+    assert decide(more, SimplePlanner(), CAPACITY, 1).plan is None
+    resumed = replace(world, datastreams=(a_datastream(topics="t"),))
+    assert groups_to_plan(resumed) == ()
+    assert decide(resumed, SimplePlanner(), CAPACITY, 1).plan is None
+
+
+def test_the_tasks_of_a_paused_datastream_leave_with_their_instance() -> None:
+    plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "gone"))
+    paused = a_datastream(topics="t", status=DatastreamStatus.PAUSED)
+    decision = decide(a_world(plan=plan, datastreams=(paused,)), SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    assert decision.plan.tasks == (a_task("orders-0", ["t-0", "t-1"], "one"),)
+
+
+def test_partitions_of_one_that_is_paused_stay_in_the_tasks_that_it_shares() -> None:
+    shared = {"system.taskPrefix": "orders"}
+    plan = a_plan(a_task("orders-0", ["t-0", "other-0"], "one"), a_task("orders-1", ["t-1"], "one"))
+    paused = a_datastream("a", "t", status=DatastreamStatus.PAUSED, metadata=shared)
+    others = a_datastream("b", "other", metadata=shared)
+    topics = {SOURCE: {"t": 3, "other": 2}}
+    world = a_world(plan=plan, datastreams=(paused, others), topics=topics)
+    decision = decide(world, SimplePlanner(), CAPACITY, 1)
+    assert decision.plan is not None
+    added = {TopicPartition("other", 1)}
+    assert decision.plan.planned[GROUP] == plan.planned[GROUP] | added, "no more of the paused one"
+    assert [move.partition for move in decision.moves] == sorted(added)
 
 
 def test_an_instance_that_left_is_named_and_its_tasks_run_elsewhere() -> None:
