@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
+from mirror.coordination.sentences.move_reason import Place, move_reasons
 from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
@@ -156,7 +157,7 @@ class Decision:
     `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
     identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
     answers. `loads`, `capacities`: what the planned groups were planned by. `last`: what the next decision
-    must know of this one and those before, `World.last`.
+    must know of this one and those before, `World.last`. `move_reasons`: one of each move.
     """
 
     plan: Plan | None
@@ -169,6 +170,7 @@ class Decision:
     loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
     capacities: Mapping[GroupName, CapacityInUse] = field(default_factory=dict)
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
+    move_reasons: Mapping[Place, str] = field(default_factory=dict)
 
     @property
     def are_loads_known(self) -> bool:
@@ -272,7 +274,14 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
     last = _remembered(world, plan, group_plans)
-    return Decision(plan, sentence, moves, group_plans, problems, impossible, loads=world.loads, last=last)
+    asked = [one for one in world.moves if one.identity not in impossible]
+    reasons = move_reasons(moves, group_plans, world.plan, world.live, asked)
+    return Decision(
+        *(plan, sentence, moves, group_plans, problems, impossible),
+        loads=world.loads,
+        last=last,
+        move_reasons=reasons,
+    )
 
 
 def _housed(
