@@ -8,6 +8,7 @@ Then all tasks are spread over the live instances. The same world gives the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -308,7 +309,9 @@ def _placed(
     world: World, group_plans: Mapping[GroupName, GroupPlan], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     contents, impossible = _moved(world, _contents(world, group_plans))
-    return place_tasks(contents, world.plan, world.live, world.rules, now_ms), impossible
+    is_guess = any(_is_blind(world, group) for group in group_plans)
+    rules = replace(world.rules, imbalance=math.inf) if is_guess else world.rules
+    return place_tasks(contents, world.plan, world.live, rules, now_ms), impossible
 
 
 def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:

@@ -53,7 +53,8 @@ def balance_tasks(
     share; then the lightest move. Unplaced tasks go, heaviest first, to the instance with the least
     load for its weight. At last, while the fullest instance carries more than `imbalance` times the
     mean load for its weight, it gives a task to the emptiest, or exchanges one with it, if that
-    levels both and the fuller one comes down by `least_gain` bytes per second. Ties go by name, so the same input gives the same answer.
+    levels both and the fuller one comes down by `least_gain` bytes per second. Ties go by name, so the
+    same input gives the same answer.
     """
     if not instances:
         return {task.task: None for task in tasks}

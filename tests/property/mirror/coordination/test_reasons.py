@@ -33,7 +33,7 @@ def requests(draw: st.DrawFn) -> Request:
 
 @st.composite
 def steps(draw: st.DrawFn, before: World) -> World:
-    """Another world: loads, limits, topics, instances and requests may differ. Both groups mirror one topic."""
+    """Another world of two groups that mirror one topic."""
     topics = {"t": draw(st.integers(0, 9))}
     loads = {
         TopicPartition("t", number): PartitionLoad(draw(st.sampled_from([0.0, 1.0, 20.0, 60.0, 130.0])))

@@ -11,6 +11,7 @@ from assigner.planner import LoadPlanner
 from mirror.coordination.placement import SimplePlanner
 from mirror.coordination.planning import World, decide, groups_of, groups_to_plan, planning_request
 from mirror.coordination.stores.requests import RebalanceRequest
+from mirror.coordination.task_placement import TaskPlacementRules
 from mirror.errors import PlanRejected
 from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import GroupName, TaskName
@@ -102,9 +103,7 @@ def test_a_source_that_does_not_answer_keeps_its_tasks_and_delays_nobody() -> No
     assert decision.plan.of_group(GroupName("users"))
 
 
-@pytest.mark.parametrize(
-    "status", [one for one in DatastreamStatus if not one.has_tasks], ids=str
-)
+@pytest.mark.parametrize("status", [one for one in DatastreamStatus if not one.has_tasks], ids=str)
 def test_only_what_is_ready_or_paused_has_tasks(status: DatastreamStatus) -> None:
     plan = a_plan(a_task("orders-0", ["t-0", "t-1"], "one"))
     world = a_world(plan=plan, datastreams=(a_datastream(topics="t", status=status),))
@@ -384,3 +383,21 @@ def test_a_planner_is_asked_with_the_strategy_that_datastreams_choose() -> None:
     for some, strategy in ((members[:1], None), (members, "mine")):
         world = replace(world, datastreams=some)
         assert planning_request(world, GROUP, some, CAPACITY).strategy == strategy
+
+
+def test_without_loads_what_is_placed_stays_on_its_instances_too() -> None:
+    """By what is assumed of each partition, instances would exchange tasks."""
+    held = ["t-0", "t-1", "t-2", "t-3", "t-4"], ["t-5", "t-6", "t-7", "t-8"], ["t-9"], ["t-10"]
+    tasks = [a_task(f"orders-{n}", some, "one" if n < 2 else "two") for n, some in enumerate(held)]
+    world = a_world(
+        plan=a_plan(*tasks),
+        topics={SOURCE: {"t": 11}},
+        live=(ONE, TWO),
+        requests=(a_request(),),
+        rules=TaskPlacementRules(imbalance=1.1),
+        loads={GROUP: LoadReport({}, "none")},
+    )
+    for planner in (SimplePlanner(), LoadPlanner()):
+        found = decide(world, planner, CAPACITY, 1)
+        assert found.moves == ()
+        assert any("what is placed stays" in reason for reason in found.group_plans[GROUP].reasons)
