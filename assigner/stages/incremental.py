@@ -258,9 +258,7 @@ def _target(problem: Problem, policy: Policy, isolated: Mask, alive: Mask) -> In
     return np.asarray(np.maximum(np.minimum(goal, problem.usable) if fitting else goal, lowest).clip(1))
 
 
-def _is_gain_worth_moves(
-    problem: Problem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask
-) -> bool:
+def _is_gain_worth_moves(problem: Problem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask) -> bool:
     """Return whether levelling brings the fullest task down by `least_gain`; where a task is added it has to
     get something, and where one is above usable capacity it is relieved anyway."""
     if len(alive) > problem.homes or not policy.least_gain:
