@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from api.calls.slow_calls import SlowCalls
 from api.fleet.leader import ask_leader
 from api.fleet.questions import Fleet
-from api.previews.computed import PREVIEW, PROPOSAL, preview_of, proposal_of
+from api.previews.answers import PREVIEW, PROPOSAL, preview_of, proposal_of
 from api.schemas.plans import RebalanceAnswer
 from api.schemas.proposals import ProposalAnswer
 from api.services import Services

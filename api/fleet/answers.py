@@ -9,7 +9,7 @@ from api.brooklin.diagnostics import status_element
 from api.loads.leaders import told_cluster_loads, told_loads
 from api.movement.topics import own_topics, topics_told
 from api.overview.sums import SUMS, own_sums, sums_told
-from api.previews.computed import PREVIEW, PROPOSAL, told_preview, told_proposal
+from api.previews.answers import PREVIEW, PROPOSAL, told_preview, told_proposal
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services

@@ -29,7 +29,7 @@ ENOUGH_KNOWN: Final = 0.5
 
 _NOISE: Final = 0.1
 _LARGE_FALL: Final = 1.15
-"""An earlier observation that needs so many times as many tasks as now is worth waiting for."""
+"""Ratio of the tasks that an earlier observation needs to those of now, above which its end is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
