@@ -436,7 +436,9 @@ class Leader:
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
         loads = self._world_view.loads_of(decision.moves, self._definitions.all().datastreams)
-        events = plan_events(decision.plan, decision.moves, decision.group_plans, me.name, loads)
+        events = plan_events(
+            decision.plan, decision.moves, decision.group_plans, me.name, loads, decision.move_reasons
+        )
         self._publisher.prepare(decision.plan, events)
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
         self._newest, self._is_recovered = self._plan.plan, False

@@ -380,5 +380,5 @@ class WorldView:
 def _with(world: World, **more: Any) -> World:
     """The same picture with what only a planning needs: who is mirrored and what is wanted is found once."""
     found = replace(world, **more)
-    found.__dict__.update(groups=world.groups, wishes=world.wishes)
+    found.__dict__.update(groups=world.groups, wishes=world.wishes, paused=world.paused)
     return found
