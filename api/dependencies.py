@@ -11,6 +11,7 @@ from fastapi import Depends, Request, Response
 from api.access.gate import caller_of, quota_holders_of
 from api.calls.event_feed import EventFeed
 from api.calls.slow_calls import SlowCalls
+from api.dry_runs.previews import Previews
 from api.fleet.credentials import Credentials
 from api.fleet.questions import Fleet
 from api.fleet.reads import Reads
@@ -49,5 +50,13 @@ EventFeedDep = Annotated[EventFeed, Depends(_of_state("event_feed"))]
 ReadsDep = Annotated[Reads, Depends(_reads)]
 """For answers that the framework makes of what a handler returns: they have the headers of the reads."""
 FleetDep = Annotated[Fleet, Depends(_of_state("fleet"))]
+
+
+async def _previews(request: Request) -> Previews:
+    services, slow_calls = await _services(request), await _slow_calls(request)
+    return Previews(services, request.app.state.fleet, slow_calls)
+
+
+PreviewsDep = Annotated[Previews, Depends(_previews)]
 CredentialsDep = Annotated[Credentials, Depends(_of_state("credentials"))]
 RenditionsDep = Annotated[Renditions, Depends(_of_state("renditions"))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from httpx import AsyncBaseTransport
 
@@ -49,12 +49,26 @@ from monitor.records.record import IncidentRecord
 from pinot.history.points import LatencyHistory, LoadHour
 
 
+class ProcessUsage(NamedTuple):
+    """Of an instance. `memory_bytes`: resident, of all its processes; `cpu_cores`: used on average since the
+    look before, None at the first one. All None where the system does not say."""
+
+    processes: int | None = None
+    memory_bytes: int | None = None
+    cpu_cores: float | None = None
+
+
 class InstanceStatus(Protocol):
     """What this instance says of itself; every property is safe to read from any thread."""
 
     @property
     def name(self) -> InstanceName:
         """Its name."""
+        ...
+
+    @property
+    def usage(self) -> ProcessUsage:
+        """Memory and processor time of its processes."""
         ...
 
     @property

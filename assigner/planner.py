@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -113,7 +114,9 @@ class LoadPlanner:
         try:
             wanted = request.partitions
             recent = [_known(observation, wanted) for observation in request.recent]
-            demand = resolve(wanted, _known(request.loads, wanted), {}, self._unknown, recent)
+            known = _known(request.loads, wanted)
+            unknown = self._unknown if known else _fitting(self._unknown, request)
+            demand = resolve(wanted, known, {}, unknown, recent)
             policy, limits = self._terms(request, len(names), demand)
             if request.scale_in_headroom is not None:
                 policy = replace(policy, scale_in_headroom=request.scale_in_headroom)
@@ -126,7 +129,7 @@ class LoadPlanner:
         assumed = (
             f"the loads of {len(found.defaulted)} of "
             f"{counted(len(request.partitions), 'partition')} are not known; "
-            f"{rate_text(self._unknown.bytes_per_second)} are assumed of each"
+            f"{rate_text(unknown.bytes_per_second)} are assumed of each"
         )
         return replace(found, reasons=(*found.reasons, assumed))
 
@@ -167,6 +170,22 @@ class LoadPlanner:
             keep_reason=keep_reason,
         )
         return policy, limits
+
+
+def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
+    """The load to assume where none is known: at most what leaves every task in force within its capacity, so
+    that a guess moves nothing."""
+    wanted = set(request.partitions)
+    sizes = Counter(task for one, task in request.current.items() if one in wanted)
+    most, capacity = max(sizes.values(), default=0), request.capacity
+    if not most:
+        return unknown
+    messages, limit = unknown.messages_per_second, capacity.usable_messages_per_second
+    return replace(
+        unknown,
+        bytes_per_second=min(unknown.bytes_per_second, capacity.usable_bytes_per_second // most),
+        messages_per_second=min(messages, limit // most) if messages and limit else messages,
+    )
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:

@@ -28,6 +28,9 @@ class AssignerSettings(Settings):
 
     rebalance_tolerance: float = Field(default=0.01, ge=0, le=1)
     """A rebalance levels tasks to within this share of the best possible maximum; less moves more bytes."""
+    rebalance_gain: float = Field(default=0.05, ge=0, le=1)
+    """A rebalance levels only where the fullest task, or instance, comes down by this share of the usable
+    capacity of a task."""
     scale_in_headroom: float = Field(default=0.2, ge=0, le=0.9)
     """Tasks are removed only when this share of each remaining one stays free; 0.2 bears noise of 10 %."""
     overload_band: float = Field(default=0.1, ge=0, le=1)
@@ -55,6 +58,7 @@ class AssignerSettings(Settings):
 
         return Policy(
             tolerance=self.rebalance_tolerance,
+            least_gain=self.rebalance_gain,
             scale_in_headroom=self.scale_in_headroom,
             overload_band=self.overload_band,
             settling=self.settling_observations,

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from time import monotonic
 
+from api.services import ProcessUsage
 from headrace.plug_ins.names import PlugInNames
+from headrace.process.usage import UsageMeter
 from mirror.coordination.stores.problems import Problem
 from mirror.instance.follower import Follower
 from mirror.instance.health import Condition, Health
@@ -45,6 +49,12 @@ class RunningStatus:
         self._leader = leader
         self._health = health
         self._memory = memory
+        self._meter = UsageMeter(os.getpid(), monotonic)
+
+    @property
+    def usage(self) -> ProcessUsage:
+        """Memory and processor time of its processes."""
+        return self._meter.look()
 
     @property
     def is_leading(self) -> bool:

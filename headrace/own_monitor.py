@@ -54,7 +54,8 @@ class OwnMonitor:
         from headrace.oncall.run import MonitorTerm
 
         cycle = build_own_monitor(self._settings, self._services)
-        return MonitorTerm(self._settings, self._config, self._address, cycle, self._metrics)
+        advice = self._services.newest_advice
+        return MonitorTerm(self._settings, self._config, self._address, cycle, self._metrics, advice)
 
 
 class MonitorThread:

@@ -190,11 +190,14 @@ def choose_planning(
 ) -> Planning:
     """Everything the leader plans with."""
     leader = settings.mirror.leader
+    least_gain = settings.assigner.rebalance_gain * task_capacity(settings).usable_bytes_per_second
     return Planning(
         planner=choose_strategies(settings),
         providers=choose_providers(settings, measured, background_calls),
         capacity=task_capacity(settings),
         interval_seconds=leader.replan_interval_seconds,
-        rules=TaskPlacementRules(round(leader.return_delay_seconds * 1000), leader.imbalance_threshold),
+        rules=TaskPlacementRules(
+            round(leader.return_delay_seconds * 1000), leader.imbalance_threshold, least_gain
+        ),
         freezes=tuple(read_freeze(one) for one in leader.freeze_windows),
     )

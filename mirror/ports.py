@@ -73,6 +73,10 @@ class CopyEngine(Protocol):
         None."""
         ...
 
+    def measured_checkpoints(self) -> Sequence[int]:
+        """Those of the lanes of the last measurements, in order."""
+        ...
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return the lanes of the last measurements that had an overdue response."""
         ...

@@ -68,3 +68,9 @@ def _digits(value: float) -> str:
 def _rounded(value: float) -> int:
     """Round to the nearest integer, halves up, as browsers do."""
     return math.floor(value + 0.5)
+
+
+def clock_text(moment_ms: int) -> str:
+    """Return the time of day of a moment, in UTC: `21:38:05 UTC`."""
+    seconds = moment_ms // 1000 % 86_400
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"

@@ -24,7 +24,7 @@ from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.metrics import percentile_ms
 from mirror.model.topics import EVERY_TOPIC, TopicSelection
-from mirror.wording import counted
+from mirror.wording import counted, duration_text, exact_duration_text
 from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
 
@@ -153,7 +153,7 @@ def judge(
     assert objective is not None
     limit = objective.milliseconds
     percentile = f"p{objective.percentile:g}"
-    wanted = f"wanted {percentile} within {objective.milliseconds} ms"
+    wanted = f"wanted {percentile} within {exact_duration_text(objective.milliseconds)}"
     if subject.paused:
         wanted = f"{wanted}; not judged, because a person paused it: {subject.paused}"
     quantile = percentile_ms(observation.counts, objective.percentile) if observation is not None else None
@@ -175,15 +175,21 @@ def judge(
     if quantile is None:
         sentence = f"nothing was late, nothing arrived; {wanted}"
         return Verdict(Standing.WITHIN, None, sentence, limit_ms=limit)
-    sentence = f"{percentile} is {quantile:.0f} ms; {wanted}"
+    sentence = f"{percentile} is {duration_text(quantile / 1_000)}; {wanted}"
     return Verdict(Standing.WITHIN, quantile, sentence, limit_ms=limit)
 
 
 def _lateness(objective: LatencyObjective, observation: Observation | None, quantile: float | None) -> str:
     if observation is not None and observation.lag_ms > objective.milliseconds:
-        return f"a record has waited for {observation.lag_ms} ms"
+        return f"a record has waited for {_beyond(observation.lag_ms, objective.milliseconds)}"
     if observation is None or quantile is None or quantile <= objective.milliseconds:
         return ""
     if late_records(observation.counts, objective.milliseconds) > 1:
-        return f"p{objective.percentile:g} is {quantile:.0f} ms"
+        return f"p{objective.percentile:g} is {_beyond(quantile, objective.milliseconds)}"
     return ""
+
+
+def _beyond(milliseconds: float, limit_ms: int) -> str:
+    """Return a time that is longer than the limit so that it can be told from it."""
+    text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
+    return f"just over {limit}" if text == limit else text

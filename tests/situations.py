@@ -1,4 +1,4 @@
-"""Table of situations on docs/operations.md: its rows, and how snapshots become rows."""
+"""Table of situations on docs/operate/signals.md: its rows, and how snapshots become rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-PAGE: Final = Path(__file__).parents[1] / "docs/operations.md"
+PAGE: Final = Path(__file__).parents[1] / "docs/operate/signals.md"
 BEGIN: Final = "<!-- situations: written by the test of that name -->"
 END: Final = "<!-- end of situations -->"
 HEADER: Final = (
@@ -24,8 +24,8 @@ HEADER: Final = (
 )
 
 TOPICS: Final = (
-    "a partition is paused by a person",
-    "a datastream is paused by a person",
+    "a partition is paused by an operator",
+    "a datastream is paused by an operator",
     "partitions have no task",
     "no topic matches",
     "the destination refuses a record",
@@ -52,7 +52,7 @@ PROCESSES: Final = (
     "ZooKeeper is slow",
     "a worker process is frozen",
     "a worker process was killed",
-    "another instance froze, and its session is over",
+    "another instance froze, and its session expired",
     "the leader was killed, and another instance leads",
 )
 LOADS: Final = ("Pinot is frozen", "Pinot is slow", "Pinot is dead")
@@ -149,7 +149,7 @@ class Snapshot:
 def _lane(lane: Mapping[str, Any]) -> str:
     lag = lane["lag_records"]
     behind = "unknown" if lag is None else "0" if lag == 0 else "above 0"
-    by = f" by {lane['by']}" if lane["by"] else ""
+    by = f" by `{lane['by']}`" if lane["by"] else ""
     return f"{lane['phase']}{by}, lag {behind}"
 
 

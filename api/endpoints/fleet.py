@@ -9,7 +9,7 @@ from fastapi import APIRouter, Header, Request, Response
 
 from api.dependencies import CredentialsDep, ServicesDep, SlowCallsDep
 from api.errors import LegibleJson
-from api.fleet.answers import DIAGNOSTICS, SUBJECTS
+from api.fleet.answers import SLOW, SUBJECTS
 from api.fleet.questions import PATH, SIGNATURE
 from mirror.errors import NotFound
 
@@ -39,4 +39,4 @@ async def tell(
         signature = credentials.answer_signature(me, nonce, body)
         return Response(body, headers={SIGNATURE: signature}, media_type="application/json")
 
-    return await (slow_calls.run(answer) if subject == DIAGNOSTICS else to_thread.run_sync(answer))
+    return await (slow_calls.run(answer) if subject in SLOW else to_thread.run_sync(answer))

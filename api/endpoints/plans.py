@@ -12,7 +12,7 @@ from api.access.gate import admission_of, quota_holders_of
 from api.access.rights import Action
 from api.calls.event_stream import EXAMPLE, MEDIA_TYPE, EventStream
 from api.datastreams.answers import located
-from api.dependencies import EventFeedDep, ReadsDep, ServicesDep, SlowCallsDep
+from api.dependencies import EventFeedDep, PreviewsDep, ReadsDep, ServicesDep
 from api.loads.advice import AdviceAnswer
 from api.schemas.headers import described
 from api.schemas.plans import PlanAnswer, RebalanceAnswer, RebalanceBody, event_answer
@@ -48,11 +48,11 @@ def plan(
 
 
 @router.get("/advice")
-def advice(reads: ReadsDep) -> AdviceAnswer:
+def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
     """What the service needs now and in the hours ahead, as the leader computed it last: once an hour, for
     now and a day ahead. `required_instances` and `required_tasks` are steady enough for an autoscaler; where
     one is not known it is null, and `why` says what is missing. Any instance answers."""
-    return AdviceAnswer.from_advice(reads.advice())
+    return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())
 
 
 @router.post(
@@ -65,15 +65,13 @@ def advice(reads: ReadsDep) -> AdviceAnswer:
     },
 )
 async def rebalance(
-    body: RebalanceBody, services: ServicesDep, slow_calls: SlowCallsDep, response: Response
+    body: RebalanceBody, services: ServicesDep, previews: PreviewsDep, response: Response
 ) -> RebalanceAnswer:
-    """Ask the leader for a new plan, or report what that would change."""
+    """Ask the leader for a new plan, or report what that would change by the loads that the leader knows."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200
-        return await slow_calls.run(
-            lambda: RebalanceAnswer.from_decision(services.preview(services.control.request_of(command)))
-        )
+        return await previews.rebalance(await run_in_threadpool(services.control.request_of, command))
     ask = partial(services.acting.rebalance, services.control, body.lease) if body.lease else None
     asked = waiting(await run_in_threadpool(ask or services.control.rebalance, command))
     operation = located(asked, response)

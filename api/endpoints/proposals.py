@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
+from fastapi.concurrency import run_in_threadpool
 
 from api.datastreams.answers import NamePath, located
-from api.dependencies import ServicesDep, SlowCallsDep
+from api.dependencies import PreviewsDep, ServicesDep
 from api.schemas.headers import described
 from api.schemas.problems import problems
-from api.schemas.proposals import ApplyAnswer, ApplyBody, ProposalAnswer, ProposalBody, shown_of
+from api.schemas.proposals import ApplyAnswer, ApplyBody, ProposalAnswer, ProposalBody
 from api.services import Services
 from mirror.control.commands import TriggerRebalance
 from mirror.coordination.operations.operation import waiting
 from mirror.coordination.planning import groups_of
-from mirror.coordination.proposed.proposal import changes_since, propose
+from mirror.coordination.proposed.proposal import changes_since
 from mirror.coordination.proposed.proposal_store import StoredProposal
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import IllegalTransition, NotFound
@@ -29,24 +30,15 @@ IdPath = Annotated[str, Path(description="the plan's id")]
 async def make(
     name: NamePath,
     services: ServicesDep,
-    slow_calls: SlowCallsDep,
+    previews: PreviewsDep,
     response: Response,
     body: ProposalBody,
 ) -> ProposalAnswer:
-    """Compute a plan and keep it for an hour; nothing is changed. It can be applied as it is while it is
-    true."""
-
-    def compute() -> ProposalAnswer:
-        command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
-        request = services.control.request_of(command)
-        world, decision = services.preview_world(request)
-        plan, group = decision.plan or world.plan, request.group
-        shown = shown_of(decision, group, len(plan.of_group(group)))
-        proposal = propose(world, group, plan, shown, services.clock.now_ms())
-        identity = services.proposals.add(proposal)
-        return ProposalAnswer.from_stored(identity, StoredProposal(identity, proposal, 0), [])
-
-    answer = await slow_calls.run(compute)
+    """Compute a plan by the loads that the leader knows, and keep it for an hour; nothing is changed. It can
+    be applied as it is while it is true."""
+    command = TriggerRebalance(DatastreamName(name), body.full, body.requested_by, body.reason)
+    request = await run_in_threadpool(services.control.request_of, command)
+    answer = await previews.proposal(request)
     response.headers["Location"] = f"/v1/plans/{answer.id}"
     return answer
 
@@ -74,6 +66,11 @@ def apply(identity: IdPath, services: ServicesDep, response: Response, body: App
             f"plan {identity} is not true any more: {'; '.join(changed)}", advice="compute another one"
         )
     services.control.check_right_to_group(stored.proposal.group)
+    if not body.force and _is_blind_over_measured(stored, services):
+        raise IllegalTransition(
+            f"plan {identity} rests on no measured load, and the plan in force does",
+            advice="compute another one when loads are known, or force it",
+        )
     who = services.control.caller.signed(body.requested_by)
     request = ApplyRequest(stored.proposal.group, identity, who, services.clock.now_ms())
     waits = services.proposals.ask_for(stored, request)
@@ -88,6 +85,13 @@ def _kept(identity: str, services: Services) -> StoredProposal:
     if stored.proposal.expires_ms <= services.clock.now_ms():
         raise NotFound(f"plan {identity} has expired", advice="compute another one")
     return stored
+
+
+def _is_blind_over_measured(stored: StoredProposal, services: Services) -> bool:
+    """Return whether a plan that was computed without loads would replace one that was planned by loads."""
+    planning = services.assessments().get(stored.proposal.group)
+    is_measured = planning is not None and planning.loads_measured_at_ms is not None
+    return is_measured and stored.proposal.shown.get("loads_known") is False
 
 
 def _changed(stored: StoredProposal, services: Services) -> list[str]:

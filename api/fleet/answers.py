@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from api.brooklin.diagnostics import status_element
+from api.loads.heat import HEAT, own_heat
 from api.loads.leaders import told_cluster_loads, told_loads
 from api.movement.topics import own_topics, topics_told
 from api.overview.sums import SUMS, own_sums, sums_told
+from api.previews.answers import PREVIEW, PROPOSAL, told_preview, told_proposal
 from api.schemas.lanes import LaneAnswer
 from api.schemas.status import HealthAnswer
 from api.services import Services
@@ -83,7 +85,15 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
     DIAGNOSTICS: _diagnostics,
     LOADS: told_loads,
     CLUSTER_LOADS: lambda services, _: told_cluster_loads(services),
+    HEAT: lambda services, _: own_heat(services),
     MOVEMENT: lambda services, _: topics_told(own_topics(services)),
+    PREVIEW: told_preview,
+    PROPOSAL: told_proposal,
     SUMS: lambda services, _: sums_told(own_sums(services)),
 }
 """What another instance may ask."""
+PLANS: Final = frozenset({PREVIEW, PROPOSAL})
+PLAN_SECONDS: Final = 30.0
+"""How long an answer about a plan is waited for: it takes longer than what an instance says of itself."""
+SLOW: Final = PLANS | {DIAGNOSTICS}
+"""Subjects that take as long as a slow call."""

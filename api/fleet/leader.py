@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from api.fleet.all_instances import AllInstances
+from api.fleet.answers import PLAN_SECONDS, PLANS
 from api.fleet.questions import AnswerState, Fleet
 from api.services import Services
 from mirror.coordination.stores.membership import LiveInstance
@@ -47,7 +48,9 @@ async def ask_leader(
     leader = leader_of(services, live)
     if leader is None:
         return LeadersAnswer(None, None, "nobody leads yet")
-    replies = await AllInstances(services, fleet, live, leader).ask(subject, own, read, parameters)
+    asked = AllInstances(services, fleet, live, leader)
+    deadline_seconds = PLAN_SECONDS if subject in PLANS else 0.0
+    replies = await asked.ask(subject, own, read, parameters, deadline_seconds)
     reply = replies[leader]
     if reply.state is not AnswerState.ANSWERED:
         return LeadersAnswer(leader, None, f"{leader} is {reply.state.value}: {reply.reason}")

@@ -52,6 +52,7 @@ def put_together(
                 for one in by_group.get(each.group, ())
                 if each.selection.matches(one.topic) and not plan.excludes(each.name, one.topic)
             ),
+            each.destination,
         )
         for each in datastreams
     }

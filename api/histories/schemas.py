@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from pydantic import BaseModel, ConfigDict
 
 from mirror.model.datastreams.datastream import Datastream
+from mirror.model.load import hot_from
 from mirror.model.topics import TopicPartition
-from pinot.history.points import HOT_SHARE, LatencyHistory, LoadHour, begun, high_since
+from pinot.history.points import LatencyHistory, LatencyStep, LoadHour, begun, high_since
 from pinot.time_range import TimeRange
 
 
@@ -74,7 +75,7 @@ def _load_series(
 ) -> LoadSeriesAnswer:
     known = {one.hour_ms: one for one in hours}
     found = [known.get(hour) for hour in axis]
-    hot = None if usable is None else high_since(hours, HOT_SHARE * usable)
+    hot = None if usable is None else high_since(hours, hot_from(usable))
     heavy = None if usable is None else high_since(hours, usable)
     return LoadSeriesAnswer(
         partition=None if place is None else str(place),
@@ -85,6 +86,12 @@ def _load_series(
         too_heavy_since_ms=None if heavy is None else heavy.since_ms,
         is_longer=hot is not None and hot.is_longer,
     )
+
+
+def _rate(one: LatencyStep, when: TimeRange, step_ms: int) -> float:
+    """Return the throughput of a step; the last one may be running."""
+    length_ms = min(step_ms, when.until_ms - one.begin_ms)
+    return round(one.size_bytes * 1_000 / max(length_ms, 1), 1)
 
 
 def _rounded(value: float | None) -> float | None:
@@ -100,6 +107,8 @@ class LatencyHistoryAnswer(_HistoryModel):
     times_ms: list[int]
     """Beginnings of steps (epoch ms), the oldest first; the last one is running."""
     records: list[int | None]
+    """Copied; null: nothing was measured."""
+    bytes_per_second: list[float | None]
     """Copied; null: nothing was measured."""
     p50_ms: list[float | None]
     """Median of the latency, from the source's time stamp to the destination's acknowledgement; null without
@@ -132,6 +141,7 @@ class LatencyHistoryAnswer(_HistoryModel):
             step_ms=history.step_ms,
             times_ms=axis,
             records=[None if one is None else one.records for one in steps],
+            bytes_per_second=[None if one is None else _rate(one, when, history.step_ms) for one in steps],
             p50_ms=[None if one is None else _rounded(one.p50_ms) for one in steps],
             p99_ms=[None if one is None else _rounded(one.p99_ms) for one in steps],
             oldest_ms=[None if one is None else one.oldest_ms for one in steps],

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from pydantic import BaseModel
 
-from mirror.model.sizing.advice import Advice
+from mirror.model.sizing.advice import Advice, sentence_with_age
 
 
 class HourNeedAnswer(BaseModel):
@@ -63,7 +63,8 @@ class AdviceAnswer(BaseModel):
     need of the others. `rises`: the first hour that needs more; `peak`: the hour that
     needs most, and the instances it takes. `lower_since_ms`: since when fewer tasks would do, `lower_tasks`:
     how many. `past_day`, `past_week`: of the last 24 and 168 whole hours, null where no hour of them is
-    known. `computed_ms` is null where the leader has not computed it yet."""
+    known. `tasks_per_instance`: as it is set. `computed_ms` is null where the leader has not computed it
+    yet."""
 
     computed_ms: int | None
     tasks: int | None
@@ -83,10 +84,11 @@ class AdviceAnswer(BaseModel):
     past_day: PastNeedAnswer | None = None
     past_week: PastNeedAnswer | None = None
     groups: list[GroupNeedAnswer] = []
+    tasks_per_instance: int | None = None
 
     @classmethod
-    def from_advice(cls, found: Advice | None) -> AdviceAnswer:
-        """None: not computed yet."""
+    def from_advice(cls, found: Advice | None, now_ms: int) -> AdviceAnswer:
+        """None: not computed yet. The sentence says how old it is."""
         if found is None:
             why = "the leader has not computed it yet"
             return cls(
@@ -98,6 +100,5 @@ class AdviceAnswer(BaseModel):
                 why=why,
                 sentence="nothing is advised yet",
             )
-        return cls.model_validate(
-            {name: one for name, one in asdict(found).items() if name in cls.model_fields}
-        )
+        fields = {name: one for name, one in asdict(found).items() if name in cls.model_fields}
+        return cls.model_validate(fields | {"sentence": sentence_with_age(found, now_ms)})

@@ -15,7 +15,7 @@ from api.loads.schemas import (
 )
 from api.services import Services
 from mirror.errors import InvalidRequest
-from mirror.instance.loads.assessments import Assessment
+from mirror.instance.loads.assessments import Assessment, usable_of
 from mirror.model import bounds
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
@@ -52,7 +52,11 @@ def own_loads(
     idle = {one.what.partition for one in services.status.uncopied if one.what.datastream == name}
     places = heaviest_first(owners.keys() | idle, loads)
     counts, assessment = LoadCounts.of(places, loads), assessments.get(datastream.group)
-    rows = [PartitionLoadAnswer.from_load(one, owners.get(one), loads, assessment) for one in places[:limit]]
+    usable = usable_of(assessment, services.usable_bytes_per_second)
+    rows = [
+        PartitionLoadAnswer.from_load(one, owners.get(one), loads, assessment, usable)
+        for one in places[:limit]
+    ]
     is_whole = bool(places) and counts.known == len(places)
     return DatastreamLoads(
         name=name,

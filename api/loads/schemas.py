@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from mirror.instance.loads.assessments import Assessment
 from mirror.instance.loads.newest import ClusterLoads
 from mirror.instance.loads.watch import LoadStanding, LoadState
-from mirror.model.load import LoadSource, PartitionLoad, RateSource
+from mirror.model.load import LoadSource, PartitionLoad, RateSource, hot_from
 from mirror.model.plan import TaskPlacement
 from mirror.model.topics import TopicPartition
 
@@ -70,6 +70,9 @@ class PartitionLoadAnswer(_LoadModel):
     """How long ago that was."""
     is_lower_bound: bool | None
     """Whether it was copied more slowly than records may arrive, so that it may carry more."""
+    is_hot: bool | None = None
+    """Whether its load alone is half of what a task may carry or more; null: the load is unknown, or
+    placement is not by load."""
     is_offending: bool | None
     """Whether its load alone was more than a task may carry in the last planning; null: nothing was planned,
     or more partitions were offending than are named."""
@@ -81,14 +84,17 @@ class PartitionLoadAnswer(_LoadModel):
         owner: TaskPlacement | None,
         loads: LeadersLoads | None,
         assessment: Assessment | None,
+        usable: int | None = None,
     ) -> PartitionLoadAnswer:
-        """The JSON form. `loads` None: the leader was not heard."""
+        """The JSON form. `loads` None: the leader was not heard. `usable`: bytes per second that a task may
+        carry; None: placement is not by load."""
         load = loads.of(place) if loads is not None else None
         return cls(
             topic=place.topic,
             partition=place.partition,
             task=owner.task if owner else None,
             instance=owner.instance if owner else None,
+            is_hot=None if load is None or usable is None else load.bytes_per_second >= hot_from(usable),
             is_offending=_is_offending(place, assessment),
             **(dict.fromkeys(_MEASURED) if load is None or loads is None else _measured(place, load, loads)),
         )

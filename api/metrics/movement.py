@@ -20,6 +20,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}
     losing: Counter[GroupName] = Counter()
+    shares: dict[GroupName, float] = {}
     for group, one in _found(lanes.others.values(), uncopied, now):
         if one.state is not None:
             counts[group, one.state] += 1
@@ -28,6 +29,8 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
         if one.eta_seconds is not None:
             ends[group] = max(one.eta_seconds, ends.get(group, one.eta_seconds))
         losing[group] += one.loses_data
+        if one.loses_data and one.backlog_share is not None:
+            shares[group] = max(one.backlog_share, shares.get(group, 0.0))
     for group, number in lanes.counts.items():
         counts[group, MovementState.OK] += number
         losing[group] += 0
@@ -39,6 +42,11 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     yield states
     yield _by_group(
         "headrace_partitions_losing_data", "partitions that catch up too late for their retention", losing
+    )
+    yield _by_group(
+        "headrace_losing_backlog_ratio",
+        "share of what the source keeps that waits, the most of partitions that lose data",
+        shares,
     )
     yield _by_group(
         "headrace_time_to_loss_seconds",

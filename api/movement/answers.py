@@ -27,6 +27,8 @@ class StateCountAnswer(_MovementModel):
     """What is said of that one."""
     since_ms: int | None
     """Since when it is so (epoch ms); null: not known of any."""
+    idle: int
+    """How many of them have nothing that waits and had no traffic for 15 minutes before."""
 
 
 class LossAnswer(_MovementModel):
@@ -39,6 +41,8 @@ class LossAnswer(_MovementModel):
     """Until it does."""
     eta_seconds: float | None
     """Until it has caught up; null: it does not catch up."""
+    share: float | None
+    """Of what the source keeps of one of them, the most that waits; null: unknown."""
     is_near: bool
     """Whether that is so near, within four hours, that somebody has to act."""
 
@@ -49,6 +53,8 @@ class DatastreamMovement(_MovementModel):
     name: str
     cluster: str
     """Of the source."""
+    destination: str
+    """The cluster of the destination."""
     states: list[StateCountAnswer]
     loss: LossAnswer | None
 
@@ -64,7 +70,12 @@ class MovementsAnswer(_MovementModel):
     def from_movements(cls, found: Movements) -> MovementsAnswer:
         """The JSON form."""
         datastreams = [
-            {"name": name, "cluster": one.cluster, **_document_of(one.movement)}
+            {
+                "name": name,
+                "cluster": one.cluster,
+                "destination": one.destination,
+                **_document_of(one.movement),
+            }
             for name, one in found.datastreams.items()
         ]
         return cls.model_validate({"is_complete": found.is_complete, "datastreams": datastreams})

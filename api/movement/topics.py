@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from api.movement.verdicts import judged, judged_uncopied
+from api.movement.verdicts import is_idle, judged, judged_uncopied
 from api.services import Services
 from mirror.model import bounds
 from mirror.model.identifiers import GroupName
@@ -47,10 +47,13 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
         if one.state is MovementState.OK:
             continue
         since_ms = None if one.since is None else int(now_ms - (now - one.since) * 1000)
-        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms)
+        is_still = is_idle(lane, one, now)
+        yield lane.spec.key.group, PartitionMovement(lane.spec.key.partition, one, since_ms, is_still)
     for idle in status.uncopied:
         what = idle.what
-        yield what.group, PartitionMovement(what.partition, judged_uncopied(idle, now), what.since_ms)
+        found = judged_uncopied(idle, now)
+        is_still = idle.lag_records == 0
+        yield what.group, PartitionMovement(what.partition, found, what.since_ms, is_still)
 
 
 def topics_told(topics: list[TopicMovement]) -> Any:

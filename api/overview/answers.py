@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from api.loads.heat import Heat
 from api.overview.schemas import DatastreamGlance, LatencyAnswer, OpenIncidentAnswer
 from api.overview.sums import TopicSums
 from mirror.coordination.stores.definitions import Definitions
@@ -26,7 +27,8 @@ _NO_MOVEMENT: Final = Movement()
 @dataclass(frozen=True)
 class Findings:
     """What was read and heard for one overview. `is_complete`: all instances have said their sums. `usable`:
-    bytes per second that a task may carry of which the plan says nothing; None: placement is not by load."""
+    bytes per second that a task may carry of which the plan says nothing; None: placement is not by load.
+    `heat`: hot partitions by group and topic; None: the leader was not heard."""
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]
@@ -37,6 +39,7 @@ class Findings:
     incidents: Sequence[IncidentRecord]
     is_complete: bool
     usable: int | None = None
+    heat: Heat | None = None
 
 
 def glances(seen: Findings, only: str | None = None) -> list[DatastreamGlance]:
@@ -99,9 +102,11 @@ def _glance(
         budget_as_of_ms=as_of_ms,
         tasks=len(seen.plan.of_group(group)),
         required_tasks=assessment.required_tasks if assessment else None,
+        hot=_hot(datastream, seen),
         offending=assessment.offending if assessment else None,
         unplaced=assessment.unplaced if assessment else None,
         overloaded=assessment.overloaded if assessment else None,
+        planned_ms=assessment.planned_ms if assessment else None,
         fullest_bytes_per_second=assessment.max_load if assessment else None,
         usable_bytes_per_second=usable_of(assessment, seen.usable),
         partitions=total.lanes + total.idle,
@@ -115,6 +120,17 @@ def _glance(
         worst=_worst(movement),
         loses_data_in_seconds=movement.loss.seconds if movement.loss and movement.loss.is_near else None,
         incident=_open_incident(incidents),
+    )
+
+
+def _hot(datastream: Datastream, seen: Findings) -> int | None:
+    topics = (seen.heat or {}).get(datastream.group)
+    if topics is None:
+        return None
+    mine = datastream.selection.matches
+    excludes = seen.plan.excludes
+    return sum(
+        number for topic, number in topics.items() if mine(topic) and not excludes(datastream.name, topic)
     )
 
 

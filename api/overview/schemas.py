@@ -60,13 +60,18 @@ class DatastreamGlance(_OverviewModel):
     """When that was looked at."""
     tasks: int
     required_tasks: int | None
-    """That capacity asks for, as of the last planning."""
+    """That capacity asks for, as of the last planning, at `planned_ms`."""
+    hot: int | None
+    """Partitions whose load alone is half of what a task may carry or more, by the loads of now; null: no
+    load is known, or the leader was not heard."""
     offending: int | None
-    """Partitions whose load alone is more than a task may carry."""
+    """Partitions whose load alone is more than a task may carry, as of the last planning."""
     unplaced: int | None
     """Partitions that no task has."""
     overloaded: int | None
     """Tasks with more than they may carry."""
+    planned_ms: int | None
+    """When that planning was (epoch ms); null: nothing was planned."""
     fullest_bytes_per_second: float | None
     """Load of the fullest task in the last planning."""
     usable_bytes_per_second: int | None

@@ -12,7 +12,9 @@ from fastapi.concurrency import run_in_threadpool
 from api.dependencies import FleetDep, ReadsDep, ServicesDep
 from api.errors import LegibleJson
 from api.fleet.all_instances import AllInstances
+from api.fleet.leader import ask_leader
 from api.fleet.movements import movements
+from api.loads.heat import HEAT, heat_read, own_heat
 from api.overview.answers import Findings, glances
 from api.overview.schemas import OverviewAnswer
 from api.overview.sums import SUMS, own_sums, sums_read
@@ -35,12 +37,14 @@ async def overview(
     datastream: Annotated[str | None, Query(description="only this one")] = None,
 ) -> Response:
     """Every datastream at a glance: state, objective, age of the oldest waiting record, throughput, tasks and
-    what is wrong; sums instead of partitions, so that it stays small. Asks each instance twice."""
+    what is wrong; sums instead of partitions, so that it stays small. Asks each instance twice, and the
+    leader three times."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     definitions = await run_in_threadpool(reads.definitions)
-    replies, moving = await asyncio.gather(
+    replies, moving, heat = await asyncio.gather(
         AllInstances(services, fleet, live).ask(SUMS, lambda: own_sums(services), sums_read),
         movements(services, fleet, live, plan, definitions.datastreams),
+        ask_leader(services, fleet, live, HEAT, lambda: own_heat(services), heat_read),
     )
     silent = [name for name, one in replies.items() if one.value is None]
     incidents = await run_in_threadpool(_incidents, services)
@@ -56,6 +60,7 @@ async def overview(
             incidents or (),
             not silent,
             services.usable_bytes_per_second,
+            heat.value,
         )
         found = glances(seen, datastream)
         if datastream is not None and not found:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -17,6 +20,20 @@ from mirror.model.topics import TopicPartition
 
 _LEFT_OUT: Final = (OffsetClass.FILTERED, OffsetClass.COMPACTED, OffsetClass.LOST, OffsetClass.DEAD_LETTERED)
 MOST_HOLES: Final = 100
+
+
+class LagOrder(StrEnum):
+    """By what partitions are sorted; those of which it is unknown come first."""
+
+    NAME = "name"
+    LAG_RECORDS = "lag_records"
+    LAG_MS = "lag_ms"
+    RATE = "bytes_per_second"
+    POSITION = "position"
+    SOURCE_END = "source_end"
+    TASK = "task"
+    INSTANCE = "instance"
+    STATE = "state"
 
 
 class _LagModel(BaseModel):
@@ -42,8 +59,24 @@ class PartitionLag(_LagModel):
     """Records at the source that are not at the destination."""
     lag_ms: int | None
     """Age of the oldest of them."""
+    position: int | None
+    """Source offset from which on it is copied next."""
+    source_end: int | None
+    """End offset of the source."""
+    bytes_per_second: float | None
+    """Copied now."""
     movement: MovementAnswer | None
     """What its copying does; null while nothing is known of that."""
+
+    @property
+    def name(self) -> str:
+        """As `orders.created-0`."""
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def condition(self) -> str:
+        """The state of its movement, else that of its copying."""
+        return self.movement.state if self.movement is not None else self.state
 
     @classmethod
     def from_lane(cls, place: TopicPartition, owner: TaskPlacement | None, lane: LaneAnswer) -> PartitionLag:
@@ -58,6 +91,9 @@ class PartitionLag(_LagModel):
             reason=lane.reason,
             lag_records=lane.lag_records,
             lag_ms=lane.lag_ms,
+            position=lane.position,
+            source_end=lane.source_end,
+            bytes_per_second=lane.bytes_per_second,
             movement=lane.movement,
         )
 
@@ -74,6 +110,9 @@ class PartitionLag(_LagModel):
             reason=reason,
             lag_records=None,
             lag_ms=None,
+            position=None,
+            source_end=None,
+            bytes_per_second=None,
             movement=None,
         )
 
@@ -92,7 +131,14 @@ class DatastreamLag(_LagModel):
     """Those that were not heard and have partitions of it, or lead."""
     is_complete: bool
     """Whether the leader was heard, which alone knows the partitions that nobody copies."""
+    topics: dict[str, int]
+    """The topics that it has, with the number of their partitions."""
+    states: dict[str, int]
+    """Number of partitions by the state of their movement, or by `state` where that is unknown."""
+    matching: int
+    """Partitions that the filters leave."""
     partitions: list[PartitionLag]
+    """Those of them that were asked for."""
 
     @classmethod
     def from_partitions(
@@ -117,8 +163,54 @@ class DatastreamLag(_LagModel):
             unknown=count - len(records),
             silent_instances=sorted(silent),
             is_complete=is_complete,
+            topics=dict(sorted(Counter(one.topic for one in partitions).items())),
+            states=dict(Counter(one.condition for one in partitions).most_common()),
+            matching=count,
             partitions=list(partitions),
         )
+
+    def narrowed(self, wanted: LagQuery) -> DatastreamLag:
+        """With the partitions that are asked for, in that order; sums stay those of all."""
+        text = wanted.text.lower()
+        found = [
+            one
+            for one in self.partitions
+            if text in one.name.lower() and wanted.state in (None, one.condition)
+        ]
+        if wanted.instance is not None:
+            found = [one for one in found if one.instance == wanted.instance]
+        key = _ORDERS[wanted.sort]
+        known = [one for one in found if key(one) is not None]
+        known.sort(key=key, reverse=wanted.descending)
+        found = [*(one for one in found if key(one) is None), *known]
+        last = None if wanted.limit is None else wanted.offset + wanted.limit
+        return self.model_copy(update={"matching": len(found), "partitions": found[wanted.offset : last]})
+
+
+@dataclass(frozen=True)
+class LagQuery:
+    """What of the partitions is asked for. `limit` None: all from `offset` on."""
+
+    text: str = ""
+    state: str | None = None
+    instance: str | None = None
+    sort: LagOrder = LagOrder.NAME
+    descending: bool = False
+    offset: int = 0
+    limit: int | None = None
+
+
+_ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
+    LagOrder.NAME: lambda one: (one.topic, one.partition),
+    LagOrder.LAG_RECORDS: lambda one: one.lag_records,
+    LagOrder.LAG_MS: lambda one: one.lag_ms,
+    LagOrder.RATE: lambda one: one.bytes_per_second,
+    LagOrder.POSITION: lambda one: one.position,
+    LagOrder.SOURCE_END: lambda one: one.source_end,
+    LagOrder.TASK: lambda one: one.task,
+    LagOrder.INSTANCE: lambda one: one.instance,
+    LagOrder.STATE: lambda one: one.condition,
+}
 
 
 class PartitionGaps(_LagModel):

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from api.movement.verdicts import backlog_origin, judged, judged_uncopied
+from api.movement.verdicts import backlog_origin, backlog_since_ms, judged, judged_uncopied
 from api.schemas.status import InstanceStateAnswer
 from mirror.instance.uncopied.partitions import UncopiedState
 from mirror.instance.uncopied.watch import UncopiedLane
@@ -126,6 +126,10 @@ class LaneAnswer(BaseModel):
     """Records at the source that are not at the destination."""
     lag_ms: int | None
     """Age of the oldest of them."""
+    position: int | None = None
+    """Source offset from which on it copies next: everything below is at the destination."""
+    source_end: int | None = None
+    """End offset of the source."""
     retained_records: int | None = None
     """Of a partition that nobody copies: records that retention may still delete at the source before it
     reaches one that was not copied."""
@@ -146,13 +150,17 @@ class LaneAnswer(BaseModel):
     """What its copying does; null while nothing is known of that."""
     backlog: str | None = None
     """What has left the backlog of a lane that has been behind since it began: creation, pause (by a person),
-    outage, restart (of a worker process or instance, or a move); null where it has none or was in time."""
+    outage, worker (its process was lost), restart (of an instance, or a move); null where it has none or was
+    in time."""
+    backlog_since_ms: int | None = None
+    """When the worker process was lost, or the lane began to copy after anything else (epoch ms)."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
         """A lane of this instance, at `now` in monotonic seconds."""
         rate = state.rate
         lag_records, lag_ms = state.lag
+        position, source_end = state.ends
         return cls(
             datastream=key.group,
             partition=str(key.partition),
@@ -163,6 +171,8 @@ class LaneAnswer(BaseModel):
             reason=state.reason or state.held_back,
             lag_records=lag_records,
             lag_ms=lag_ms,
+            position=position,
+            source_end=source_end,
             bytes_per_second=rate.bytes_per_second if rate else None,
             per_second=dict(zip(SHOWN_OF_LANES, rate.shown, strict=False)) if rate else None,
             worker_cpu=rate.core.busy if rate else None,
@@ -171,6 +181,7 @@ class LaneAnswer(BaseModel):
             held_back=_hold(state.hold) if state.held_back else None,
             movement=MovementAnswer.from_lane(state, now, now_ms),
             backlog=backlog_origin(state, now, now_ms),
+            backlog_since_ms=backlog_since_ms(state, now, now_ms),
         )
 
     @classmethod

@@ -251,11 +251,7 @@ class RebalanceAnswer(BaseModel):
     @classmethod
     def from_decision(cls, decision: Decision) -> RebalanceAnswer:
         """What a dry run found."""
-        reasons = {
-            partition: reason
-            for group_plan in decision.group_plans.values()
-            for partition, reason in (group_plan.move_reasons or {}).items()
-        }
+        reasons = decision.move_reasons
         required = [group_plan.required_tasks for group_plan in decision.group_plans.values()]
         return cls(
             request="",
@@ -269,7 +265,9 @@ class RebalanceAnswer(BaseModel):
                     for group, error in decision.problems.items()
                 ),
             ],
-            moves=[PlannedMove.from_move(move, reasons.get(move.partition, "")) for move in decision.moves],
+            moves=[
+                PlannedMove.from_move(move, reasons[move.group, move.partition]) for move in decision.moves
+            ],
             effect=EffectAnswer(**asdict(effect_of(decision))),
         )
 

@@ -33,6 +33,8 @@ class ApplyBody(_ProposalModel):
 
     requested_by: str = "REST"
     """Who asks; it goes into the events."""
+    force: bool = False
+    """Also a plan that rests on no measured load, over one that does."""
 
 
 class ProposalAnswer(_ProposalModel):

@@ -71,6 +71,12 @@ class HealthAnswer(_StatusModel):
     clocks: dict[str, ClockSkewAnswer]
     """By cluster; without those of which it is not known: it is where the instance writes to a topic with
     append times."""
+    processes: int | None = None
+    """Of the instance: one that controls, and worker processes; null where the system does not say."""
+    memory_bytes: int | None = None
+    """Resident memory of these together."""
+    cpu_cores: float | None = None
+    """Cores that these used on average in the last seconds; null at the first look."""
     strategies: list[str] | None = None
     """Placement strategies that it has, with those of plug-ins; null where it is of a version that does not
     say that."""
@@ -95,6 +101,7 @@ class HealthAnswer(_StatusModel):
                 cluster: ClockSkewAnswer(ahead_seconds=one.ahead_ms / 1000, bound_seconds=one.bound_ms / 1000)
                 for cluster, one in sorted(status.clock_skews.items())
             },
+            **status.usage._asdict(),
             strategies=list(status.strategies),
             load_providers=list(status.load_providers),
         )

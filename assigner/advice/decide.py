@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, Hours
+from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, Hours, hours_together
 from mirror.wording import counted
-
-HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +50,7 @@ def advise(
     """`before`: what was advised last, by whichever leader; None: nothing yet."""
     held = sum(one.tasks for one in groups)
     now = sum(one.now or 0 for one in groups)
-    coming = _together([one for one in groups if one.now is not None], now_ms)
+    coming = hours_together([one for one in groups if one.now is not None], now_ms)
     soon = now_ms + terms.imminent_hours * HOUR_MS
     near = max([now, *(one.most_tasks for one in coming if one.hour_ms < soon)])
     peak = max(coming, key=lambda one: one.most_tasks, default=None)
@@ -69,16 +67,16 @@ def advise(
         peak=peak,
         peak_instances=fleet.needed(peak.most_tasks) if peak else None,
         groups=tuple(groups),
+        tasks_per_instance=fleet.tasks_per_instance,
     )
+    if not held:
+        return _unplanned(found, before)
     unknown = [one for one in groups if one.now is None]
     if unknown:
-        return replace(
-            found,
-            why=f"what {unknown[0].group} needs is not known{_and_more(unknown)}: {unknown[0].why}",
-            sentence=_at_least(near, unknown, held, fleet),
-            last_required_tasks=before.last_required_tasks if before is not None else None,
-            rises=next((one for one in coming if one.most_tasks > near), None),
-        )
+        rises = next((one for one in coming if one.most_tasks > near), None)
+        sentence = _at_least(near, unknown, held, fleet)
+        why = f"what {unknown[0].group} needs is not known{_and_more(unknown)}: {unknown[0].why}"
+        return _continuing(replace(found, why=why, sentence=sentence, rises=rises), before)
     steady = _steady(near, terms, before, now_ms)
     rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
     return replace(
@@ -97,6 +95,20 @@ def advise(
     )
 
 
+def _unplanned(found: Advice, before: Advice | None) -> Advice:
+    """Before the first plan there is no number to show."""
+    why = "no task is planned"
+    sentence = f"nothing is advised: {why}"
+    return _continuing(
+        replace(found, why=why, sentence=sentence, tasks_at_least=0, instances_at_least=None), before
+    )
+
+
+def _continuing(found: Advice, before: Advice | None) -> Advice:
+    """Without a number of its own: with the last number that was known."""
+    return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
+
+
 def _and_more(groups: Sequence[GroupNeed]) -> str:
     return f" (and of {len(groups) - 1} more)" if len(groups) > 1 else ""
 
@@ -110,21 +122,6 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: Fleet) 
     if not near:
         return f"{named}; {have}"
     return f"needs at least {_on(near, fleet)} now; {named}; {have}"
-
-
-def _together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
-    """The hours that are not over, for all groups; one without a forecast needs what it needs now."""
-    by_group = [{hour.hour_ms: hour for hour in one.coming} for one in groups]
-    hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
-    found = []
-    for hour in hours:
-        middle = most = 0
-        for one, known in zip(groups, by_group, strict=True):
-            need = known.get(hour)
-            middle += need.tasks if need else one.now or 0
-            most += need.most_tasks if need else one.now or 0
-        found.append(HourNeed(hour, middle, most))
-    return found
 
 
 def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Steady:

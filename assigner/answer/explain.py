@@ -28,6 +28,7 @@ class Cause(IntEnum):
     OVERLOADED = 5
     LEVELLED = 6
     MAKES_ROOM = 7
+    EMPTIED = 8
 
 
 _TEXTS: Final = {
@@ -38,6 +39,7 @@ _TEXTS: Final = {
     Cause.OVERLOADED: "its task is overloaded",
     Cause.LEVELLED: "its task is above the level of the rebalance",
     Cause.MAKES_ROOM: "it makes room for another partition",
+    Cause.EMPTIED: "its task is emptied, as far as the move budget goes",
 }
 
 
@@ -53,15 +55,17 @@ def move_causes(problem: Problem, policy: Policy, outcome: Outcome, task_of: Tas
     counts = np.bincount(problem.home[problem.home >= 0], minlength=problem.homes)
     with_offender = np.zeros(problem.homes, dtype=bool)
     with_offender[problem.home[problem.offending & (problem.home >= 0)]] = True
+    held = np.bincount(task_of[task_of >= 0], minlength=problem.homes)
     causes[moved] = np.select(
         [
+            ~outcome.alive[home] & (held[home] > 0),
             ~outcome.alive[home],
             with_offender[home],
             ~problem.per_task.allows(counts[home]),
             (loads[home] > problem.usable).any(axis=1),
             (loads[home] > outcome.target).any(axis=1),
         ],
-        [Cause.DRAINED, Cause.ISOLATED, Cause.CROWDED, Cause.OVERLOADED, Cause.LEVELLED],
+        [Cause.EMPTIED, Cause.DRAINED, Cause.ISOLATED, Cause.CROWDED, Cause.OVERLOADED, Cause.LEVELLED],
         Cause.MAKES_ROOM,
     )
     return causes
@@ -114,6 +118,11 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
 
 def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> list[str]:
     found = []
+    if _is_too_little_to_gain(problem, policy, outcome, plan):
+        found.append(
+            "nothing moves to level the tasks: the fullest one would come down by less than "
+            f"{100 * policy.least_gain:g} % of usable capacity"
+        )
     if plan.moves_left:
         share = 100 * (policy.move_budget or 0.0)
         left = counted(plan.moves_left, "move")
@@ -141,6 +150,18 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Placement
     if plan.defaulted:
         found.append(f"{counted(len(plan.defaulted), 'load')} not known and taken as the default")
     return found
+
+
+def _is_too_little_to_gain(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> bool:
+    """Return whether a rebalance levels nothing because that gains too little."""
+    is_asked = policy.mode is Mode.INCREMENTAL and policy.rebalance and policy.least_gain > 0
+    is_level = plan.max_load <= plan.max_load_lower_bound * (1 + policy.tolerance)
+    return (
+        is_asked
+        and not is_level
+        and not plan.moved_partitions
+        and bool((outcome.target == problem.usable).all())
+    )
 
 
 def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:

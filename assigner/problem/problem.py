@@ -47,6 +47,7 @@ class Policy:
     """How to plan; docs/placement.md explains every field.
 
     `tolerance`: a full plan or a rebalance levels to within this share of the best possible maximum.
+    `least_gain`: a rebalance levels only where the fullest task comes down by this share of usable capacity.
     `scale_in_headroom`: tasks are removed only when this share of each remaining one stays free.
     `overload_band`: an incremental plan without `rebalance` leaves a task alone until it is this
     share above usable capacity. `settling`: observations, the present one included, in which a task
@@ -61,6 +62,7 @@ class Policy:
     mode: Mode = Mode.FULL
     rebalance: bool = False
     tolerance: float = 0.01
+    least_gain: float = 0.0
     scale_in_headroom: float = 0.2
     overload_band: float = 0.0
     settling: int = 3
@@ -74,6 +76,7 @@ class Policy:
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("tolerance", self.tolerance, 0.0, 1.0),
+            ("least_gain", self.least_gain, 0.0, 1.0),
             ("scale_in_headroom", self.scale_in_headroom, 0.0, 0.99),
             ("overload_band", self.overload_band, 0.0, 1.0),
             ("settling", self.settling, 1, float("inf")),

@@ -2,14 +2,18 @@
 
 Tasks are added when the load needed them in each of the last few observations (`settling`), so that
 a spike adds none. Tasks are removed only when the rest would have kept the headroom free in every
-observation that the caller gave, so that a day's worth of them keeps what the day needs. Between the
+observation that the caller gave, so that a day's worth of them keeps what the day needs. Both happen in
+one step: while the load still grows, tasks are added for the newest observation, and while it still falls,
+or has only fallen, they are given up when the fall is over in every observation. Between the
 two nothing happens: noise of +-p moves nothing as long as (1 - p) / (1 + p) is above 1 - headroom,
 which a headroom of 0.2 grants for +-10 %.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -22,6 +26,10 @@ from mirror.wording import counted
 
 ENOUGH_KNOWN: Final = 0.5
 """Share of the partitions whose load must be known, at least by topic, before tasks are removed."""
+
+_NOISE: Final = 0.1
+_LARGE_FALL: Final = 1.15
+"""Ratio of the tasks that an earlier observation needs to those of now, above which its end is awaited."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +51,19 @@ def task_count(problem: Problem, policy: Policy) -> TaskCount:
     lasting = min(needed_tasks(sizes, room, limits) for sizes in observations[-policy.settling :])
     present = len(np.unique(problem.home[problem.home >= 0]))
     if lasting > present:
-        return TaskCount(needed, lasting, f"the load needs {counted(lasting, 'task')}, in force: {present}")
+        wanted = max(lasting, needed) if _grows(observations[-policy.settling :]) else lasting
+        return TaskCount(needed, wanted, f"the load needs {counted(wanted, 'task')}, in force: {present}")
     if problem.measured < ENOUGH_KNOWN:
         why = f"{counted(present, 'task')} in force: too few loads are known to give any up"
         return TaskCount(needed, present, why)
     keep = max(_clipped_need(sizes, room, spared, limits) for sizes in observations)
+    if keep < present and not policy.rebalance:
+        settled = _clipped_need(problem.sizes, room, spared, limits)
+        if _falls(observations[-policy.settling :]) or (
+            keep > settled * _LARGE_FALL and _only_falls(observations)
+        ):
+            why = f"the load falls: {counted(present, 'task')} stay until all that can go go in one step"
+            return TaskCount(needed, present, why)
     if keep < present:
         share = round(100 * policy.scale_in_headroom)
         why = f"{keep} of {counted(present, 'task')} can carry all with {share} % of each left free"
@@ -61,6 +77,30 @@ def task_count(problem: Problem, policy: Policy) -> TaskCount:
         spared_need = _clipped_need(problem.sizes, room, spared, limits)
         why = f"{why}; they stay because {_holds(keep, spared_need, len(problem.recent), policy)}"
     return TaskCount(needed, present, why)
+
+
+def _grows(newest: Sequence[Ints]) -> bool:
+    """Return whether the load rises from each of these observations to the next."""
+    totals = [int(sizes.sum()) for sizes in newest]
+    return len(totals) > 1 and all(before < after for before, after in pairwise(totals))
+
+
+def _falls(newest: Sequence[Ints]) -> bool:
+    """Return whether the load is still falling by more than noise."""
+    totals = [int(sizes.sum()) for sizes in newest]
+    return totals[-1] < (1 - _NOISE) * max(totals)
+
+
+def _only_falls(observations: Sequence[Ints]) -> bool:
+    """Return whether no observation is above an earlier one by more than noise: the earlier ones were on the
+    way down."""
+    lowest = float("inf")
+    for sizes in observations:
+        total = int(sizes.sum())
+        if total > lowest * (1 + _NOISE):
+            return False
+        lowest = min(lowest, total)
+    return True
 
 
 def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:

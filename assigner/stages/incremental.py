@@ -52,7 +52,24 @@ class StickyPlacement:
 
 
 def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
-    """The placement, and what was decided about its number of tasks."""
+    """The placement, and what was decided about its number of tasks. Levelling that reaches too little is
+    taken back."""
+    kept, count = _repaired(problem, policy)
+    if policy.rebalance and _has_gained_too_little(problem, policy, kept):
+        return _repaired(problem, replace(policy, least_gain=1.0))
+    return kept, count
+
+
+def _has_gained_too_little(problem: Problem, policy: Policy, kept: StickyPlacement) -> bool:
+    if len(kept.alive) > problem.homes or (kept.target == problem.usable).all():
+        return False
+    before = carried(problem.sizes, problem.home, problem.homes)[kept.alive]
+    after = carried(problem.sizes, kept.task_of, problem.homes)[kept.alive]
+    fullest, level = (float((loads / problem.usable).max(initial=0.0)) for loads in (before, after))
+    return fullest <= 1 and fullest - level < policy.least_gain
+
+
+def _repaired(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
     count = task_count(problem, policy)
     present = np.unique(problem.home[problem.home >= 0]).astype(np.int64)
     lowest, highest = _limits(problem)
@@ -192,7 +209,7 @@ def _attempt(
     alive[problem.homes :] = True
     alive[_to_drain(problem, present, loads, len(present) - wanted) if drained is None else drained] = False
     isolated = problem.offending if _can_isolate(problem, wanted) else np.zeros(problem.count, dtype=bool)
-    target = _target(problem, policy, isolated, wanted)
+    target = _target(problem, policy, isolated, alive)
     relieved = _relieved(problem, policy, loads, alive, target)
     home = np.where((problem.home >= 0) & alive[problem.home], problem.home, -1).astype(np.int32)
     leaving = evict(problem.sizes, home, isolated, relieved, target, problem.per_task)
@@ -227,17 +244,29 @@ def _can_isolate(problem: Problem, tasks: int) -> bool:
     return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
 
 
-def _target(problem: Problem, policy: Policy, isolated: Mask, wanted: int) -> Ints:
+def _target(problem: Problem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
     """Usable capacity; less when a rebalance levels; more when no further task is allowed."""
-    rest = problem.sizes[~isolated]
+    rest, wanted = problem.sizes[~isolated], int(alive.sum())
     tasks = max(1, wanted - int(isolated.sum()))
     lowest = lowest_loads(rest, tasks) if len(rest) else np.zeros_like(problem.usable)
     fitting = bool((lowest <= problem.usable).all())
-    if (fitting and not policy.rebalance) or (not fitting and wanted < _limits(problem)[1]):
+    levels = policy.rebalance and _is_gain_worth_moves(problem, policy, alive, lowest, isolated)
+    if (fitting and not levels) or (not fitting and wanted < _limits(problem)[1]):
         return problem.usable
     share = float((lowest / problem.usable).max()) * (1 + policy.tolerance)
     goal = np.ceil(problem.usable * share).astype(np.int64)
     return np.asarray(np.maximum(np.minimum(goal, problem.usable) if fitting else goal, lowest).clip(1))
+
+
+def _is_gain_worth_moves(problem: Problem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask) -> bool:
+    """Return whether levelling brings the fullest task down by `least_gain`; where a task is added it has to
+    get something, and where one is above usable capacity it is relieved anyway."""
+    if len(alive) > problem.homes or not policy.least_gain:
+        return True
+    homes = np.where(isolated, -1, problem.home).astype(np.int32)
+    shares = (carried(problem.sizes, homes, problem.homes) / problem.usable)[alive]
+    fullest, level = float(shares.max(initial=0.0)), float((lowest / problem.usable).max())
+    return fullest > 1 or fullest - level * (1 + policy.tolerance) >= policy.least_gain
 
 
 def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:

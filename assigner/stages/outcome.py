@@ -12,6 +12,7 @@ from assigner.problem.problem import Ints, Policy, Problem, TaskOf, moved_units
 from assigner.search.greedy import tail_start
 from assigner.stages.eviction import Mask
 from assigner.stages.full import Packing, PackingInput, fewest_tasks, goal_at, level, settle
+from assigner.stages.hysteresis import TaskCount
 from assigner.stages.incremental import keep_and_repair
 from assigner.stages.relabel import relabel
 from mirror.wording import counted
@@ -69,12 +70,30 @@ def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
     needed, used = count.needed, int(kept.alive.sum())
     if not kept.fits and used < allowed_tasks(problem, problem.count):
         full = full_outcome(problem, policy)
-        return replace(full, why=f"{count.why}; repairs were not enough, so all is placed from scratch")
+        return replace(full, why=f"{full.why}; repairs were not enough, so all is placed from scratch")
     present = len(np.unique(problem.home[problem.home >= 0]))
+    why = _why(problem, count, present, used)
     required = used if used > max(present, needed, problem.limits.min_tasks) and kept.fits else needed
     moved = moved_units(problem.sizes, problem.home, kept.task_of)
     bound = kept.moved_bound if kept.reached else min(kept.moved_bound, moved)
-    return Outcome(kept.task_of, kept.alive, required, needed, bound, kept.target, kept.stage, count.why)
+    return Outcome(kept.task_of, kept.alive, required, needed, bound, kept.target, kept.stage, why)
+
+
+def _why(problem: Problem, count: TaskCount, present: int, used: int) -> str:
+    """Return the reason of the step that decided on the number of tasks: load, a limit, or a repair."""
+    if used == count.wanted:
+        return count.why
+    change = ""
+    if used != present:
+        n, verb = abs(used - present), "added" if used > present else "given up"
+        change = f", so {counted(n, 'task is', 'tasks are')} {verb}"
+    least, most = problem.limits.min_tasks, problem.limits.max_tasks
+    needs = f"{counted(present, 'task')} in force, the load needs {count.needed}"
+    if used < count.wanted:
+        return f"{needs}, and max_tasks allows {most}{change}"
+    if used == least:
+        return f"{needs}{change and f', and {least} is the least{change}'}"
+    return f"{needs}, and no placement of all partitions was found on {used - 1}{change}"
 
 
 def allowed_tasks(problem: Problem, required: int) -> int:

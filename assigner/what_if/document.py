@@ -91,6 +91,7 @@ class _Host(_Part):
 
 class _Policy(_Part):
     tolerance: float | None = None
+    least_gain: float | None = None
     scale_in_headroom: float | None = None
     overload_band: float | None = None
     settling: int | None = None

@@ -91,7 +91,7 @@ def on_call() -> board_builder.Dashboard:
                 )
             ],
             "none",
-            "by what their copying does: docs/operations.md",
+            "by what their copying does: docs/operate/states.md",
         ),
         listing(
             "Error budget left",
@@ -288,7 +288,7 @@ def datastream() -> board_builder.Dashboard:
             "Partitions by state",
             [Series(f"sum by (state) (headrace_partitions{_MINE})", "{{state}}")],
             "none",
-            "what their copying does: docs/operations.md",
+            "what their copying does: docs/operate/states.md",
         ),
         lines(
             "Batches that pass unopened",

@@ -128,6 +128,8 @@ def incidents(
     for one in found:
         since, closed_ms = moment_text(one["opened_ms"]), one["closed_ms"]
         until = "open" if closed_ms is None else f"until {moment_text(closed_ms)}"
+        if closed_ms is None and one.get("closing_ms") is not None:
+            until = f"recovered, closing at {moment_text(one['closing_ms'])}"
         console().print(f"{one['datastream']} from {one['cluster']}: since {since}, {until}")
         console().print(f"  {_cost_of(one)}", soft_wrap=True)
         if one.get("gain") is not None:

@@ -127,7 +127,7 @@ class Examination:
         datastreams += [one for one in found if one["source"] and one["destination"]]
         troubles = [f"{one['name']}: {trouble}" for one in instances for trouble in instance_troubles(one)]
         for trouble in troubles:
-            yield Diagnosis("service", Grade.PROBLEM, trouble, "docs/operations.md has the parts of health")
+            yield Diagnosis("service", Grade.PROBLEM, trouble, "see docs/operate/watch.md")
         if not troubles:
             yield Diagnosis(
                 "service", Grade.OK, f"{counted(len(instances), 'instance is', 'instances are')} well"

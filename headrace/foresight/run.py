@@ -13,11 +13,11 @@ import structlog
 from headrace.foresight.history import AskHour, PastHours
 from headrace.foresight.turn import ForesightTurn, Means
 from headrace.settings import HeadraceSettings
-from mirror.errors import HistoryUnavailable, reason_of
+from mirror.errors import HeadraceError, HistoryUnavailable, reason_of
 from mirror.instance.health import Health
 from mirror.instance.loads.advice_store import AdviceStore
 from mirror.instance.loads.expectation import ExpectedLoads
-from mirror.model.sizing.advice import Advice
+from mirror.model.sizing.advice import Advice, sentence_with_age
 from mirror.ports import Clock
 
 if TYPE_CHECKING:
@@ -36,12 +36,14 @@ PART: Final = "advice"
 """Of the health of the instance that leads."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""After a computation that failed, or that did not know what is needed."""
+"""After a computation that failed or did not know what is needed, or since which the fleet has changed."""
+_COMPARE_SECONDS: Final = 10.0
 
 
 class ForesightThread:
-    """Computes soon after the instance begins to lead, and then once an interval. A computation that fails
-    makes this part of the health red, is repeated, and ends nothing."""
+    """Computes soon after the instance begins to lead, then once an interval and after a change of tasks,
+    instances or datastreams. A computation that fails makes this part of the health red, is repeated, and
+    ends nothing."""
 
     def __init__(
         self,
@@ -56,7 +58,10 @@ class ForesightThread:
         self._interval = interval_seconds
         self._health = health
         self._clock = clock
-        self._next = -math.inf
+        self._next = self._compare_at = -math.inf
+        self._computed_at = -math.inf
+        self._shape: object = None
+        self._is_well = False
         self._has_led = False
         self._advice: Advice | None = None
         self._stopping = threading.Event()
@@ -86,19 +91,39 @@ class ForesightThread:
                 self._has_led, self._next, self._advice = False, -math.inf, None
             return
         self._has_led = True
-        if self._clock.monotonic() < self._next:
+        now = self._clock.monotonic()
+        if now < self._next and not self._has_changed(now):
+            self._report()
             return
+        self._computed_at = now
         try:
+            self._shape = self._turn.shape()
             advice = self._turn.run()
         except Exception as error:  # noqa: BLE001 - the bulkhead between the advice and the mirror
-            self._next = self._clock.monotonic() + _AGAIN_SECONDS
+            self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
             self._health.report(PART, False, f"nothing is advised: {reason_of(error)}")
             _log.warning("nothing is advised", reason=reason_of(error))
             return
-        self._advice = advice
+        self._advice, self._is_well = advice, True
         is_known = advice.required_tasks is not None
         self._next = self._clock.monotonic() + (self._interval if is_known else _AGAIN_SECONDS)
-        self._health.report(PART, True, advice.sentence)
+        self._report()
+
+    def _report(self) -> None:
+        """Say again how old the advice is, unless the last computation failed."""
+        if self._advice is not None and self._is_well:
+            sentence = sentence_with_age(self._advice, self._clock.now_ms())
+            self._health.report(PART, True, sentence)
+
+    def _has_changed(self, now: float) -> bool:
+        """Return whether tasks, instances or datastreams are others than those of the last computation."""
+        if now < max(self._compare_at, self._computed_at + _AGAIN_SECONDS):
+            return False
+        self._compare_at = now + _COMPARE_SECONDS
+        try:
+            return self._turn.shape() != self._shape
+        except HeadraceError:
+            return False  # the next computation says what is wrong
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):

@@ -101,6 +101,14 @@ class ForesightTurn:
         self._means.store.put(advice)
         return advice
 
+    def shape(self) -> object:
+        """Return what an advice is about: datastreams, their tasks, and the instances that stay. Raises
+        HeadraceError."""
+        services = self._means.services
+        plan = services.plan()
+        tasks = {group: len(plan.of_group(group)) for group in groups_of(services.status.datastreams)}
+        return tasks, frozenset(one.name for one in services.live() if not one.is_leaving)
+
     def forget(self) -> None:
         """Another instance leads."""
         self._means.expected.forget()

@@ -28,14 +28,14 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
         now_ms, now = clock.now_ms(), clock.monotonic()
         late = [one for one in stored.records if one.is_late]
         cycle.restore({DatastreamName(one.datastream): resumed(one, now_ms, now) for one in late})
-        alerts.restore(late)
+        alerts.restore(one for one in late if one.closing_ms is None)
         alerts.resume(told_alerts(stored.notes.values()))
 
     return IncidentKeeper(
         incident_topic(settings),
         clock,
         restored,
-        lambda: told.records(alerts.firing),
+        lambda: told.records(alerts.firing, alerts.told),
         lambda: matters_of(alerts.firing),
         delivery_counts(settings, clock),
     )

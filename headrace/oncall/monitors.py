@@ -18,7 +18,7 @@ from mirror.ports import Clock
 from monitor.actions.policy import ActingPolicy
 from monitor.adapters.control_service import ControlService, Instances
 from monitor.adapters.leases import HeldLease
-from monitor.adapters.rest_service import RestService
+from monitor.adapters.rest_service import RestAdvice, RestService
 from monitor.adapters.topic_measurements import LONGEST_SECONDS, TopicMeasurements
 from monitor.burn.rates import read_rule
 from monitor.cycle import MonitorCycle
@@ -37,6 +37,12 @@ def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
     address = settings.service_address(at or settings.monitor.service)
     service = RestService(RestClient(address, settings=settings.commands))
     return _monitor_of(service, settings, has_pinot=True)
+
+
+def build_advice(settings: HeadraceSettings, at: str) -> RestAdvice:
+    """Read the advice to size the service at `at`, or where the settings say. Raises InvalidRequest."""
+    address = settings.service_address(at or settings.monitor.service)
+    return RestAdvice(RestClient(address, settings=settings.commands))
 
 
 def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:

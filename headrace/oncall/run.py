@@ -14,9 +14,11 @@ from headrace.oncall.incidents import build_incidents
 from headrace.settings import HeadraceSettings
 from mirror.adapters.system_clock import SystemClock
 from mirror.errors import HeadraceError
+from mirror.model.sizing.advice import Advice
 from monitor.alerts.deliveries.standstill import Standstill
 from monitor.alerts.dispatch import AlertDispatch
 from monitor.alerts.metrics import AlertMetrics
+from monitor.alerts.resize_advice import ResizeWatch
 from monitor.cycle import Ended, MonitorCycle, MonitorLoop
 from monitor.records.keeper import IncidentKeeper
 
@@ -28,7 +30,8 @@ _ADVICE: Final = "to judge from here, set monitor.enabled = false for every inst
 
 class MonitorTerm:
     """Turns, alerts and kept incidents, for as long as no other monitor judges. `at`: address of the service
-    for links, or as the settings say. Raises ConfigError, InvalidRequest, NotFound."""
+    for links, or as the settings say. `advice`: the newest to size the service. Raises ConfigError,
+    InvalidRequest, NotFound."""
 
     def __init__(
         self,
@@ -37,11 +40,13 @@ class MonitorTerm:
         at: str,
         cycle: MonitorCycle,
         metrics: AlertMetrics,
+        advice: Callable[[], Advice | None],
     ) -> None:
         self.cycle = cycle
         self._metrics = metrics
         self._standstill = Standstill(SystemClock())
         alerts = build_alerts(settings, config, at, metrics, lambda: self._standstill.is_settled)
+        alerts.watch(ResizeWatch(advice, settings.monitor.alerts.resize_lead_seconds).alerts)
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
         kept = [self._keeper] if self._keeper is not None else []

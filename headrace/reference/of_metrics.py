@@ -11,6 +11,7 @@ from prometheus_client.core import Metric
 
 from api.metrics.advice import AdviceCollector
 from api.metrics.collector import InstanceCollector
+from api.services import ProcessUsage
 from headrace.reference.other_mirrors import BROOKLIN, MIRROR_MAKER, Renamed
 from mirror.adapters.system_clock import SystemClock
 from mirror.coordination.stores.problems import Problem
@@ -68,6 +69,7 @@ _UNITS: Final = (
 
 _NOBODY: Final = InstanceName("")
 _NO_EPOCH: Final = Epoch(0)
+_NO_USAGE: Final = ProcessUsage()
 _NO_WORKERS: Final = WorkerCount(0, 0, 0)
 
 
@@ -92,6 +94,7 @@ class _Nothing:
     """An instance that has just started. Satisfies `api.services.InstanceStatus`."""
 
     name: InstanceName = _NOBODY
+    usage: ProcessUsage = _NO_USAGE
     is_leading: bool = False
     epoch: Epoch = _NO_EPOCH
     lanes: Mapping[LaneKey, LaneStatus] = field(default_factory=dict)

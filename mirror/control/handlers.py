@@ -409,7 +409,8 @@ class Control:
         """What `rebalance` would queue, for a dry run. Raises NotFound, IllegalTransition."""
         datastream = self.check_right(command.name)
         if not datastream.status.is_mirrored:
-            raise IllegalTransition(f"datastream {command.name} is {datastream.status} and has no tasks")
+            kept = "keeps its tasks as they are" if datastream.status.has_tasks else "has no tasks"
+            raise IllegalTransition(f"datastream {command.name} is {datastream.status} and {kept}")
         return RebalanceRequest(
             group=datastream.group,
             full=command.full,

@@ -139,7 +139,7 @@ def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan:
     others = [
         one
         for one in datastreams
-        if one.group == datastream.group and one.name != datastream.name and one.status.is_mirrored
+        if one.group == datastream.group and one.name != datastream.name and one.status.has_tasks
     ]
     placements = plan.of_group(datastream.group)
     if not others:

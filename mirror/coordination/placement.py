@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import count
 
@@ -55,6 +56,7 @@ class SimplePlanner:
             loads_bytes_per_second=loads,
             required_tasks=required,
             reasons=(f"{counted(required, 'task')} for {counted(len(request.partitions), 'partition')}",),
+            move_reasons=_move_reasons(request, tasks, most),
         )
 
     def required_tasks(self, request: PlanningRequest) -> int:
@@ -80,6 +82,26 @@ class SimplePlanner:
             if name not in taken:
                 names.append(name)
         return names
+
+
+def _move_reasons(
+    request: PlanningRequest, tasks: Mapping[TaskName, list[TopicPartition]], most: int
+) -> dict[TopicPartition, str]:
+    """Why each partition leaves its task."""
+    sizes = Counter(request.current[one] for one in request.partitions if one in request.current)
+
+    def reason(home: TaskName) -> str:
+        if request.full:
+            return "a full plan places everything from scratch"
+        if home not in tasks:
+            return "its task is given up"
+        if sizes[home] > most:
+            return "its task has more partitions than allowed"
+        return "a task would have no partition: they are shared out by count"
+
+    now = {partition: name for name, held in tasks.items() for partition in held}
+    changed = (one for one, home in request.current.items() if one in now and now[one] != home)
+    return {one: reason(request.current[one]) for one in changed}
 
 
 def _level(

@@ -8,12 +8,15 @@ Then all tasks are spread over the live instances. The same world gives the same
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from mirror.coordination.matching import TopicMatching, TopicsByCluster
+from mirror.coordination.sentences.move_reason import Place, move_reasons
+from mirror.coordination.sentences.plan_sentence import PlanChange, changed, unchanged
 from mirror.coordination.stores.membership import LiveInstance
 from mirror.coordination.stores.plan_store import check_storable
 from mirror.coordination.stores.requests import (
@@ -21,7 +24,6 @@ from mirror.coordination.stores.requests import (
     MoveRequest,
     RebalanceRequest,
     Request,
-    cause_of,
 )
 from mirror.coordination.task_placement import (
     TaskContent,
@@ -31,7 +33,7 @@ from mirror.coordination.task_placement import (
     place_tasks,
 )
 from mirror.errors import CorruptData, InvalidRequest
-from mirror.model.datastreams.datastream import Datastream
+from mirror.model.datastreams.datastream import Datastream, DatastreamStatus
 from mirror.model.identifiers import DatastreamName, Epoch, GroupName, TaskName
 from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits, joint_limits
 from mirror.model.plan import GroupPlan, Move, Plan, PlanningRequest, TaskPlacement, moves_between
@@ -39,10 +41,9 @@ from mirror.model.sizing.capacity import CapacityInUse
 from mirror.model.sizing.knobs import joint_headroom, joint_strategy
 from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
-from mirror.wording import counted, first_few
+from mirror.wording import counted
 
 _NO_RULES: Final = TaskPlacementRules()
-_NAMES_SHOWN: Final = 5
 
 
 @dataclass(frozen=True)
@@ -117,10 +118,27 @@ class World:
         for group, members in self.groups.items():
             partitions[group] = None
             try:
-                partitions[group] = self.matching.wanted(members, self.topics)
+                wanted = self.matching.wanted(members, self.topics)
+                partitions[group] = None if wanted is None else wanted | self._kept_paused(group)
             except Exception as error:  # noqa: BLE001 - the bulkhead around one group
                 problems[group] = error
         return Wishes(partitions, problems)
+
+    @cached_property
+    def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
+        """Datastreams that a person paused as a whole, by group: their partitions keep their tasks."""
+        found: dict[GroupName, list[Datastream]] = {}
+        for one in self.datastreams:
+            if one.status is DatastreamStatus.PAUSED:
+                found.setdefault(one.group, []).append(one)
+        return {group: tuple(members) for group, members in found.items()}
+
+    def _kept_paused(self, group: GroupName) -> frozenset[TopicPartition]:
+        paused = self.paused.get(group, ())
+        planned = self.plan.planned.get(group, frozenset()) if paused else frozenset()
+        topics = {one.topic for one in planned}
+        kept = {topic for topic in topics if any(one.selection.matches(topic) for one in paused)}
+        return frozenset(one for one in planned if one.topic in kept)
 
     @property
     def rebalances(self) -> tuple[RebalanceRequest, ...]:
@@ -140,7 +158,7 @@ class Decision:
     `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
     identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
     answers. `loads`, `capacities`: what the planned groups were planned by. `last`: what the next decision
-    must know of this one and those before, `World.last`.
+    must know of this one and those before, `World.last`. `move_reasons`: one of each move.
     """
 
     plan: Plan | None
@@ -153,6 +171,7 @@ class Decision:
     loads: Mapping[GroupName, LoadReport] = field(default_factory=dict)
     capacities: Mapping[GroupName, CapacityInUse] = field(default_factory=dict)
     last: Mapping[GroupName, LastPlanning] = field(default_factory=dict)
+    move_reasons: Mapping[Place, str] = field(default_factory=dict)
 
     @property
     def are_loads_known(self) -> bool:
@@ -236,17 +255,34 @@ def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) 
     impossible |= _unanswerable(world, problems)
     is_exclusion_new = (excluded := _excluded(world)) != world.plan.excluded
     if tasks == world.plan.tasks and not is_exclusion_new and not world.is_recovered:
-        unchanged = _sentence_unchanged(world)
-        last = _remembered(world, world.plan, group_plans)
-        return Decision(None, unchanged, (), group_plans, problems, impossible, loads=world.loads, last=last)
+        sentence, last = unchanged(world.plan, world.live), _remembered(world, world.plan, group_plans)
+        return Decision(None, sentence, (), group_plans, problems, impossible, loads=world.loads, last=last)
     moves = moves_between(world.plan.tasks, tasks)
-    sentence = _sentence_changed(
-        world, tasks, moves, replanned, impossible, is_exclusion_new=is_exclusion_new
+    sentence = changed(
+        PlanChange(
+            before=world.plan,
+            tasks=tasks,
+            moves=moves,
+            live=world.live,
+            planned=replanned,
+            answered=[one for one in world.requests if one.identity not in impossible],
+            is_recovered=world.is_recovered,
+            is_exclusion_new=is_exclusion_new,
+            is_due=bool(world.due),
+            is_limited=not all(_is_within_limits(world, world.plan, group) for group in replanned),
+        )
     )
     departed = departures(world.plan, world.live, world.rules, now_ms)
     plan = Plan(Epoch(world.plan.epoch + 1), tasks, now_ms, sentence, departed, excluded)
     last = _remembered(world, plan, group_plans)
-    return Decision(plan, sentence, moves, group_plans, problems, impossible, loads=world.loads, last=last)
+    asked = [one for one in world.moves if one.identity not in impossible]
+    reasons = move_reasons(moves, group_plans, world.plan, world.live, asked)
+    return Decision(
+        *(plan, sentence, moves, group_plans, problems, impossible),
+        loads=world.loads,
+        last=last,
+        move_reasons=reasons,
+    )
 
 
 def _housed(
@@ -273,7 +309,9 @@ def _placed(
     world: World, group_plans: Mapping[GroupName, GroupPlan], now_ms: int
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
     contents, impossible = _moved(world, _contents(world, group_plans))
-    return place_tasks(contents, world.plan, world.live, world.rules, now_ms), impossible
+    is_guess = any(_is_blind(world, group) for group in group_plans)
+    rules = replace(world.rules, imbalance=math.inf) if is_guess else world.rules
+    return place_tasks(contents, world.plan, world.live, rules, now_ms), impossible
 
 
 def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCapacity) -> GroupPlan:
@@ -383,7 +421,7 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
     """Every task of the next plan, and where those run that are in force."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
-    for group in (*world.groups, *_nameless(world)):
+    for group in (*world.groups, *_resting(world)):
         chosen = group_plans.get(group)
         if chosen is None:
             for placement in world.plan.of_group(group):
@@ -397,54 +435,13 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
     return contents
 
 
-def _nameless(world: World) -> list[GroupName]:
-    """Groups of the plan that may be those of datastreams that cannot be read."""
-    if world.is_whole:
-        return []
+def _resting(world: World) -> list[GroupName]:
+    """Groups that keep the tasks they have: all of what they hold is paused, or they may be those of
+    datastreams that cannot be read."""
     named = {one.group for one in world.datastreams}
-    return [group for group in world.plan.by_group if group not in named]
-
-
-def _sentence_unchanged(world: World) -> str:
-    partitions = counted(sum(len(one.partitions) for one in world.plan.tasks), "partition")
-    held = f"{partitions} of {counted(len(world.groups), 'datastream group')}"
-    return f"nothing to do: epoch {world.plan.epoch} holds {held} on {counted(len(world.live), 'instance')}"
-
-
-def _sentence_changed(
-    world: World,
-    tasks: tuple[TaskPlacement, ...],
-    moves: tuple[Move, ...],
-    replanned: Sequence[GroupName],
-    impossible: Mapping[str, Exception],
-    *,
-    is_exclusion_new: bool,
-) -> str:
-    causes = ["the commit marker was damaged"] if world.is_recovered else []
-    owners = {name for name in world.plan.by_instance if name}
-    if gone := sorted(owners - {one.name for one in world.live}):
-        causes.append(f"{', '.join(gone)} left")
-    if leaving := sorted(owners & {one.name for one in world.live if one.is_leaving}):
-        causes.append(f"{', '.join(leaving)} wants to go")
-    if back := sorted(world.plan.departed.keys() & {one.name for one in world.live if not one.is_leaving}):
-        causes.append(f"{', '.join(back)} came back")
-    answered = [one for one in world.requests if one.identity not in impossible]
-    causes.extend(cause_of(one) for one in answered[:_NAMES_SHOWN])
-    if len(answered) > _NAMES_SHOWN:
-        causes.append(counted(len(answered) - _NAMES_SHOWN, "further request"))
-    added = sum(move.from_task is None for move in moves)
-    removed = sum(move.to_task is None for move in moves)
-    if added or removed:
-        causes.append(f"{counted(added, 'partition')} came and {removed} went")
-    if not causes and is_exclusion_new:
-        causes.append("a datastream may not copy topics that it shares with others, or may again")
-    if not causes:
-        is_held = all(_is_within_limits(world, world.plan, group) for group in replanned)
-        causes.append("loads changed" if world.due else "instances changed" if is_held else "limits changed")
-    moved = len(moves) - added - removed
-    what = (
-        f"{counted(len(tasks), 'task')} on {counted(len(world.live), 'instance')}, "
-        f"{counted(moved, 'partition moves', 'partitions move')}"
-    )
-    about = f" for {first_few(replanned, _NAMES_SHOWN)}" if replanned else ""
-    return f"{what}{about}: {'; '.join(causes)}"
+    return [
+        group
+        for group in world.plan.by_group
+        if group not in world.groups
+        and (group in world.paused or (not world.is_whole and group not in named))
+    ]

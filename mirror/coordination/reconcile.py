@@ -24,6 +24,7 @@ from mirror.model.datastreams.starts import restart_of
 from mirror.model.identifiers import ClusterRef, DatastreamName, Epoch, GroupName, InstanceName, TaskName
 from mirror.model.movement.excuses import excuse_of
 from mirror.model.plan import Plan
+from mirror.model.topics import TopicPartition
 
 _ANY_CLUSTER: Final[Mapping[ClusterRef, str]] = {}
 _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
@@ -153,6 +154,16 @@ def lane_specs(
             except Exception as error:  # noqa: BLE001 - the bulkhead around one lane
                 problems[key] = error
     return LaneSpecs(specs, problems)
+
+
+def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> frozenset[TopicPartition]:
+    """The planned partitions of a group that one of its members copies: a paused one only keeps its tasks."""
+    planned = plan.planned.get(group, frozenset())
+    if all(one.status.is_mirrored for one in members):
+        return planned
+    topics = {one.topic for one in planned}
+    possible = {topic for topic in topics if _member_for(topic, members, plan) is not None}
+    return frozenset(one for one in planned if one.topic in possible)
 
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:

@@ -41,7 +41,10 @@ class Weighted(Protocol):
 
 
 def balance_tasks(
-    tasks: Sequence[TaskLoad], instances: Sequence[Weighted], imbalance: float = math.inf
+    tasks: Sequence[TaskLoad],
+    instances: Sequence[Weighted],
+    imbalance: float = math.inf,
+    least_gain: float = 0.0,
 ) -> dict[TaskName, InstanceName | None]:
     """An instance for every task (None where nobody is there).
 
@@ -50,7 +53,8 @@ def balance_tasks(
     share; then the lightest move. Unplaced tasks go, heaviest first, to the instance with the least
     load for its weight. At last, while the fullest instance carries more than `imbalance` times the
     mean load for its weight, it gives a task to the emptiest, or exchanges one with it, if that
-    levels both. Ties go by name, so the same input gives the same answer.
+    levels both and the fuller one comes down by `least_gain` bytes per second. Ties go by name, so the
+    same input gives the same answer.
     """
     if not instances:
         return {task.task: None for task in tasks}
@@ -71,7 +75,7 @@ def balance_tasks(
             unplaced += bin_.give_lightest(surplus)
     _place(unplaced, list(bins.values()), shares)
     _fill_up(list(bins.values()), shares)
-    _level(list(bins.values()), shares, imbalance)
+    _level(list(bins.values()), shares, imbalance, least_gain)
     return {task.task: bin_.name for bin_ in bins.values() for task in bin_.tasks.values()}
 
 
@@ -140,7 +144,9 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
         poor.take(task)
 
 
-def _level(bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float) -> None:
+def _level(
+    bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
+) -> None:
     """At most one step a task, and `_MOST_STEPS`: each makes the fuller of two less full, so none is ever
     undone."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
@@ -151,7 +157,8 @@ def _level(bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: fl
         may_give = len(full.tasks) > math.floor(shares[full.name]) and len(empty.tasks) < math.ceil(
             shares[empty.name]
         )
-        step = _best_step(full, empty, may_give)
+        gain = max(_LEAST_GAIN * full.load, least_gain)
+        step = _best_step(full, empty, may_give, gain)
         if step is None:
             return
         given, taken = step
@@ -162,9 +169,12 @@ def _level(bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: fl
             full.take(taken)
 
 
-def _best_step(full: _Bin, empty: _Bin, may_give: bool) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """What to give, and what to take in exchange, so that the fuller of the two is least full."""
-    best, best_level = None, full.load / full.weight * (1 - _LEAST_GAIN)
+def _best_step(
+    full: _Bin, empty: _Bin, may_give: bool, gain: float
+) -> tuple[TaskLoad, TaskLoad | None] | None:
+    """What to give, and what to take in exchange, so that the fuller of the two is least full; it comes down
+    by more than `gain`."""
+    best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
         for taken in [None, *back] if may_give else back:

@@ -18,10 +18,12 @@ from mirror.model.topics import TopicPartition
 @dataclass(frozen=True, slots=True)
 class TaskPlacementRules:
     """`return_delay_ms`: an instance that is back within it gets its former tasks. `imbalance`: how far
-    above the mean, for its weight, the load of an instance may be before tasks move for that alone."""
+    above the mean, for its weight, the load of an instance may be before tasks move for that alone;
+    `least_gain`: bytes per second by which the fuller instance must come down then."""
 
     return_delay_ms: int = 0
     imbalance: float = math.inf
+    least_gain: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def place_tasks(
         ],
         staying(live),
         rules.imbalance,
+        rules.least_gain,
     )
     in_order = sorted(tasks.items(), key=lambda item: (item[1].group, item[0]))
     return tuple(TaskPlacement(name, one.group, placed[name], one.partitions) for name, one in in_order)

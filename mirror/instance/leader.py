@@ -329,6 +329,7 @@ class Leader:
         return application.request.reason
 
     def _watch_loads(self, world: World, me: LiveInstance) -> None:
+        self._world_view.refresh_loads(world)
         sources = self._world_view.load_sources(world)
         if events := self._load_watch.look(sources, self._world_view.keeper.problems, me.name):
             self._publisher.announce(events)
@@ -435,7 +436,9 @@ class Leader:
     def _publish(self, decision: Decision, me: LiveInstance) -> None:
         assert decision.plan is not None
         loads = self._world_view.loads_of(decision.moves, self._definitions.all().datastreams)
-        events = plan_events(decision.plan, decision.moves, decision.group_plans, me.name, loads)
+        events = plan_events(
+            decision.plan, decision.moves, decision.group_plans, me.name, loads, decision.move_reasons
+        )
         self._publisher.prepare(decision.plan, events)
         self._plan = self._stores.plans.publish(decision.plan, self._plan)
         self._newest, self._is_recovered = self._plan.plan, False

@@ -77,8 +77,9 @@ Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
 
 @dataclass(frozen=True)
 class Planning:
-    """How tasks are decided. `interval_seconds`: between observations of the loads. `capacities`: of groups;
-    None: all have `capacity`. `freezes`: in which nothing moves that need not."""
+    """How tasks are decided. `interval_seconds`: between observations of the loads; `refresh_seconds`:
+    between looks at those that are shown, infinite: none. `capacities`: of groups; None: all have `capacity`.
+    `freezes`: in which nothing moves that need not."""
 
     planner: Planner
     providers: LoadProviders
@@ -88,6 +89,7 @@ class Planning:
     memory: LoadMemory = field(default_factory=LoadMemory)
     capacities: CapacityBook | None = None
     freezes: tuple[FreezeWindow, ...] = ()
+    refresh_seconds: float = 15.0
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ class WorldView:
         self._planning = planning
         self._clock = clock
         self._memory = planning.memory
-        self._gathering = LoadGathering(planning.providers, planning.memory, clock)
+        self._gathering = LoadGathering(planning.providers, planning.memory, clock, planning.refresh_seconds)
         self.keeper = MemoryKeeper(planning.memory, stores.observations, clock)
         self._next_turn: float | None = None
         self._waiting: list[GroupName] = []
@@ -159,6 +161,10 @@ class WorldView:
     def load_watch(self, health: Health) -> LoadWatch:
         """A watch over the providers that loads are asked of."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
+
+    def refresh_loads(self, world: World) -> None:
+        """Have what is shown of loads as new as the measurements. Only for the leader."""
+        self._gathering.refresh(world, self._planning.providers.choose(world.datastreams))
 
     def load_sources(self, world: World) -> Collection[LoadSource]:
         """Of which loads the groups that are mirrored are planned."""
@@ -374,5 +380,5 @@ class WorldView:
 def _with(world: World, **more: Any) -> World:
     """The same picture with what only a planning needs: who is mirrored and what is wanted is found once."""
     found = replace(world, **more)
-    found.__dict__.update(groups=world.groups, wishes=world.wishes)
+    found.__dict__.update(groups=world.groups, wishes=world.wishes, paused=world.paused)
     return found

@@ -19,6 +19,8 @@ HIGHEST_RATE: Final = 10**12
 
 LARGEST_CAPACITY: Final = 10**12
 """Largest capacity of one task in bytes or messages per second."""
+HOT_SHARE: Final = 0.5
+"""Share of the usable capacity of a task: a partition whose load alone is at least this share is hot."""
 
 
 class LoadSource(NamedTuple):
@@ -209,3 +211,8 @@ def joint_limits(several: Iterable[TaskLimits]) -> TaskLimits:
     )
     least = max((one.min_tasks for one in found), default=1)
     return TaskLimits(least if most is None else min(least, most), most, widest)
+
+
+def hot_from(usable_bytes_per_second: float) -> float:
+    """Return the load from which on a partition is hot, where a task may carry `usable_bytes_per_second`."""
+    return HOT_SHARE * usable_bytes_per_second

@@ -76,7 +76,7 @@ class Plan:
             raise PlanRejected(f"plan {self.epoch} names a task twice")
         count = sum(len(placement.partitions) for placement in self.tasks)
         if len(self.owners) != count:
-            raise PlanRejected(f"plan {self.epoch} gives a partition to two tasks")
+            raise PlanRejected(f"plan {self.epoch} assigns a partition to two tasks")
 
     @cached_property
     def by_task(self) -> Mapping[TaskName, TaskPlacement]:
@@ -238,9 +238,11 @@ class GroupPlan:
             if not (
                 number.isascii() and number.isdecimal() and task_name(request.group, int(number)) == task
             ):
-                raise PlanRejected(f"{shown(task)} cannot be a task of {request.group}", advice=_NAMES)
+                raise PlanRejected(
+                    f"{shown(task)} is not a task name of group {request.group}", advice=_NAMES
+                )
         given = [partition for partitions in self.tasks.values() for partition in partitions]
         if len(set(given)) != len(given):
-            raise PlanRejected(f"a partition of {request.group} would have two tasks")
+            raise PlanRejected(f"a partition of group {request.group} has two tasks")
         if made_up := sorted(set(given) - set(request.partitions)):
-            raise PlanRejected(f"{made_up[0]} would have a task of {request.group}, which does not copy it")
+            raise PlanRejected(f"{made_up[0]} is not a partition of group {request.group}")

@@ -192,6 +192,10 @@ class BatchEngine:
         pairs = zip(self._measured, metrics, strict=True)
         return [self._positions.of(lane, one.lag_ms, one.time_ms) for lane, one in pairs]
 
+    def measured_checkpoints(self) -> Sequence[int]:
+        """Those of the lanes of the last measurements, in order."""
+        return [lane.checkpoint for lane in self._measured]
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return the overdue responses of the lanes in the latest measurements."""
         return {lane.key: lane.overdue for lane in self._measured if lane.overdue != ANSWERED}

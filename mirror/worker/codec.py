@@ -65,7 +65,7 @@ def spec_parts(specs: Sequence[LaneSpec], most: int) -> Iterator[str]:
         row = dumps(_row(spec))[1:]
         if len(row) + len(texts[policy]) > LARGEST_SPEC:
             raise InvalidRequest(
-                f"{str(spec.key.partition)[:_SHOWN]} takes {len(row) + len(texts[policy])} bytes to describe",
+                f"the spec of {str(spec.key.partition)[:_SHOWN]} has {len(row) + len(texts[policy])} bytes",
                 advice=f"at most {LARGEST_SPEC} are allowed; shorten names and transforms of its datastream",
             )
         if rows and size + len(row) + len(texts[policy]) + _ROW_BYTES > most:
@@ -185,7 +185,7 @@ def _fields_reader(kind: Any) -> Callable[[Any], Any]:
 
     def read(plain: Any) -> Any:
         if len(plain) != count:
-            raise ValueError(f"{len(plain)} fields of {kind.__name__}, which has {count}")
+            raise ValueError(f"expected {count} fields of {kind.__name__}, got {len(plain)}")
         if not readers:
             return make(plain)
         values = list(plain)

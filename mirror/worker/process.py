@@ -49,7 +49,7 @@ _PROBES: Final = ProbeRule(first_seconds=5.0, longest_seconds=300.0)
 
 
 class LeaseOver(SessionLost):
-    """The lease has expired without a successor; the process must exit immediately."""
+    """The lease expired without being extended; the process must exit immediately."""
 
 
 class Worker:

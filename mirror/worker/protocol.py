@@ -120,7 +120,8 @@ NO_CORE_USE: Final = CoreUse()
 class LaneRate:
     """Recent rates of one lane per second, and its lag in records and in ms (None if unknown). `shown`: rates
     of `SHOWN_OF_LANES`, in that order. `position`: None if omitted, with the meaning of
-    `LanePosition.is_watched`. `core`: CPU use of the whole worker process."""
+    `LanePosition.is_watched`. `core`: CPU use of the whole worker process.
+    `checkpoint`: source offset to resume from; None from workers of an older version."""
 
     key: LaneKey
     source: ClusterRef
@@ -131,10 +132,15 @@ class LaneRate:
     shown: tuple[float, ...] = ()
     position: LanePosition | None = None
     core: CoreUse = NO_CORE_USE
+    checkpoint: int | None = None
 
     @classmethod
     def of(
-        cls, metric: MirrorMetric, position: LanePosition | None = None, core: CoreUse = NO_CORE_USE
+        cls,
+        metric: MirrorMetric,
+        position: LanePosition | None = None,
+        core: CoreUse = NO_CORE_USE,
+        checkpoint: int | None = None,
     ) -> LaneRate:
         """Compute the rates of a lane from one measurement; `position` is its position at the end."""
         seconds = max(metric.interval_ms, 1) / 1000
@@ -148,6 +154,7 @@ class LaneRate:
             shown=tuple(getattr(metric, name) / seconds for name in SHOWN_OF_LANES),
             position=position,
             core=core,
+            checkpoint=checkpoint,
         )
 
 

@@ -57,6 +57,7 @@ def _lane(one: Mapping[str, Any]) -> LaneEvidence:
         produce_unanswered=unanswered.get("produce_seconds"),
         hold=_hold(one.get("held_back")),
         origin=_origin(one.get("backlog")),
+        origin_ms=one.get("backlog_since_ms"),
     )
 
 

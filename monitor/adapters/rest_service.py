@@ -6,18 +6,22 @@ import os
 import secrets
 import socket
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final
 
+from pydantic import TypeAdapter, ValidationError
+
 from mirror.coordination.acting.effect import PlacementEffect
-from mirror.errors import NotFound
+from mirror.errors import DamagedState, NotFound
 from mirror.model.bounds import LONGEST_NAME
 from mirror.model.datastreams.datastream import DatastreamStatus, LatencyObjective
 from mirror.model.datastreams.metadata import TASK_PREFIX
 from mirror.model.datastreams.objectives.mode import Mode
 from mirror.model.datastreams.objectives.objective import Objective
 from mirror.model.identifiers import DatastreamName
+from mirror.model.sizing.advice import Advice
 from mirror.model.topics import TopicSelection
+from mirror.wording import counted
 from monitor.actions.policy import Act, Record
 from monitor.adapters.breaches import MOST, from_answers, known_past
 from monitor.adapters.lane_answers import evidence_of
@@ -66,7 +70,7 @@ class RestService:
         except NotFound:
             return NOTHING_KNOWN
         found = {
-            DatastreamName(one["name"]): Moving(one["cluster"], _movement(one))
+            DatastreamName(one["name"]): Moving(one["cluster"], _movement(one), one.get("destination", ""))
             for one in answer["datastreams"]
         }
         return Movements(found, answer["is_complete"])
@@ -138,6 +142,7 @@ def _movement(one: Mapping[str, Any]) -> Movement:
             each["worst"],
             each["reason"],
             each["since_ms"],
+            each.get("idle", 0),
         )
         for each in one["states"]
         if each["state"] in _STATES
@@ -146,7 +151,9 @@ def _movement(one: Mapping[str, Any]) -> Movement:
 
 
 def _loss(one: Mapping[str, Any]) -> LossAhead:
-    return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"])
+    # An instance of an older version does not say the share.
+    share = one.get("share")
+    return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"], share)
 
 
 def _group(one: Mapping[str, Any]) -> str:
@@ -166,3 +173,28 @@ def _subject(one: Mapping[str, Any]) -> Subject:
         sets_aside=problem["sets_aside"],
     )
     return replace(subject, mode=Mode(one["monitor"]) if one.get("monitor") else None)
+
+
+_ADVICE: Final = TypeAdapter(Advice)
+_FIELDS: Final = frozenset(one.name for one in fields(Advice))
+
+
+class RestAdvice:
+    """Asks one instance; any instance will do."""
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    def __call__(self) -> Advice | None:
+        """Return the newest advice; None where there is none. Raises Unreachable, DamagedState."""
+        try:
+            answer = self._rest.get("/v1/advice")
+        except NotFound:
+            return None
+        if answer.get("computed_ms") is None:
+            return None
+        try:
+            return _ADVICE.validate_python({name: one for name, one in answer.items() if name in _FIELDS})
+        except ValidationError as error:
+            wrong = counted(error.error_count(), "field is", "fields are")
+            raise DamagedState(f"the advice cannot be read: {wrong} wrong") from error

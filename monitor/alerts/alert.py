@@ -20,6 +20,8 @@ from mirror.errors import legible
 _LAST_MS: Final = 253_402_300_799_000
 """In the last second of the year 9999."""
 
+_MOST_NAMES: Final = 200
+"""Datastreams of a cluster that an annotation names."""
 ALERTNAME = "alertname"
 """The label that every alert has."""
 
@@ -44,18 +46,19 @@ class AlertKind:
 
 
 class AlertKey(NamedTuple):
-    """Which alert it is. `datastream` is empty where it is of the whole service, or of a receiver."""
+    """Which alert it is. `datastream` is empty where it is of the whole service, a receiver, or a cluster."""
 
     name: str
     datastream: str
     receiver: str = ""
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
     """Something is the matter since `since_ms`. `cluster`: the source's alias. `done`: what Headrace did
     about it already. `partitions`: how many are concerned, and `worst` of them; 0 where it is not about
-    some. `receiver`: the one that it is about."""
+    some. `receiver`: the one that it is about. `datastreams`: those that an alert of a cluster concerns."""
 
     kind: AlertKind
     summary: str
@@ -67,11 +70,13 @@ class Alert:
     partitions: int = 0
     worst: str = ""
     receiver: str = ""
+    datastreams: tuple[str, ...] = ()
 
     @property
     def key(self) -> AlertKey:
         """Two alerts of one key are one."""
-        return AlertKey(self.kind.name, self.datastream, self.receiver)
+        cluster = "" if self.datastream else self.cluster
+        return AlertKey(self.kind.name, self.datastream, self.receiver, cluster)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,7 @@ class Style:
         labels |= {"datastream": alert.datastream, "cluster": alert.cluster, "receiver": alert.receiver}
         texts = {"summary": alert.summary, "description": alert.description, "action": alert.done}
         texts |= {"partitions": str(alert.partitions or ""), "worst_partition": alert.worst}
+        texts["datastreams"] = ", ".join(alert.datastreams[:_MOST_NAMES])
         texts["runbook_url"] = self.runbook.replace("{alertname}", name) or f"docs/runbooks/{name}.md"
         where = f"/v1/datastreams/{quote(alert.datastream, safe='')}" if alert.datastream else "/v1/health"
         return Notice(

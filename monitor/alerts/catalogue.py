@@ -31,7 +31,9 @@ REWOUND: Final = AlertKind("HeadracePartitionsRewound", Severity.WARNING)
 PAUSED: Final = AlertKind("HeadracePartitionsPausedThemselves", Severity.CRITICAL)
 """Lanes have paused, and a person has to do something."""
 SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
+"""A source cluster does not answer: one alert for all of its datastreams."""
 DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
+"""Likewise of a destination."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
 """The source has lost what was not copied, or what was."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
@@ -45,8 +47,10 @@ RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
 """Somebody who is to be called cannot be called; the others are told."""
 WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
 """The monitor judges, and Alertmanager hears of it: always firing."""
-OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG})
-"""What the monitor says of itself, whatever it finds."""
+RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
+"""The load, or its forecast, needs more instances than stay."""
+OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE})
+"""Alerts that do not depend on what a turn finds of datastreams."""
 
 CATALOGUE: Final = (
     LATE,
@@ -67,5 +71,6 @@ CATALOGUE: Final = (
     TRANSACTION,
     CATCHING_UP,
     RECEIVER_AWAY,
+    RESIZE,
     WATCHDOG,
 )

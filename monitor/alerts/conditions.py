@@ -34,11 +34,13 @@ from monitor.alerts.catalogue import (
     LOSS_AHEAD,
     OF_ITSELF,
     RECEIVER_AWAY,
+    RESIZE,
     TRANSACTION,
     UNJUDGED,
     WEARING,
 )
-from monitor.alerts.partitions import OF_PARTITIONS, loss_alert, partitions_text, state_alerts
+from monitor.alerts.clusters import Fault, Outages, cluster_alerts, faults_of
+from monitor.alerts.partitions import OF_CLUSTERS, OF_PARTITIONS, loss_alert, partitions_text, state_alerts
 from monitor.causes.diagnosis import Cause
 from monitor.cycle import Finding
 from monitor.latency import Standing
@@ -56,7 +58,8 @@ class Moment(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
     """Seconds for which a condition must last, and `keep_seconds` for which it must be gone. A loss of data
-    counts where it is not further away than `loss_within_seconds`."""
+    counts where it is not further away than `loss_within_seconds`, and `loss_least_share` of what the source
+    keeps waits."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -69,6 +72,8 @@ class AlertPatience:
     receiver_seconds: float = 120.0
     catching_up_seconds: float = 1_800.0
     recovered_seconds: float = 180.0
+    loss_least_share: float = 0.1
+    resize_seconds: float = 600.0
 
     def before(self, kind: AlertKind) -> float:
         """An alert of the kind."""
@@ -80,6 +85,7 @@ class AlertPatience:
             CATCHING_UP: self.catching_up_seconds,
             LOSS_AHEAD: self.loss_seconds,
             RECEIVER_AWAY: self.receiver_seconds,
+            RESIZE: self.resize_seconds,
         }
         return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
@@ -92,12 +98,13 @@ class AlertPatience:
 
 @dataclass(slots=True)
 class _Condition:
-    """One that was seen. `alert` is as it was seen last."""
+    """One that was seen. `alert` is as it was seen last. `is_inherited`: only a former monitor saw it."""
 
     alert: Alert
     since: Moment
     seen: float
     fires: bool = False
+    is_inherited: bool = False
 
 
 class Conditions:
@@ -106,6 +113,7 @@ class Conditions:
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
+        self._outages = Outages(patience.catching_up_seconds)
         self._recovered: set[str] = set()
         """Datastreams whose alert ended before their incident closed. A second alert lasts until that closes:
         an objective that is nearly met does not page every few minutes."""
@@ -118,22 +126,26 @@ class Conditions:
             said, done = (last.text if last else ""), (acted.text if acted else "")
             name, opened_ms = record.datastream, record.opened_ms
             alert = Alert(LATE, _late(name), said, opened_ms, name, record.cluster, done)
-            since = Moment(opened_ms, now.seconds - max(0, now.ms - opened_ms) / 1000)
-            self._held[alert.key] = _Condition(alert, since, now.seconds, fires=True)
-            restored.append(alert)
+            restored.append(self._inherit(alert, now))
         return restored
 
     def resume(self, alerts: Iterable[Alert], now: Moment) -> list[Alert]:
-        """Alerts that a former monitor has told: they fire since then, and are over when their condition is
+        """Alerts that a former monitor has sent: they fire since then, and are over when their condition is
         not seen. Where one is known of an incident, this has its exact beginning."""
-        resumed = []
-        for alert in alerts:
-            held = self._held.get(alert.key)
-            known = alert if held is None else replace(held.alert, since_ms=alert.since_ms)
-            since = Moment(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
-            self._held[alert.key] = _Condition(known, since, now.seconds, fires=True)
-            resumed.append(known)
-        return resumed
+        return [self._inherit(alert, now) for alert in alerts]
+
+    def _inherit(self, alert: Alert, now: Moment) -> Alert:
+        held = self._held.get(alert.key)
+        known = alert if held is None else replace(held.alert, since_ms=alert.since_ms)
+        since = Moment(alert.since_ms, now.seconds - max(0, now.ms - alert.since_ms) / 1000)
+        is_own = held is not None and not held.is_inherited
+        self._held[alert.key] = _Condition(known, since, now.seconds, fires=True, is_inherited=not is_own)
+        return known
+
+    @property
+    def inherited(self) -> frozenset[AlertKey]:
+        """Alerts that this monitor has not seen itself: nobody is to hear of them again."""
+        return frozenset(key for key, one in self._held.items() if one.is_inherited)
 
     def judged(
         self,
@@ -147,12 +159,14 @@ class Conditions:
             key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
         }
         self._recovered &= {name for name, one in findings.items() if one.incident.is_open}
+        faults = self._faults(findings, movements, now)
         drafts = [
             draft for name, one in findings.items() for draft in self._drafts_of(name, one, movements, now)
         ]
+        drafts = [one for one in drafts if not self._is_held_back(one)]
         covered = {DatastreamName(one.datastream) for one in drafts if one.kind in (LATE, HALTED)}
         covered |= {DatastreamName(key.datastream) for key in self._held if key.name == LATE.name}
-        self._see([*drafts, *self._of_partitions(movements, covered), *own], now)
+        self._see([*drafts, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now)
         return self._firing(now)
 
@@ -169,7 +183,8 @@ class Conditions:
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
         blind = Alert(BLIND, "nothing can be judged", reason, 0)
-        self._see([blind, *self._of_partitions(movements, covered), *own], now)
+        faults = self._faults({}, movements, now)
+        self._see([blind, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
         return self._firing(now)
 
@@ -183,7 +198,8 @@ class Conditions:
         does = partitions_text(moving.movement) if moving is not None else ""
         said = "; ".join(filter(None, (verdict.sentence, does)))
         if _is_late(finding, late) and (late is not None or not verdict.is_halted):
-            yield _late_alert(name, finding, said, late)
+            is_unseen = late is not None and late.is_inherited and verdict.standing is not Standing.BREACHED
+            yield late.alert if late is not None and is_unseen else _late_alert(name, finding, said, late)
         if verdict.is_halted:
             halted = Alert(HALTED, f"something of {name} is not copied", said, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
@@ -193,16 +209,45 @@ class Conditions:
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
         yield from self._burning(name, finding)
 
-    def _of_partitions(self, movements: Movements, covered: Collection[DatastreamName]) -> list[Alert]:
-        """`covered`: datastreams that have an alert whose cause this is."""
-        found: dict[AlertKey, Alert] = {}
+    def _faults(
+        self, findings: Mapping[DatastreamName, Finding], movements: Movements, now: Moment
+    ) -> list[Fault]:
+        """Clusters that hold datastreams up, but for datastreams that fire for that already."""
+        fired = {key for key, one in self._held.items() if one.fires}
+        found = [one for one in faults_of(findings, movements) if not self._is_told(one, fired, now)]
+        self._outages.look(found, fired, findings, movements, now.seconds)
+        return found
+
+    def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: Moment) -> bool:
+        """Return whether the datastream's own alert began with the fault, and the cluster has none yet."""
+        since_ms = fault.since_ms or now.ms
+        return fault.key not in fired and any(
+            key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
+            for key in (AlertKey(one.name, fault.name) for one in (LATE, HALTED))
+        )
+
+    def _is_held_back(self, draft: Alert) -> bool:
+        """Return whether the alert of a cluster stands for it. What fires already goes on."""
+        held = self._held.get(draft.key)
+        if held is not None and held.fires:
+            return False
+        names = self._outages.burnt if draft.kind in (BURNING, WEARING) else self._outages.held_back
+        return draft.datastream in names
+
+    def _of_partitions(
+        self, movements: Movements, covered: Collection[DatastreamName], faults: Collection[Fault]
+    ) -> list[Alert]:
+        """`covered`: datastreams that have an alert whose cause this is. `faults`: of clusters."""
+        found = {one.key: one for one in cluster_alerts(faults)}
         for name, one in movements.datastreams.items():
             for alert in state_alerts(name, one):
                 held = self._held.get(alert.key)
                 is_new = alert.kind.severity is Severity.CRITICAL and self._began_after_late(name, alert)
-                if name not in covered or is_new or (held is not None and held.fires):
+                is_free = (name not in covered or is_new) and not self._is_held_back(alert)
+                if is_free or (held is not None and held.fires):
                     found[alert.key] = alert
-            loss = loss_alert(name, one, self._patience.loss_within_seconds)
+            patience = self._patience
+            loss = loss_alert(name, one, patience.loss_within_seconds, patience.loss_least_share)
             if loss is not None:
                 found[loss.key] = loss
         if not movements.is_complete:
@@ -245,8 +290,10 @@ class Conditions:
             is_told = is_told or bool(said)
 
     def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
+        """A draft that is the alert of before says that nobody knows whether it is over."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _Condition(draft, now, now.seconds))
+            held.is_inherited = held.is_inherited and draft is held.alert
             held.seen = now.seconds
             held.alert = replace(draft, since_ms=held.since.ms)
 
@@ -262,6 +309,8 @@ class Conditions:
         self._held = kept
 
     def _stays(self, one: _Condition, now: Moment) -> bool:
+        if one.is_inherited and one.alert.kind in OF_ITSELF:
+            return now.seconds - one.seen < self._patience.before(one.alert.kind)
         if one.alert.kind is LATE and one.alert.datastream in self._recovered:
             return one.fires
         return one.fires and now.seconds - one.seen < self._patience.after(one.alert.kind)
@@ -305,7 +354,8 @@ def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movement
     if alert.kind in OF_ITSELF:
         return True
     if alert.kind in OF_PARTITIONS:
-        return alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
+        is_of_cluster = alert.kind in OF_CLUSTERS and not alert.datastream
+        return is_of_cluster or alert.datastream in movements.datastreams or movements is NOTHING_KNOWN
     finding = findings.get(DatastreamName(alert.datastream))
     return finding is not None and (alert.kind is not LATE or finding.incident.is_open)
 

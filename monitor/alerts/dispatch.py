@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import structlog
 
@@ -14,6 +14,7 @@ from monitor.alerts.conditions import Conditions, Moment
 from monitor.alerts.deliveries.delivery import Delivery
 from monitor.alerts.metrics import AlertMetrics
 from monitor.alerts.silence import Silence, silence_of
+from monitor.alerts.told import ToldAlert
 from monitor.cycle import Finding
 from monitor.movement.summary import Movements
 from monitor.records.record import IncidentRecord
@@ -41,8 +42,13 @@ class AlertDispatch:
         self._clock = clock
         self._metrics = metrics
         self._began_ms = clock.now_ms()
+        self._recommend: Callable[[int], Sequence[Alert]] = lambda _: ()
         self._firing: dict[AlertKey, Alert] = {}
         self._silenced: dict[AlertKey, Silence] = {}
+
+    def watch(self, recommend: Callable[[int], Sequence[Alert]]) -> None:
+        """Send what that recommends, too; it is asked at each turn, with the time in epoch ms."""
+        self._recommend = recommend
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -58,23 +64,37 @@ class AlertDispatch:
             one.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def restore(self, records: Iterable[IncidentRecord]) -> None:
-        """Incidents that a former monitor opened. Their alerts are told again, with their former beginning;
-        their end is told in any case, as receivers may have heard of them."""
-        self._continue(self._conditions.restore(records, self._now()))
+        """Continue with incidents of a former monitor. Their alerts are sent again, with their beginning,
+        when this monitor sees them, and their end in any case."""
+        self._continue(self._conditions.restore(records, self._now()), {})
 
-    def resume(self, alerts: Iterable[Alert]) -> None:
-        """Alerts that a former monitor has told, likewise."""
-        self._continue(self._conditions.resume(alerts, self._now()))
+    def resume(self, alerts: Iterable[ToldAlert]) -> None:
+        """Alerts that fired for a former monitor, likewise; not to receivers that have them."""
+        found = list(alerts)
+        told = {one.alert.key: one.receivers for one in found}
+        self._continue(self._conditions.resume((one.alert for one in found), self._now()), told)
 
-    def _continue(self, alerts: Sequence[Alert]) -> None:
+    def _continue(self, alerts: Sequence[Alert], told: Mapping[AlertKey, Collection[str]]) -> None:
         self._firing |= {one.key: one for one in alerts}
         for delivery in self._deliveries:
-            delivery.restore([self._style.notice(one) for one in alerts if _is_for(delivery, one)])
+            notices = {one.key: self._style.notice(one) for one in alerts if _is_for(delivery, one)}
+            known = {one.key for key, one in notices.items() if delivery.name in told.get(key, ())}
+            delivery.restore(notices.values(), known)
 
     @property
     def firing(self) -> Sequence[Alert]:
         """After the last turn, silenced ones included."""
         return list(self._firing.values())
+
+    @property
+    def told(self) -> Mapping[AlertKey, Sequence[str]]:
+        """Names of the receivers that have each alert that fires."""
+        by_name = {one.name: one.told for one in self._deliveries}
+        keys = {key: self._style.notice(one).key for key, one in self._firing.items()}
+        return {
+            key: sorted(name for name, told in by_name.items() if notice in told)
+            for key, notice in keys.items()
+        }
 
     def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
         """A turn's findings, one for each datastream that is judged, and what partitions do."""
@@ -97,7 +117,7 @@ class AlertDispatch:
         ]
         if any(one.takes_watchdog for one in self._deliveries):
             found.append(Alert(WATCHDOG, "the monitor judges", "this alert always fires", self._began_ms))
-        return found
+        return [*found, *self._recommend(self._clock.now_ms())]
 
     def _now(self) -> Moment:
         return Moment(self._clock.now_ms(), self._clock.monotonic())
@@ -111,7 +131,8 @@ class AlertDispatch:
         for alert in ended:
             _log.info("alert is over", **_names_of(alert))
         self._silence(now.ms)
-        told = [(one, self._style.notice(one)) for one in alerts if one.key not in self._silenced]
+        unseen = self._silenced.keys() | self._conditions.inherited
+        told = [(one, self._style.notice(one)) for one in alerts if one.key not in unseen]
         over = [(one, self._style.notice(one, now.ms)) for one in ended]
         for delivery in self._deliveries:
             firing = {notice.key: notice for one, notice in told if _is_for(delivery, one)}
@@ -141,4 +162,5 @@ def _is_for(delivery: Delivery, alert: Alert) -> bool:
 
 def _names_of(alert: Alert) -> dict[str, str]:
     names = {"alertname": alert.kind.name, "datastream": alert.datastream, "receiver": alert.receiver}
+    names["cluster"] = "" if alert.datastream else alert.cluster
     return {name: value for name, value in names.items() if value}

@@ -1,6 +1,7 @@
 """From what partitions do to alerts of their datastream. Pure.
 
 One alert for each state, however many partitions are in it; the number and the worst of them are annotations.
+That a cluster does not answer is an alert of the cluster (`clusters.py`).
 What a person has paused and what a quota holds back is no alert; neither is WARN: where that is too late, the
 objective says so. What catches up is a warning where that takes long. That the source will delete records
 before they are copied is an alert of its own, whatever the state: also where a person has paused them.
@@ -35,8 +36,6 @@ _KINDS: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.STOP: STOPPED,
     MovementState.REWIND: REWOUND,
     MovementState.PAUSED_BY_ITSELF: PAUSED,
-    MovementState.SOURCE_AWAY: SOURCE_AWAY,
-    MovementState.DESTINATION_AWAY: DESTINATION_AWAY,
     MovementState.TRUNCATED: TRUNCATED,
     MovementState.RECREATED: RECREATED,
     MovementState.WAITING_FOR_TRANSACTION: TRANSACTION,
@@ -54,7 +53,10 @@ _SAYS: Final[Mapping[MovementState, str]] = {
     MovementState.WAITING_FOR_TRANSACTION: "waiting for an open transaction",
     MovementState.CATCHING_UP: "still catching up",
 }
-OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values()})
+_OF_TRAFFIC: Final = frozenset({MovementState.STALL, MovementState.STOP, MovementState.CATCHING_UP})
+"""States that matter to nobody where nothing waits and nothing arrives."""
+OF_CLUSTERS: Final = frozenset({SOURCE_AWAY, DESTINATION_AWAY})
+OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values(), *OF_CLUSTERS})
 """Kinds that say what partitions do, of datastreams with an objective and without one."""
 
 
@@ -62,7 +64,7 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
     """One for each state; when it began is added later."""
     for count in one.movement.states:
         kind = _KINDS.get(count.state)
-        if kind is not None:
+        if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):
             summary = f"{name}: {counted(count.partitions, 'partition')} {_SAYS[count.state]}"
             yield Alert(
                 kind,
@@ -76,10 +78,15 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
             )
 
 
-def loss_alert(name: DatastreamName, one: Moving, within_seconds: float) -> Alert | None:
-    """Where records will be deleted within that time before they are copied."""
+def loss_alert(
+    name: DatastreamName, one: Moving, within_seconds: float, least_share: float = 0.0
+) -> Alert | None:
+    """Where records will be deleted within that time before they are copied, and at least that share of what
+    the source keeps waits, as far as that is known."""
     loss = one.movement.loss
     if loss is None or loss.seconds > within_seconds:
+        return None
+    if loss.share is not None and loss.share < least_share:
         return None
     when = f"in {duration_text(loss.seconds)}" if loss.seconds > 0 else "now"
     summary = f"data of {name} are lost {when}"
@@ -93,7 +100,7 @@ def loss_alert(name: DatastreamName, one: Moving, within_seconds: float) -> Aler
 
 def partitions_text(movement: Movement) -> str:
     """What partitions do, for the description of another alert; empty where none of them is the matter."""
-    counts = [count for count in movement.states if count.state in _KINDS]
+    counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
         f"{counted(one.partitions, 'partition')} {_SAYS[one.state]} ({one.worst})" for one in counts
     )

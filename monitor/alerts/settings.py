@@ -185,8 +185,14 @@ class AlertSettings(Settings):
     """The same where the source will delete records before they are copied."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
     """Such a loss is no alert while it is further away."""
+    loss_least_share: float = Field(default=0.1, ge=0, le=1)
+    """Nor while less than this share of what the source keeps waits."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
     """The same where a receiver takes nothing; the others are told."""
+    resize_after_seconds: float = Field(default=600.0, ge=0)
+    """The same where the load or its forecast needs more instances than stay."""
+    resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
+    """How long before the first hour that needs more instances that is an alert."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
     """An objective must be met for this time before the alert that it is missed is over; its incident stays
     open for `monitor.close_seconds`."""
@@ -233,6 +239,8 @@ class AlertSettings(Settings):
             self.receiver_after_seconds,
             self.catching_up_after_seconds,
             self.recovered_after_seconds,
+            self.loss_least_share,
+            self.resize_after_seconds,
         )
 
     def silenced(self) -> list[Silence]:

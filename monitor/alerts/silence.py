@@ -12,8 +12,8 @@ from monitor.alerts.catalogue import WATCHDOG
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Alerts of datastreams whose names match, with `*` for any text, until then. Those of the whole service
-    are silenced by `*` alone."""
+    """Alerts of datastreams whose names match, with `*` for any text, until then. Those of a cluster
+    where all of its datastreams match; those of the whole service are silenced by `*` alone."""
 
     datastream: str
     until_ms: int
@@ -23,9 +23,9 @@ class Silence:
         """Whether the alert is not to be told now. Without the watchdog somebody would be called."""
         if now_ms >= self.until_ms or alert.kind is WATCHDOG:
             return False
-        return self.datastream == "*" or bool(
-            alert.datastream and fnmatchcase(alert.datastream, self.datastream)
-        )
+        names = (alert.datastream,) if alert.datastream else alert.datastreams
+        is_named = bool(names) and all(fnmatchcase(one, self.datastream) for one in names)
+        return self.datastream == "*" or is_named
 
 
 def silence_of(alert: Alert, silences: Sequence[Silence], now_ms: int) -> Silence | None:

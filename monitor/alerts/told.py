@@ -1,15 +1,15 @@
 """What fires, as it is stored, so that the next monitor says to each receiver that it is over; and as a part
 of incidents. Pure.
 
-A record for each datastream, which changes only when an alert begins or ends. Its size is bounded by the
-catalogue and the number of receivers.
+A record for each datastream, which changes only when an alert begins or ends, or a receiver has taken it. Its
+size is bounded by the catalogue and the number of receivers.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import structlog
 
@@ -26,6 +26,16 @@ _SAID: Final = "as a monitor that has ended found it"
 _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
 
 
+_NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
+
+
+class ToldAlert(NamedTuple):
+    """An alert that fired for a former monitor, and the names of the receivers that have it."""
+
+    alert: Alert
+    receivers: frozenset[str] = frozenset()
+
+
 class ToldAlerts:
     """Remembers each alert as it began, so that a description that changes with every turn is not written
     with every turn."""
@@ -33,8 +43,10 @@ class ToldAlerts:
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
 
-    def records(self, firing: Iterable[Alert]) -> Mapping[str, bytes]:
-        """By id, all that there are to be."""
+    def records(
+        self, firing: Iterable[Alert], told: Mapping[AlertKey, Sequence[str]] = _NOBODY
+    ) -> Mapping[str, bytes]:
+        """Return all that are to be kept, by id. `told`: names of the receivers that have each alert."""
         self._first = {one.key: self._first.get(one.key, one) for one in firing if one.kind.name in _KINDS}
         found: dict[str, list[dict[str, Any]]] = {}
         for one in self._first.values():
@@ -46,6 +58,7 @@ class ToldAlerts:
                     "receiver": one.receiver,
                     "since_ms": one.since_ms,
                     "summary": one.summary,
+                    "told": list(told.get(one.key, ())),
                 }
             )
         return {
@@ -62,13 +75,14 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
             matter = Matter(one.kind.name, one.cluster, f"{one.summary}; {one.description}")
-            found.setdefault(DatastreamName(one.datastream), []).append(matter)
+            for name in (one.datastream,) if one.datastream else one.datastreams:
+                found.setdefault(DatastreamName(name), []).append(matter)
     return found
 
 
-def told_alerts(values: Iterable[bytes]) -> list[Alert]:
+def told_alerts(values: Iterable[bytes]) -> list[ToldAlert]:
     """Out of stored records; what is no alert that this version knows is left out, and the log says so."""
-    found: list[Alert] = []
+    found: list[ToldAlert] = []
     for value in values:
         try:
             stored = list(json.loads(value)["alerts"])
@@ -77,7 +91,7 @@ def told_alerts(values: Iterable[bytes]) -> list[Alert]:
             continue
         for one in stored:
             try:
-                found.append(_alert_of(one))
+                found.append(ToldAlert(_alert_of(one), frozenset(map(str, one.get("told", ())))))
             except UNREADABLE as error:
                 _leave_out(one, error)
     return found

@@ -15,6 +15,7 @@ from typing import Final
 from mirror.errors import InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.datastreams.objectives.objective import Objective
+from mirror.wording import exact_duration_text
 from monitor.burn.pieces import looked_at_seconds
 from monitor.burn.tally import Tally, bad_share
 
@@ -128,7 +129,8 @@ class Budget:
     def sentence(self) -> str:
         """What is left, and how fast it is used up."""
         one = self.objective
-        of_what = f"{one.target_percent:g} % within {one.milliseconds} ms over {one.period_days} d"
+        within = exact_duration_text(one.milliseconds)
+        of_what = f"{one.target_percent:g} % within {within} over {one.period_days} d"
         unknown = "budget not known yet" if self.days else "the budget needs Pinot"
         left = unknown if self.left is None else f"{self.left:.0%} of the budget left"
         kept = f" ({self.days} d are kept)" if 0 < self.days < one.period_days else ""

@@ -13,6 +13,7 @@ class Cause(StrEnum):
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
+    WORKER_LOST = "worker process lost"
     HOT_PARTITION = "hot partition"
     OVERLOADED_TASK = "overloaded task"
     OVERLOADED_INSTANCE = "overloaded instance"

@@ -34,7 +34,9 @@ class Origin(StrEnum):
     OUTAGE = "outage"
     """It had paused itself, because a cluster or its worker process did not answer."""
     RESTART = "restart"
-    """Another worker process or instance has taken it."""
+    """Another instance has taken it."""
+    WORKER = "worker"
+    """Its worker process was lost, and another one of the instance has taken it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class LaneEvidence:
     worker process is busy with, for lanes of any datastream; `worker_waited`: the part of the time in which
     it had to wait for one. `fetch_unanswered`, `produce_unanswered`: for how many seconds its oldest requests
     have waited for their answers; None where these are not overdue. `hold`: a quota that holds it back.
-    `origin`: of its backlog, where it has been behind since it began.
+    `origin`: of its backlog, where it has been behind since it began; `origin_ms`: when that happened.
     """
 
     partition: str
@@ -70,6 +72,7 @@ class LaneEvidence:
     produce_unanswered: float | None = None
     hold: QuotaHold | None = None
     origin: Origin | None = None
+    origin_ms: int | None = None
 
     @property
     def waits_for_nothing(self) -> bool:

@@ -8,7 +8,9 @@ looked at.
 
     rule | holds of a late lane                                              | cause
     -----|-------------------------------------------------------------------|---------------------------------
-     1   | it does not copy: somebody or it itself paused it, or nobody has  | paused
+     1   | its worker process does not answer, or was lost at most ten       | worker process lost
+         | minutes ago and it has been behind since                          |
+         | it does not copy: somebody or it itself paused it, or nobody has  | paused
          | it                                                                |
      2   | an open transaction at the source hides what waits                | open transaction
      3   | it waits for a cluster that does not answer                       | source-bound, destination-bound
@@ -27,7 +29,8 @@ looked at.
          |   its task alone keeps quota or worker busy                       | overloaded task
          |   several tasks do, or the process waits for a core               | overloaded instance
      8   | as 5, and what waits does not become less                         | as 5
-     9   | most of the latency of its batches is                             |
+     9   | a cluster has not answered for longer than the objective and 3 s  | as 12
+         | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
          |   spent being received                                            | source-bound
          |   spent in both, neither alone                                    | network
@@ -57,6 +60,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.load import HOT_SHARE
 from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.causes.evidence import Evidence, LaneEvidence, Origin, Phases
 from monitor.causes.sentences import Findings, sentence_of
@@ -67,8 +71,7 @@ BUSY_CORES: Final = 0.9
 time in which it waits for a core counts."""
 _LEAST_WAITED: Final = 0.3
 """Of the time: from then on it is others on the machine that keep it from copying."""
-_HOT_SHARE: Final = 0.5
-"""Of what its task copies."""
+_FROZEN_SECONDS: Final = 3.0
 _TASK_SHARE: Final = 0.6
 """Of its worker's CPU time: above that the task alone keeps it busy."""
 _MOST: Final = 0.5
@@ -78,8 +81,17 @@ _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
 """States of the last minutes, of a lane for which nothing waits now."""
 _BEHIND: Final = frozenset({State.THROTTLED, State.WARN})
-_ORIGINS: Final = {Origin.CREATION: Cause.INITIAL_COPY, Origin.PAUSE: Cause.AFTER_PAUSE}
+_ORIGINS: Final = {
+    Origin.CREATION: Cause.INITIAL_COPY,
+    Origin.PAUSE: Cause.AFTER_PAUSE,
+    Origin.WORKER: Cause.WORKER_LOST,
+}
 _OUR_OWN: Final = frozenset({QuotaOwner.DATASTREAM, QuotaOwner.OTHERS})
+_WAITS: Final = {
+    State.WAITING_FOR_TRANSACTION: Cause.OPEN_TRANSACTION,
+    State.SOURCE_AWAY: Cause.SOURCE_BOUND,
+    State.DESTINATION_AWAY: Cause.DESTINATION_BOUND,
+}
 _NOT_COPIED: Final = frozenset(
     {State.PAUSED_BY_ITSELF, State.TRUNCATED, State.RECREATED, State.STOP, State.PAUSED_BY_USER}
 )
@@ -130,15 +142,9 @@ def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
 
 
 def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float) -> Cause:
-    if lane.state in _NOT_COPIED:
-        return Cause.PAUSED
-    match lane.state:
-        case State.WAITING_FOR_TRANSACTION:
-            return Cause.OPEN_TRANSACTION
-        case State.SOURCE_AWAY:
-            return Cause.SOURCE_BOUND
-        case State.DESTINATION_AWAY:
-            return Cause.DESTINATION_BOUND
+    still = _standing_still(lane)
+    if still is not None:
+        return still
     if lane.is_starting:
         return Cause.START_UP
     if lane.state is State.CATCHING_UP and lane.eta_seconds is not None:
@@ -152,12 +158,37 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
     overload = _overload(lane, hold, lanes)
     if overload is None and lane.origin is not None and (lane.origin in _ORIGINS or not _is_slow(lane)):
         return _catch_up(lane)
-    return overload or _bound(lane, lane.phases, limit_ms) or _unanswered(lane, limit_ms)
+    return (
+        overload
+        or _frozen(lane, limit_ms)
+        or _bound(lane, lane.phases, limit_ms)
+        or _unanswered(lane, limit_ms)
+    )
+
+
+def _standing_still(lane: LaneEvidence) -> Cause | None:
+    """Rules 1 to 3. A partition that nobody copies, and that an instance has, has lost its worker process."""
+    if lane.state is State.STOP and lane.task is not None and lane.instance:
+        return Cause.WORKER_LOST
+    if lane.state in _NOT_COPIED:
+        return Cause.PAUSED
+    return None if lane.state is None else _WAITS.get(lane.state)
+
+
+def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
+    """A cluster that has not answered for longer than the objective: phases are those of batches before."""
+    longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
+    if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
+        return None
+    found = _unanswered(lane, limit_ms)
+    return None if found is Cause.UNKNOWN else found
 
 
 def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
     """Whether what a lane is behind for is known, and it may come nearer. What a person has left counts
     whatever the clusters do meanwhile."""
+    if lane.origin is Origin.WORKER:
+        return lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:
         return False
     return lane.origin in _ORIGINS or not _is_slow(lane)
@@ -240,7 +271,7 @@ def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
     """The partition that carries most of its task; None where there is none."""
     total = sum(one.bytes_per_second or 0.0 for one in mates)
     top = max(mates, key=lambda one: (one.bytes_per_second or 0.0, one.partition))
-    return top if total > 0 and (top.bytes_per_second or 0.0) > _HOT_SHARE * total else None
+    return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:

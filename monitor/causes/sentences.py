@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
-from mirror.wording import counted
+from mirror.wording import clock_text, counted, duration_text, rate_text
 from monitor.causes.diagnosis import Cause
-from monitor.causes.evidence import LaneEvidence, Phases
+from monitor.causes.evidence import LaneEvidence, Origin, Phases
 from monitor.movement.states import MovementState
 
 _SPENT: Final = {"wait": "waiting at the source"}
@@ -104,7 +104,7 @@ class Findings:
 
 
 def sentence_of(cause: Cause, found: Findings) -> str:
-    """`destination-bound: produce takes 900 of 950 ms (of 3 of 4 late partitions)`."""
+    """`destination-bound: produce takes 900 ms of 950 ms (of 3 of 4 late partitions)`."""
     detail = "; ".join(filter(None, _details(cause, found)))
     explained = len(found.lanes)
     of = f" ({explained} of {counted(found.late, 'late partition')})" if 0 < explained < found.late else ""
@@ -124,8 +124,8 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
             if away:
                 return (away,)
             return (_unanswered(found), _slowest(found.phases), _held(found.hold), _has_time(found))
-        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE:
-            return (_backlog(found.lanes), _held(found.hold))
+        case Cause.BACKLOG | Cause.INITIAL_COPY | Cause.AFTER_PAUSE | Cause.WORKER_LOST:
+            return (_lost(found.lanes), _backlog(found.lanes), _held(found.hold))
         case Cause.START_UP:
             return (f"{counted(len(found.lanes), 'partition does', 'partitions do')} not copy yet",)
         case Cause.UNKNOWN:
@@ -140,21 +140,25 @@ def _named(lanes: Sequence[LaneEvidence]) -> str:
     return f"{first.partition}: {first.reason or 'it is not copied'}{more}"
 
 
+def _lost(lanes: Sequence[LaneEvidence]) -> str:
+    times = [one.origin_ms for one in lanes if one.origin is Origin.WORKER and one.origin_ms is not None]
+    if times:
+        return f"it was lost at {clock_text(min(times))} and replaced"
+    stopped = [one for one in lanes if one.state is MovementState.STOP]
+    return _named(stopped) if stopped else ""
+
+
 def _carried(cause: Cause, found: Findings) -> str:
-    task, rate = found.mates[0].task, _size(found.task_rate or 0.0)
+    task, rate = found.mates[0].task, rate_text(found.task_rate or 0.0)
     if cause is Cause.HOT_PARTITION and found.hot is not None:
         alone = "" if found.can_move else ", which has no other partition"
-        part = _size(found.hot.bytes_per_second or 0.0)
+        part = rate_text(found.hot.bytes_per_second or 0.0)
         return f"{found.hot.partition} carries {part} of the {rate} of task {task}{alone}"
     if cause is Cause.OVERLOADED_TASK:
         copied = "copies" if found.task_rate is None else f"copies {rate} of"
         return f"{task} {copied} {counted(len(found.mates), 'partition')}"
     tasks = len({one.task for one in found.lanes})
     return f"{found.lanes[0].instance}, with {counted(tasks, 'late task')}"
-
-
-def _size(bytes_per_second: float) -> str:
-    return f"{bytes_per_second / 1e6:.2f} MB/s"
 
 
 def _busy(found: Findings) -> str:
@@ -193,17 +197,21 @@ def _broker(hold: QuotaHold) -> str:
 def _slowest(phases: Phases | None) -> str:
     if phases is None or phases.total <= 0:
         return ""
-    total = f"{phases.total:.0f} ms on average"
+    total = f"{_length(phases.total)} on average"
     named = [(_SPENT.get(name, name), length) for name, length in phases._asdict().items()]
     by_length = sorted(named, key=lambda one: -one[1])
     (first, longest), (second, next_longest), *_ = by_length
     if longest > phases.total / 2:
-        return f"{first} takes {longest:.0f} of {total}"
-    return f"{first} and {second} take {longest:.0f} and {next_longest:.0f} of {total}"
+        return f"{first} takes {_length(longest)} of {total}"
+    return f"{first} and {second} take {_length(longest)} and {_length(next_longest)} of {total}"
+
+
+def _length(milliseconds: float) -> str:
+    return duration_text(milliseconds / 1_000)
 
 
 def _unanswered(found: Findings) -> str:
-    waits = [f"{name} has waited {seconds:.0f} s" for name, seconds in found.unanswered.items()]
+    waits = [f"{name} has waited {duration_text(seconds)}" for name, seconds in found.unanswered.items()]
     return f"{' and '.join(waits)} for an answer" if waits else ""
 
 
@@ -216,7 +224,7 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
     known = [one.lag_records for one in lanes if one.lag_records is not None]
     waiting = counted(sum(known), "record") if known else "records"
     eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
-    until = f", for about {eta:.0f} s more" if eta is not None else ""
+    until = f", for about {duration_text(eta)} more" if eta is not None else ""
     fewer = ", and become fewer" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
     return f"{waiting} of {counted(len(lanes), 'partition')} wait{until}{fewer}"
 

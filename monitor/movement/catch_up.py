@@ -14,10 +14,11 @@ _CERTAINTY: Final = 2.0
 
 class Approach(NamedTuple):
     """Offsets by which what waits becomes less in a second, on average. `is_certain`: chance does not explain
-    it."""
+    it. `since`: the moment of the most that waited, in monotonic seconds."""
 
     per_second: float
     is_certain: bool
+    since: float
 
 
 def approach(history: LaneHistory) -> Approach | None:
@@ -33,10 +34,11 @@ def approach(history: LaneHistory) -> Approach | None:
     seconds, fallen = waypoints[-1].at - waypoints[peak].at, waits[peak] - waits[-1]
     mean = fallen / seconds
     if steps < _LEAST_FALLS:
-        return Approach(mean, False)
+        return Approach(mean, False, waypoints[peak].at)
     # The sum of (fall - mean * length)^2 / length.
     squares = max(sum(history.unrest[peak:]) - mean * fallen, 0.0)
-    return Approach(mean, mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1))
+    is_certain = mean > _CERTAINTY * sqrt(squares / seconds) / sqrt(steps - 1)
+    return Approach(mean, is_certain, waypoints[peak].at)
 
 
 def eta_seconds(found: Approach | None, history: LaneHistory, now: float) -> float | None:

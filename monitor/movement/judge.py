@@ -41,8 +41,14 @@ from typing import Final
 
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.movement.history import SILENCE_SECONDS, LaneHistory, Waypoint
-from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
-from mirror.wording import counted
+from mirror.model.movement.loss import (
+    SLOPE_SECONDS,
+    backlog_share,
+    is_long_enough,
+    loss_as_it_moves,
+    seconds_to_loss,
+)
+from mirror.wording import counted, duration_text
 from monitor.movement.catch_up import approach, eta_seconds
 from monitor.movement.states import Judgement, LaneActivity, LaneFacts, MovementState
 
@@ -91,14 +97,22 @@ def judge_lane(
     if left is None and hidden_ms is None:
         return found
     found = Judgement(found.state, found.reason, found.since, found.eta_seconds, left, hidden_ms)
-    return found._replace(keeps_ahead=True) if _keeps_ahead(found, history, now) else found
+    if not found.loses_data:
+        return found
+    return found._replace(keeps_ahead=_keeps_ahead(found, history, now), backlog_share=backlog_share(history))
 
 
 def _keeps_ahead(found: Judgement, history: LaneHistory, now: float) -> bool:
-    """Asked only where it decides whether data are lost."""
-    if found.state not in _MOVING or not found.loses_data:
+    """Return whether a lane that moves copies records before the source deletes them, or was not watched for
+    long enough to say. A backlog that surely shrinks is judged by how it has moved since it began to."""
+    if found.state not in _MOVING:
         return False
-    loss = loss_as_it_moves(history, now)
+    is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS
+    if is_far and not is_long_enough(history):
+        return True
+    falling = approach(history)
+    since = falling.since if falling is not None and falling.is_certain and falling.per_second > 0 else None
+    loss = loss_as_it_moves(history, now, since)
     return loss is None or (found.eta_seconds is not None and found.eta_seconds <= loss)
 
 
@@ -131,9 +145,8 @@ def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: Movem
         return Judgement(_S.SOURCE_AWAY, "the source has not said where it ends", facts.since)
     silent = now - newest.at
     if newest.waiting > 0 and silent > rules.silence_seconds:
-        reason = (
-            f"it has reported nothing for {silent:.0f} s, and {counted(newest.waiting, 'record')} waited then"
-        )
+        waited = counted(newest.waiting, "record")
+        reason = f"it has reported nothing for {duration_text(silent)}, and {waited} waited then"
         return Judgement(_S.STOP, reason, newest.at)
     return None
 
@@ -155,7 +168,7 @@ def _by_end(
             f"an open transaction at the source hides {counted(hidden, 'record')} from {newest.checkpoint} on"
         )
         if newest.hidden_ms is not None:
-            reason += f"; the first was {newest.hidden_ms / 1000:.0f} s old at the last report"
+            reason += f"; the first was {duration_text(newest.hidden_ms / 1000)} old at the last report"
         return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
     return None
 
@@ -181,7 +194,9 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     found = approach(history)
     eta = eta_seconds(found, history, now)
     if eta is not None:
-        reason = "; ".join(filter(None, (f"{they_wait}, for about {eta:.0f} s more", facts.throttled)))
+        reason = "; ".join(
+            filter(None, (f"{they_wait}, for about {duration_text(eta)} more", facts.throttled))
+        )
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
         return Judgement(_S.THROTTLED, facts.throttled, late)

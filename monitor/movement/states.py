@@ -68,7 +68,8 @@ class Judgement(NamedTuple):
     is not known. `eta_seconds`: until nothing waits any more. `seconds_to_loss`: until the source deletes the
     first record that is not at the destination, if it is not copied before. None where it is not known.
     `hidden_ms`: the age of the first record that an open transaction hides, where nothing else waits.
-    `keeps_ahead`: as it moves, it copies records before the source deletes them."""
+    `keeps_ahead`: as it moves, it copies records before the source deletes them, as far as that was watched.
+    `backlog_share`: of one that loses data, the share of what the source keeps that waits."""
 
     state: MovementState | None
     reason: str = ""
@@ -77,6 +78,7 @@ class Judgement(NamedTuple):
     seconds_to_loss: float | None = None
     hidden_ms: int | None = None
     keeps_ahead: bool = False
+    backlog_share: float | None = None
 
     @property
     def loses_data(self) -> bool:

@@ -17,13 +17,20 @@ from monitor.movement.states import Judgement, MovementState
 @dataclass(frozen=True, slots=True)
 class StateCount:
     """Partitions in one state. `worst`: the one that has been so for longest, `since_ms` (epoch; None where
-    that is not known of any), and what is said of it."""
+    that is not known of any), and what is said of it. `idle`: partitions of them of which nothing waits and
+    that had no traffic lately."""
 
     state: MovementState
     partitions: int
     worst: str
     reason: str
     since_ms: int | None = None
+    idle: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether all of them are idle."""
+        return self.idle >= self.partitions
 
 
 NEAR_SECONDS: Final = 14_400.0
@@ -34,12 +41,14 @@ source keeps records for days."""
 @dataclass(frozen=True, slots=True)
 class LossAhead:
     """Partitions of which the source deletes records before they are copied, as things stand. `worst`: the
-    one that loses data first, after `seconds`; None of `eta_seconds`: it does not catch up."""
+    one that loses data first, after `seconds`; None of `eta_seconds`: it does not catch up. `share`: of what
+    the source keeps of one of them, the most that waits; None where that is unknown of all."""
 
     partitions: int
     worst: str
     seconds: float
     eta_seconds: float | None = None
+    share: float | None = None
 
     @property
     def is_near(self) -> bool:
@@ -56,19 +65,22 @@ class Movement:
 
 
 class PartitionMovement(NamedTuple):
-    """What was found of one partition. `since_ms`: as `judgement.since`, in epoch milliseconds."""
+    """What was found of one partition. `since_ms`: as `judgement.since`, in epoch milliseconds. `is_idle`:
+    nothing waits, and nothing was copied lately."""
 
     partition: TopicPartition
     judgement: Judgement
     since_ms: int | None
+    is_idle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """One datastream. `cluster`: of its source."""
+    """One datastream. `cluster`: of its source. `destination`: empty where an older instance answers."""
 
     cluster: str
     movement: Movement
+    destination: str = ""
 
 
 @dataclass(frozen=True)
@@ -104,14 +116,15 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 class _Counting:
     """Partitions in one state: only of the worst is said what it does."""
 
-    __slots__ = ("_number", "_worst")
+    __slots__ = ("_idle", "_number", "_worst")
 
     def __init__(self, first: PartitionMovement) -> None:
-        self._number, self._worst = 1, first
+        self._number, self._worst, self._idle = 1, first, int(first.is_idle)
 
     def note(self, one: PartitionMovement) -> None:
         """One more."""
         self._number += 1
+        self._idle += one.is_idle
         since_ms, longest = one.since_ms, self._worst.since_ms
         if since_ms == longest:
             if str(one.partition) < str(self._worst.partition):
@@ -120,19 +133,20 @@ class _Counting:
             self._worst = one
 
     def said(self, state: MovementState) -> StateCount:
-        partition, judgement, since_ms = self._worst
-        return StateCount(state, self._number, str(partition), judgement.reason, since_ms)
+        partition, judgement, since_ms, _ = self._worst
+        return StateCount(state, self._number, str(partition), judgement.reason, since_ms, self._idle)
 
 
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
     """Of partitions of which something is lost."""
     first: tuple[float, str, float | None] | None = None
-    for partition, judgement, _ in losing:
-        seconds = judgement.seconds_to_loss
+    share: float | None = None
+    for partition, judgement, *_ in losing:
+        seconds, share = judgement.seconds_to_loss, _most(share, judgement.backlog_share)
         if seconds is not None and (first is None or seconds <= first[0]):
             one = seconds, str(partition), judgement.eta_seconds
             first = one if first is None or one[:2] < first[:2] else first
-    return None if first is None else LossAhead(len(losing), first[1], first[0], first[2])
+    return None if first is None else LossAhead(len(losing), first[1], first[0], first[2], share)
 
 
 def added(parts: Iterable[Movement]) -> Movement:
@@ -154,9 +168,15 @@ def _longer(one: StateCount, other: StateCount) -> StateCount:
 
     worst = min(one, other, key=order)
     total = one.partitions + other.partitions
-    return StateCount(one.state, total, worst.worst, worst.reason, worst.since_ms)
+    idle = one.idle + other.idle
+    return StateCount(one.state, total, worst.worst, worst.reason, worst.since_ms, idle)
 
 
 def _sooner(one: LossAhead, other: LossAhead) -> LossAhead:
     worst = min(one, other, key=lambda loss: (loss.seconds, loss.worst))
-    return LossAhead(one.partitions + other.partitions, worst.worst, worst.seconds, worst.eta_seconds)
+    partitions, share = one.partitions + other.partitions, _most(one.share, other.share)
+    return LossAhead(partitions, worst.worst, worst.seconds, worst.eta_seconds, share)
+
+
+def _most(one: float | None, other: float | None) -> float | None:
+    return max((value for value in (one, other) if value is not None), default=None)

@@ -15,6 +15,7 @@ from monitor.causes.diagnosis import CATCH_UPS, Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing
+from monitor.movement.summary import NOTHING_KNOWN, Movements
 from monitor.records.costs import is_news, opened_costs, seconds_since, with_costs
 from monitor.records.record import Gain, IncidentRecord, Phase
 
@@ -63,21 +64,33 @@ class IncidentBook:
         return Restored([self._open[name] for name in stored], replaced)
 
     def judged(
-        self, findings: Mapping[DatastreamName, Finding], now_ms: int, matters: Matters = NO_MATTERS
+        self,
+        findings: Mapping[DatastreamName, Finding],
+        now_ms: int,
+        matters: Matters = NO_MATTERS,
+        movements: Movements = NOTHING_KNOWN,
     ) -> list[IncidentRecord]:
         """The records that changed by a turn."""
         return self._turn(
             [
-                _after(self._open.get(name), name, findings.get(name), matters.get(name, ()), now_ms)
+                _after(
+                    self._open.get(name),
+                    name,
+                    findings.get(name),
+                    _Matters.of(name, matters, movements),
+                    now_ms,
+                )
                 for name in dict.fromkeys([*self._open, *findings, *matters])
             ]
         )
 
-    def nothing_judged(self, now_ms: int, matters: Matters = NO_MATTERS) -> list[IncidentRecord]:
+    def nothing_judged(
+        self, now_ms: int, matters: Matters = NO_MATTERS, movements: Movements = NOTHING_KNOWN
+    ) -> list[IncidentRecord]:
         """Those that changed by a turn that found nothing of objectives."""
         return self._turn(
             [
-                _unseen(self._open.get(name), name, matters.get(name, ()), now_ms)
+                _unseen(self._open.get(name), name, _Matters.of(name, matters, movements), now_ms)
                 for name in dict.fromkeys([*self._open, *matters])
             ]
         )
@@ -98,6 +111,24 @@ class IncidentBook:
                 self._written[name] = record
                 changed.append(record)
         return changed
+
+
+class _Matters(NamedTuple):
+    """Of one datastream. `waits`: whether records wait, as far as its partitions are in a state that matters;
+    None: none of them is."""
+
+    matters: Sequence[Matter]
+    waits: bool | None
+
+    @classmethod
+    def of(cls, name: DatastreamName, matters: Matters, movements: Movements) -> _Matters:
+        """Where not all instances are heard, records wait."""
+        moving = movements.datastreams.get(name)
+        if moving is None or not movements.is_complete:
+            return cls(matters.get(name, ()), True)
+        states = moving.movement.states
+        waits = any(not one.is_idle for one in states) if states else None
+        return cls(matters.get(name, ()), waits)
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
@@ -127,10 +158,11 @@ def _after(
     record: IncidentRecord | None,
     name: DatastreamName,
     finding: Finding | None,
-    matters: Sequence[Matter],
+    found: _Matters,
     now_ms: int,
 ) -> IncidentRecord | None:
     """The record after a turn; None: there is no incident."""
+    matters = found.matters
     is_late = finding is not None and finding.incident.is_open
     seconds = 0.0 if record is None else seconds_since(record, now_ms)
     budgets = finding.verdict.budgets if finding is not None else ()
@@ -143,10 +175,10 @@ def _after(
         is_gone = finding is None and record.is_late
         text = _GONE if is_gone else finding.verdict.sentence if finding and record.is_late else _OVER
         record = record if is_gone else _recovered(record, text, now_ms)
-        record = with_costs(record, budgets, now_ms, _is_bad(finding, matters))
+        record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         return replace(record.noted(now_ms, Phase.CLOSED, text), closed_ms=now_ms, closing_ms=None)
     else:
-        record = with_costs(record, budgets, now_ms, _is_bad(finding, matters))
+        record = with_costs(record, budgets, now_ms, _is_bad(finding, found))
         record = _continued(record, finding, now_ms, is_late=is_late)
     record = _with_matters(record, matters, now_ms)
     if finding is None:
@@ -159,12 +191,12 @@ def _after(
 
 
 def _unseen(
-    record: IncidentRecord | None, name: DatastreamName, matters: Sequence[Matter], now_ms: int
+    record: IncidentRecord | None, name: DatastreamName, found: _Matters, now_ms: int
 ) -> IncidentRecord | None:
     """The same where nobody knows whether objectives are met: what was missed stays so."""
     if record is None or not record.is_late:
-        return _after(record, name, None, matters, now_ms)
-    return _with_matters(with_costs(record, (), now_ms, True if matters else None), matters, now_ms)
+        return _after(record, name, None, found, now_ms)
+    return _with_matters(with_costs(record, (), now_ms, _is_bad(None, found)), found.matters, now_ms)
 
 
 def _begun(
@@ -256,13 +288,15 @@ def _with_decision(record: IncidentRecord, finding: Finding, now_ms: int) -> Inc
     return record if is_known else record.noted(now_ms, phase, text)
 
 
-def _is_bad(finding: Finding | None, matters: Sequence[Matter]) -> bool | None:
-    """Whether something was the matter in a turn; None: nobody knows."""
-    if matters:
+def _is_bad(finding: Finding | None, found: _Matters) -> bool | None:
+    """Return whether an objective was missed or records waited in a turn; None: nobody knows. An alert that
+    lingers, or of a datastream without traffic, costs nothing."""
+    standing = Standing.UNKNOWN if finding is None else finding.verdict.standing
+    if standing is Standing.BREACHED or (found.matters and found.waits):
         return True
-    if finding is None or finding.verdict.standing is Standing.UNKNOWN:
-        return None
-    return finding.verdict.standing in (Standing.BREACHED, Standing.HALTED)
+    if standing is Standing.HALTED:
+        return found.waits is not False
+    return None if standing is Standing.UNKNOWN else False
 
 
 def _is_recovered(record: IncidentRecord) -> bool:

@@ -99,9 +99,10 @@ class IncidentKeeper:
         """Whether the store is another monitor's by now: what is known here is not what is stored."""
         return self._is_shut_out
 
-    def judged(self, findings: Mapping[DatastreamName, Finding], _: Movements) -> None:
+    def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
         """Note what a turn found."""
-        changed = {one.id: one for one in self._book.judged(findings, self._clock.now_ms(), self._matters())}
+        now_ms, matters = self._clock.now_ms(), self._matters()
+        changed = {one.id: one for one in self._book.judged(findings, now_ms, matters, movements)}
         with self._changed:
             found, self._found = self._found, None
         replaced: frozenset[str] = frozenset()
@@ -115,9 +116,9 @@ class IncidentKeeper:
             self._is_restored = self._is_restored or found is not None
         self._wait(changed, replaced)
 
-    def nothing_judged(self, reason: str, _: Movements) -> None:
+    def nothing_judged(self, reason: str, movements: Movements) -> None:
         """No objective is met again, and none is newly missed; what else is the matter is known."""
-        changed = self._book.nothing_judged(self._clock.now_ms(), self._matters())
+        changed = self._book.nothing_judged(self._clock.now_ms(), self._matters(), movements)
         self._wait({one.id: one for one in changed})
 
     def _count(self, records: Iterable[IncidentRecord], findings: Mapping[DatastreamName, Finding]) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mirror.errors import DamagedState, InvalidRequest, legible
 from mirror.model import bounds
+from mirror.wording import clock_text
 
 VERSION: Final = 1
 NOTES: Final = "alerts/"
@@ -76,12 +77,6 @@ class TimelineEntry:
         return _shape_of(legible(text)) == _shape_of(self.text)
 
 
-def clock_text(moment_ms: int) -> str:
-    """Return the time of day of a moment, in UTC: `21:38:05 UTC`."""
-    seconds = moment_ms // 1000 % 86_400
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
-
-
 def _shape_of(text: str) -> str:
     return _FIGURE.sub("#", text)
 
@@ -142,11 +137,11 @@ class IncidentRecord:
     `worst_ms`: the highest value of the objective's percentile that was seen; None where nothing arrived.
     `left_out`: entries in the middle of the timeline that are not kept. `is_late`: whether an objective is
     missed now. `matters`: what else was the matter, by the names of alerts. `causes`: bad seconds of each
-    cause; `cause` has most of them, and `evidence` is its newest. `bad_seconds`: of its time, those in which
-    something was the matter; `unknown_seconds`: those of which nobody knows; both up to `judged_ms`. `costs`:
-    what it cost of the error budgets. `gain`: None where no rebalance was asked for. `deliveries`: of each
-    objective, counted after the end; None: not known, or not yet. `closing_ms`: of one that has recovered,
-    when it closes if it stays so; None: it has not.
+    cause; `cause` has most of them, and `evidence` is its newest. `bad_seconds`: of its time, those in
+    which an objective was missed or records waited; `unknown_seconds`: those of which nobody knows; both up
+    to `judged_ms`. `costs`: what it cost of the error budgets. `gain`: None where no rebalance was asked
+    for. `deliveries`: of each objective, counted after the end; None: not known, or not yet. `closing_ms`:
+    of one that has recovered, when it closes if it stays so; None: it has not.
     """
 
     id: str

@@ -11,8 +11,6 @@ from mirror.model.topics import TopicPartition
 from pinot.time_range import TimeRange
 
 HOUR_MS: Final = 3_600_000
-HOT_SHARE: Final = 0.5
-"""Of a task's usable capacity: from here on a partition is hot."""
 _STEPS_MS: Final = tuple(
     seconds * 1_000 for seconds in (10, 30, 60, 300, 600, 900, 1_800, 3_600, 7_200, 21_600, 86_400)
 )
@@ -66,7 +64,7 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
 class LatencyStep(NamedTuple):
     """One step of time from `begin_ms` (epoch ms) on: records copied, batches, the latencies of all batches
     summed by stage (ms: source, fetch, queue, produce), the age in ms of the oldest record that waited (None:
-    not known), and the histogram of `mirror.model.metrics`."""
+    not known), the histogram of `mirror.model.metrics`, and bytes copied."""
 
     begin_ms: int
     records: int
@@ -74,6 +72,7 @@ class LatencyStep(NamedTuple):
     stages_ms: tuple[float, float, float, float]
     oldest_ms: int | None
     counts: tuple[int, ...]
+    size_bytes: int = 0
 
     @property
     def p50_ms(self) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from mirror.model.load import HOT_SHARE
 from mirror.model.topics import MOST_PARTITIONS, is_legal_topic
 from pinot.client import PinotClient, Row, Value
 from pinot.partitions.pages import MOST_TOPICS
@@ -61,7 +62,7 @@ def offending_partitions(
     when: TimeRange,
     usable_bytes_per_second: float,
     *,
-    least_share: float = 0.5,
+    least_share: float = HOT_SHARE,
     statistic: Statistic = Statistic.P95,
     limit: int = 100,
 ) -> list[OffendingRow]:

@@ -127,7 +127,7 @@ class PinotLoadProvider:
         if not rates:
             raise LoadUnavailable(
                 f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
-                advice=f"it has {self._sampled_clusters(when) or 'none of any cluster'}; "
+                advice=f"in that time it has samples of {self._sampled_clusters(when) or 'no cluster'}; "
                 "do its sampler and headrace pmp run work?",
             )
         reading = Reading(

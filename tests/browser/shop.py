@@ -59,7 +59,7 @@ class Shop(Site):
         step = step_for(asked.when, asked.points)
         counts = [0] * LATENCY_BUCKETS
         counts[latency_bucket(90)] = 100
-        values = (100, 50, (1_000.0, 500.0, 100.0, 2_000.0), 120, tuple(counts))
+        values = (100, 50, (1_000.0, 500.0, 100.0, 2_000.0), 120, tuple(counts), 10_000)
         return LatencyHistory(step, [LatencyStep(begin, *values) for begin in begun(asked.when, step)])
 
 

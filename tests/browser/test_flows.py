@@ -25,6 +25,8 @@ PAGES = (
     "/offending?datastream=orders",
     "/plans/orders",
     "/whatif/orders",
+    "/edit/orders",
+    "/edit",
     "/advice",
     "/incidents",
     "/instances",
@@ -70,7 +72,7 @@ def test_a_browser_at_the_root_sees_every_datastream_the_worst_first(
     expect(page.locator("h1")).to_have_text("orders")
     expect(page.locator("main")).to_be_focused()
     expect(page.get_by_role("heading", name="Tasks against usable capacity")).to_be_visible()
-    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".chart canvas")).to_have_count(3)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

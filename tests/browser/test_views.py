@@ -66,6 +66,7 @@ def a_glance(**more: Any) -> dict[str, Any]:
             "at_least_ms": 40,
         },
         **{"offending": 0, "unplaced": 0, "overloaded": 0, "fullest_bytes_per_second": 100.0},
+        "planned_ms": NOW - 236_000,
         "usable_bytes_per_second": 240_000,
         **more,
     }
@@ -127,7 +128,8 @@ def an_incident(**more: Any) -> dict[str, Any]:
         ),
         ({"states": {"STALL": 2, "WARN": 1}, "worst": "t-0: nothing moves"}, "stalled: 2", "bad"),
         ({"unplaced": 1}, "1 partition without a task", "warn"),
-        ({"offending": 2}, "2 hot partitions", "warn"),
+        ({"offending": 2}, "2 partitions too heavy for a task", "warn"),
+        ({"hot": 2}, "well", "good"),
         ({"states": {"CATCHING_UP": 3}}, "catching up: 3", "warn"),
         ({"oldest_ms": None, "at_least_ms": None, "lag_records": None}, "unknown", "note"),
         ({"status": "INITIALIZING"}, "being set up", "note"),
@@ -145,7 +147,7 @@ def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) ->
     answer = an_overview(
         a_glance(name="b-well"),
         a_glance(name="a-well", owner="other"),
-        a_glance(name="hot", offending=1),
+        a_glance(name="heavy", offending=1),
         a_glance(name="lost", loses_data_in_seconds=60.0),
         a_glance(name="late", oldest_ms=3_000, at_least_ms=3_000),
         a_glance(name="later", oldest_ms=9_000, at_least_ms=9_000),
@@ -155,7 +157,7 @@ def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) ->
     def names(**wanted: str) -> list[str]:
         return [row["name"] for row in call(page, "views/overview", "rowsOf", answer, wanted)]
 
-    assert names() == ["lost", "later", "late", "hot", "unheard", "a-well", "b-well"]
+    assert names() == ["lost", "later", "late", "heavy", "unheard", "a-well", "b-well"]
     assert names(tone="bad") == ["lost", "later", "late"]
     assert names(text="WELL") == ["a-well", "b-well"]
     assert names(owner="other") == ["a-well"]
@@ -183,12 +185,35 @@ def a_load(topic: str, number: int, rate: float | None, **more: Any) -> dict[str
             "bytes_per_second": rate,
         },
         **{"messages_per_second": None, "rate_source": "slope", "measured_at_ms": NOW, "age_ms": 0},
-        **{"is_lower_bound": False, "is_offending": False, **more},
+        **{"is_lower_bound": False, "is_offending": False},
+        "is_hot": None if rate is None else rate >= 120_000,
+        **more,
     }
 
 
 def loads(*partitions: dict[str, Any], left_out: int = 0) -> dict[str, Any]:
     return {"provider": "pinot", "no_answer": "", "partitions": list(partitions), "left_out": left_out}
+
+
+def test_needs_of_the_last_planning_have_its_time_and_loads_are_those_of_now(page: Page) -> None:
+    def facts(*given: Any) -> dict[str, tuple[str, int | None]]:
+        found = call(page, "views/datastream", "factsOf", a_glance(), 240_000, *given)
+        return {one["name"]: (one["text"], one.get("asOfMs")) for one in found}
+
+    planned_ms = NOW - 236_000
+    known = facts(loads(a_load("t", 0, 3_000.0), a_load("t", 1, 4_000.0), a_load("t", 2, 1.0, task="shop-1")))
+    assert known["Fullest task"] == ("7 kB/s", None)
+    assert known["Tasks"] == ("3", planned_ms)
+    for unknown in (
+        loads(a_load("t", 0, 3_000.0), a_load("t", 1, None)),
+        loads(a_load("t", 0, 3_000.0), left_out=1),
+        None,
+    ):
+        assert facts(unknown)["Fullest task"] == ("100 B/s", planned_ms)
+    by = call(page, "views/datastream", "measuredBy", loads(a_load("t", 0, 1.0), a_load("t", 1, None)))
+    assert (by["text"], by["ms"]) == ("loads by pinot", NOW)
+    row = call(page, "views/overview", "rowsOf", an_overview(a_glance(required_tasks=4)), {})[0]
+    assert (row["needed"], row["plannedMs"]) == ("4 needed", planned_ms)
 
 
 def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> None:
@@ -205,6 +230,18 @@ def test_a_hot_partition_is_told_from_a_topic_that_has_too_few(page: Page) -> No
     assert said.startswith("orders-0 is the hottest: 200 kB/s, 83 % of the 240 kB/s")
 
 
+def test_hot_is_the_same_on_every_page(page: Page) -> None:
+    known = loads(a_load("t", 0, 130_000.0), a_load("t", 1, 1.0, is_offending=True), a_load("t", 2, None))
+    words = [row["standing"]["word"] for row in call(page, "views/hot", "rowsOf", known, 240_000, [])]
+    assert words == ["hot", "fits", "unknown"], "the last planning is not now"
+    (task,) = call(page, "views/datastream", "placementOf", known, 240_000)["tasks"]
+    assert task["hot"] == ["t-0"]
+    overview = an_overview(a_glance(hot=1), a_glance(name="two", hot=None, offending=2))
+    facts = {one["name"]: one for one in call(page, "views/overview", "summaryOf", overview)["facts"]}
+    assert (facts["Hot partitions"]["text"], "half" in facts["Hot partitions"]["note"]) == ("1", True)
+    assert call(page, "views/hot", "firstToLookAt", overview) == "orders"
+
+
 def test_a_partition_that_no_task_can_carry_is_marked_and_its_moves_are_told(page: Page) -> None:
     event: dict[str, Any] = {"event_key": "e", "time_ms": NOW, "topic": "t", "kafka_partition": 0}
     event["sentence"] = "it is heavy"
@@ -216,7 +253,7 @@ def test_a_partition_that_no_task_can_carry_is_marked_and_its_moves_are_told(pag
         240_000,
         [event | {"bytes_per_second": 5_000.0}, event | {"topic": "", "event_key": "f"}],
     )
-    assert (row["standing"]["word"], row["skew"]) == ("too much for a task", "unknown")
+    assert (row["standing"]["word"], row["skew"]) == ("too heavy for a task", "unknown")
     assert [one["text"] for one in row["history"]] == ["it is heavy"]
     assert (other["advice"], other["history"]) == ("", [])
 
@@ -416,6 +453,26 @@ def test_lateness_is_a_sentence_too(page: Page) -> None:
     assert said == "p99 between 80 ms and 2.6 s over 30 records; in the newest step with records 2.6 s."
     nothing = {"p99_ms": [None], "records": [0]}
     assert call(page, "views/datastream", "lateText", nothing) == "Nothing was copied in that time."
+
+
+def test_an_instance_shows_what_it_uses(page: Page) -> None:
+    health = {"processes": 3, "memory_bytes": 650_000_000, "cpu_cores": 1.04}
+    assert call(page, "views/instances", "usageOf", health) == "3 processes, 650 MB resident, 1 core busy"
+    assert call(page, "views/instances", "usageOf", {**health, "cpu_cores": None}).endswith("resident")
+    assert call(page, "views/instances", "usageOf", {"memory_bytes": None}) == "unknown"
+    assert call(page, "views/instances", "usageOf", None) == "unknown"
+
+
+def test_throughput_is_a_sentence_and_its_ticks_are_exact(page: Page) -> None:
+    said = call(
+        page, "views/datastream", "throughputText", {"bytes_per_second": [None, 1_500.0, 500.0, None]}
+    )
+    assert said == "Between 500 B/s and 1.5 kB/s; in the newest step 500 B/s."
+    assert call(page, "views/datastream", "throughputText", {"bytes_per_second": [None]}).startswith(
+        "Nothing"
+    )
+    ticks = call(page, "lib/format", "rateTicks", [0, 500, 1_000, 1_500, 20_000_000])
+    assert ticks == ["0 B/s", "500 B/s", "1 kB/s", "1.5 kB/s", "20 MB/s"]
 
 
 def test_a_history_begins_with_what_was_measured_first(page: Page) -> None:

@@ -70,7 +70,7 @@ class Processes:
                 freeze(_worker(scene))
             case "a worker process was killed":
                 os.kill(_worker(scene), signal.SIGKILL)
-            case "another instance froze, and its session is over":
+            case "another instance froze, and its session expired":
                 ending.enter_context(frozen(scene.instances[1].pid))
             case _:
                 scene.instances.pop(0).kill()
@@ -123,7 +123,7 @@ SHOWN: Final[Mapping[str, Shown]] = {
         and not is_0_somewhere(seen)
         and all("no worker process" in lane["reason"] for lane in seen.lanes)
     ),
-    "another instance froze, and its session is over": is_taken_over,
+    "another instance froze, and its session expired": is_taken_over,
     "the leader was killed, and another instance leads": is_taken_over,
 }
 """When a situation is shown as it is."""

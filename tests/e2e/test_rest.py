@@ -1,4 +1,4 @@
-"""Every endpoint on real servers: all of /v1, and of Brooklin's surface what docs/migrating.md promises.
+"""Every endpoint on real servers: all of /v1, and the calls of docs/brooklin-compatibility.md.
 
 What was asked is held in the end to the OpenAPI document, and to the routes of Brooklin's surface, which it
 does not have, so that an endpoint which nobody asks is found.

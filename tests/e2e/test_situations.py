@@ -1,7 +1,7 @@
 """What is wrong with a datastream or its topics is shown where people look: never well, and never a lag of 0,
 where that is not so.
 
-With WRITE_SITUATIONS=1 in the environment the rows of the table on docs/operations.md are written
+With WRITE_SITUATIONS=1 in the environment the rows of the table on docs/operate/signals.md are written
 again from what was seen.
 """
 
@@ -48,9 +48,9 @@ def bring_about(scene: Scene, situation: str, _: ExitStack) -> None:
     source, destination = scene.kafka
     count = 1
     match situation:
-        case "a partition is paused by a person":
+        case "a partition is paused by an operator":
             scene.instance.rest.post(f"{path}/pause-partitions", {"partitions": {scene.name: "0"}, **WHY})
-        case "a datastream is paused by a person":
+        case "a datastream is paused by an operator":
             scene.instance.rest.post(f"{path}/pause", WHY)
         case "the destination refuses a record":
             set_up_topic(
@@ -78,13 +78,13 @@ def set_up_topic(address: str, topic: str, settings: Mapping[str, str]) -> None:
 
 
 SHOWN: Final[Mapping[str, Shown]] = {
-    "a partition is paused by a person": lambda seen: (
+    "a partition is paused by an operator": lambda seen: (
         sorted(lane["phase"] for lane in seen.lanes) == ["copying", "paused"]
         and all(lane["lag_records"] for lane in seen.lanes if lane["by"] == "person")
         and "paused by people" in seen.parts
         and "command" in seen.events
     ),
-    "a datastream is paused by a person": lambda seen: (
+    "a datastream is paused by an operator": lambda seen: (
         lanes_are(seen, "paused")
         and all(lane["by"] == "person" and lane["lag_records"] for lane in seen.lanes)
         and "paused by people" in seen.parts

@@ -60,6 +60,9 @@ class IdleEngine:
         """Return nothing."""
         return ()
 
+    def measured_checkpoints(self) -> Sequence[int]:
+        return []
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """Return nothing."""
         return {}

@@ -224,6 +224,7 @@ class LeaderRig:
         task_bytes_per_second: int = 100,
         *,
         terms: CapacityTerms | None = None,
+        refresh_seconds: float = 15.0,
     ) -> None:
         self.clock = clock or ManualClock()
         self.told: list[PlacementEvent] = []
@@ -251,6 +252,7 @@ class LeaderRig:
             LoadProviders(service, "self", self._chosen_provider, self.clock),
             TaskCapacity(task_bytes_per_second),
             memory=self.memory,
+            refresh_seconds=refresh_seconds,
             capacities=self._capacities(session, terms or CapacityTerms(task_bytes_per_second, 1, None, 90)),
         )
         self.clusters = clusters

@@ -149,7 +149,7 @@ def test_every_file_that_is_named_exists() -> None:
 
 
 def test_every_row_of_what_is_promised_to_clients_of_brooklin_names_tests_that_exist() -> None:
-    page = (HOUSE / "docs/migrating.md").read_text(encoding="utf-8")
+    page = (HOUSE / "docs/brooklin-compatibility.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| .* \|$", page.partition("## REST clients of Brooklin")[2], re.MULTILINE)
     promised = [row.strip("| ").split(" | ") for row in rows if not row.endswith("| shown by |")]
     tests = {
@@ -172,8 +172,8 @@ def test_every_measurement_that_is_named_exists() -> None:
     assert [one for one in named if one[1] not in names()] == []
 
 
-def test_every_place_in_zookeeper_is_on_the_page_of_operations() -> None:
-    page = (HOUSE / "docs/operations.md").read_text(encoding="utf-8")
+def test_every_znode_is_on_its_page() -> None:
+    page = (HOUSE / "docs/znodes.md").read_text(encoding="utf-8")
     described = set(re.findall(r"^\| `(/[a-z-]+)", page, re.MULTILINE))
     places = {value for name, value in vars(znodes).items() if name.isupper() and str(value).startswith("/")}
     assert places

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Query
 from fastapi.concurrency import run_in_threadpool
 
 from api.datastreams.answers import NamePath
@@ -14,7 +14,7 @@ from api.endpoints.partitions.ledgers import progress_of
 from api.fleet.all_instances import AllInstances
 from api.fleet.leader import leader_of
 from api.loads.leaders import owners_of
-from api.schemas.lags import DatastreamGaps, DatastreamLag, PartitionGaps, PartitionLag
+from api.schemas.lags import DatastreamGaps, DatastreamLag, LagOrder, LagQuery, PartitionGaps, PartitionLag
 from api.schemas.lanes import LaneAnswer
 from api.schemas.problems import problems
 from api.schemas.progress import LaneProgressAnswer
@@ -33,15 +33,34 @@ Heard = Mapping[InstanceName, Sequence[LaneAnswer]]
 """What each instance that was heard says of its lanes; the leader also of partitions that nobody copies."""
 
 
+def _query(
+    text: Annotated[str, Query(description="only partitions whose name holds this")] = "",
+    state: Annotated[str | None, Query(description="only those of this state of movement")] = None,
+    instance: Annotated[str | None, Query(description="only those of tasks of this instance")] = None,
+    sort: Annotated[LagOrder, Query(description="unknown values come first")] = LagOrder.NAME,
+    descending: Annotated[bool, Query(description="the largest first")] = False,
+    offset: Annotated[int, Query(ge=0, description="partitions that are left out before")] = 0,
+    limit: Annotated[int | None, Query(ge=1, description="at most this number of partitions")] = None,
+) -> LagQuery:
+    return LagQuery(text, state, instance, sort, descending, offset, limit)
+
+
 @router.get("/{name}/lag")
-async def lag(name: NamePath, services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> DatastreamLag:
+async def lag(
+    name: NamePath,
+    services: ServicesDep,
+    reads: ReadsDep,
+    fleet: FleetDep,
+    wanted: Annotated[LagQuery, Depends(_query)],
+) -> DatastreamLag:
     """How far each partition is behind, as the instances say that have answered; of what the others copy the
-    numbers are null."""
+    numbers are null. All partitions, or those that are asked for; the sums are those of all."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
-    replies = await AllInstances(services, fleet, live).lanes()
+    replies = await AllInstances(services, fleet, live).lanes(datastream.group)
     heard = {name: one.value for name, one in replies.items() if one.value is not None}
-    return lag_of(datastream, plan, heard, leader_of(services, live))
+    leader = leader_of(services, live)
+    return await run_in_threadpool(lambda: lag_of(datastream, plan, heard, leader).narrowed(wanted))
 
 
 def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceName | None) -> DatastreamLag:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from api.schemas.progress import LaneProgressAnswer, NotCopied
 from api.services import Services
+from mirror.coordination.reconcile import copied
 from mirror.instance.uncopied.partitions import UncopiedPartition, UncopiedState, paused_of
 from mirror.instance.uncopied.watch import UncopiedLane
 from mirror.jobs.stored_lanes import StoredLanes
@@ -52,7 +53,8 @@ def _uncopied(
     if services.status.is_leading:
         mine = (one for one in services.status.uncopied if one.what.datastream == datastream.name)
         return {one.what.partition: one for one in mine}
-    planned = services.plan().planned.get(datastream.group, frozenset())
+    members = [one for one in services.status.datastreams if one.group == datastream.group]
+    planned = copied(services.plan(), datastream.group, members)
     paused = paused_of(datastream, found.keys() - planned if datastream.status.is_halted else found)
     missing = found.keys() - planned - paused.keys() if datastream.status.is_mirrored else set()
     why, name, group = "no task has it", datastream.name, datastream.group

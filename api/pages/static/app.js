@@ -9,6 +9,7 @@ const PAGES = {
   "": () => import("./pages/overview.js"),
   datastreams: () => import("./pages/datastream.js"),
   offending: () => import("./pages/hot.js"),
+  edit: () => import("./pages/edit.js"),
   plans: () => import("./pages/preview.js"),
   whatif: () => import("./pages/whatif.js"),
   advice: () => import("./pages/advice.js"),

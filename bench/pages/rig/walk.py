@@ -45,7 +45,7 @@ def walk(page: Page, taken: Taken) -> Found:
     page.get_by_role("link", name="Hot partitions").click()
     _drawn(page, "Hot partitions")
     first = page.locator("tbody tr").first
-    expect(first.locator(".sign")).to_have_text(re.compile("hot|too much"))
+    expect(first.locator(".sign")).to_have_text(re.compile("hot|too heavy"))
     expect(first.get_by_text(re.compile("since"))).to_be_visible()
     found = Found(first.locator("td.name").inner_text(), page.get_by_role("status").inner_text())
     taken("hot-partitions")

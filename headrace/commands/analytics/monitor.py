@@ -38,7 +38,7 @@ def monitor(
     """Judge every datastream's latency against its objective; rebalance where that can help."""
     if context.invoked_subcommand is not None:
         return
-    from headrace.oncall.monitors import build_monitor
+    from headrace.oncall.monitors import build_advice, build_monitor
     from headrace.oncall.run import MonitorRun, MonitorTerm
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
@@ -51,7 +51,8 @@ def monitor(
         metrics = AlertMetrics()
 
         def term() -> MonitorTerm:
-            return MonitorTerm(settings, config, at, build_monitor(settings, at), metrics)
+            advice = build_advice(settings, at)
+            return MonitorTerm(settings, config, at, build_monitor(settings, at), metrics, advice)
 
         running = MonitorRun(term, settings.monitor.interval_seconds)
         serve_metrics(

@@ -198,8 +198,8 @@ def _fallback(settings: HeadraceSettings) -> Fallback:
 
 
 def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
-    columns = ["task", "partitions", "bytes_per_second", "messages_per_second", "percent_of_usable"]
-    print_table(counted(document["tasks"], "task"), columns, tasks[:_TASKS_SHOWN])
+    columns = ["task", "partitions", "load", "messages_per_second", "share_of_usable"]
+    print_table(counted(document["tasks"], "task"), columns, [_task_row(one) for one in tasks[:_TASKS_SHOWN]])
     if len(tasks) > _TASKS_SHOWN:
         console().print(f"… and {len(tasks) - _TASKS_SHOWN} more")
     for host in document.get("hosts", []):
@@ -222,6 +222,11 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
     if document["moves"]:
         columns = ["topic", "partition", "from", "to", "reason"]
         print_table("moves", columns, document["moves"][:_MOVES_SHOWN])
+
+
+def _task_row(one: Mapping[str, Any]) -> dict[str, Any]:
+    load, share = rate_text(one["bytes_per_second"]), f"{one['percent_of_usable']} %"
+    return {**one, "load": load, "share_of_usable": share}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,9 @@ def show_plan(
 
 def apply_plan(
     identity: IdArgument,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also a plan without loads over one that was planned by loads.")
+    ] = False,
     requested_by: WhoOption = "",
     wait: WaitOption = False,
     timeout: TimeoutOption = "",
@@ -53,7 +56,8 @@ def apply_plan(
 ) -> None:
     """Have exactly this plan put in force, once, if it is still true; else nothing is changed."""
     seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
-    answer, location = client.begin("POST", f"{path_of_plan(identity)}/apply", _who(requested_by))
+    body = {**_who(requested_by), **({"force": True} if force else {})}
+    answer, location = client.begin("POST", f"{path_of_plan(identity)}/apply", body)
     if seconds is not None:
         await_end(client, location, seconds, as_json=as_json)
     elif as_json:
@@ -62,7 +66,7 @@ def apply_plan(
         console().print(f"plan {answer['id']}: {answer['sentence']}; headrace events shows it")
 
 
-def _who(requested_by: str) -> dict[str, str]:
+def _who(requested_by: str) -> dict[str, Any]:
     return {"requested_by": requested_by or "command line"}
 
 

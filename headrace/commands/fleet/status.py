@@ -149,6 +149,8 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
     what = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
     cause = f", cause: {incident['cause']}" if incident["cause"] else ""
     over = "" if again_ms is None else f", within the objective again since {moment_text(again_ms)}"
+    if incident.get("closing_ms") is not None:
+        over += f", recovered, closing at {moment_text(incident['closing_ms'])}"
     return f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
 
 

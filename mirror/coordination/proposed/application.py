@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mirror.coordination.planning import Decision, World
 from mirror.coordination.proposed.proposal import Proposal, answer_shown, applied
 from mirror.coordination.proposed.proposal_store import ProposalStore
+from mirror.coordination.sentences.move_reason import move_reasons
 from mirror.coordination.stores.requests import ApplyRequest
 from mirror.errors import CoordinationError, IllegalTransition, Unreachable
 from mirror.model.plan import Plan, moves_between
@@ -50,7 +51,8 @@ def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_
         return Application(request, failure=IllegalTransition("; ".join(found)))
     moves = moves_between(world.plan.tasks, found.tasks)
     shown = {proposal.group: answer_shown(proposal)}
-    return Application(request, Decision(found, found.reason, moves, shown))
+    reasons = move_reasons(moves, shown, world.plan, world.live)
+    return Application(request, Decision(found, found.reason, moves, shown, move_reasons=reasons))
 
 
 def _is_in_force(proposal: Proposal, plan: Plan) -> bool:

@@ -166,12 +166,11 @@ def plan_events(
     group_plans: Mapping[GroupName, GroupPlan],
     leader: InstanceName,
     loads: Mapping[tuple[GroupName, TopicPartition], float],
+    reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
     """The event of a plan; one for each group that it changes, with the reasons for its tasks; one
-    for each move (the first `MOVES_SHOWN`). `loads`: bytes per second of what moves, as far as known."""
-    causes: dict[TopicPartition, str] = {}
-    for group_plan in group_plans.values():
-        causes.update(group_plan.move_reasons or {})
+    for each move (the first `MOVES_SHOWN`). `loads`: bytes per second of what moves, as far as known;
+    `reasons`: why each moves."""
     changed = {move.group for move in moves}
     return (
         _plan_event(plan, leader, "", plan.reason),
@@ -181,8 +180,9 @@ def plan_events(
             if group in changed and group_plan.reasons
         ),
         *(
-            _move_event(plan, leader, move, causes, loads.get((move.group, move.partition)))
+            _move_event(plan, leader, move, reasons[place], loads.get(place))
             for move in moves[:MOVES_SHOWN]
+            for place in [(move.group, move.partition)]
         ),
     )
 
@@ -292,7 +292,7 @@ def _move_event(
     plan: Plan,
     leader: InstanceName,
     move: Move,
-    causes: Mapping[TopicPartition, str],
+    reason: str,
     bytes_per_second: float | None,
 ) -> PlacementEvent:
     return PlacementEvent(
@@ -309,15 +309,5 @@ def _move_event(
         from_instance=move.from_instance or "",
         to_instance=move.to_instance or "",
         bytes_per_second=bytes_per_second,
-        sentence=causes.get(move.partition, "") or _plain_reason(move),
+        sentence=reason,
     )
-
-
-def _plain_reason(move: Move) -> str:
-    if move.from_task is None:
-        return "new partition"
-    if move.to_task is None:
-        return "no longer mirrored"
-    if move.from_task == move.to_task:
-        return f"its task runs on {move.to_instance or 'no instance'} now"
-    return "planned again"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
@@ -22,6 +23,8 @@ from mirror.ports import Clock
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
 """For a group whose datastreams choose that."""
+_FIRST_SECONDS: Final = 5.0
+"""Between two questions for loads while nothing is known of a source."""
 
 
 class Observed(NamedTuple):
@@ -41,12 +44,40 @@ class GatheredLoads(NamedTuple):
 
 
 class LoadGathering:
-    """Asks the providers, and holds by what is known while they do not answer."""
+    """Asks the providers, and holds by what is known while they do not answer. `refresh_seconds`: between
+    questions for loads that are only shown; infinite: none."""
 
-    def __init__(self, providers: LoadProviders, memory: LoadMemory, clock: Clock) -> None:
+    def __init__(
+        self, providers: LoadProviders, memory: LoadMemory, clock: Clock, refresh_seconds: float = math.inf
+    ) -> None:
         self._providers = providers
         self._memory = memory
         self._clock = clock
+        self._refresh_seconds = refresh_seconds
+        self._refreshed: dict[LoadSource, float] = {}
+
+    def refresh(self, world: World, sources: GroupSources) -> None:
+        """Ask for the loads of each source again when its turn has come, so that those that are shown are as
+        new as the measurements. They are no observation; failures are the watch's to report."""
+        if math.isinf(self._refresh_seconds):
+            return
+        now = self._clock.monotonic()
+        wanted = {sources.of[group] for group in world.groups}
+        self._refreshed = {source: at for source, at in self._refreshed.items() if source in wanted}
+        for source in sorted(wanted):
+            is_known = self._memory.newest.is_known(source)
+            pause = self._refresh_seconds if is_known else min(_FIRST_SECONDS, self._refresh_seconds)
+            if now - self._refreshed.get(source, -math.inf) < pause:
+                continue
+            try:
+                report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
+            except LoadsOnTheWay:
+                continue  # the next look gets them
+            except Exception:  # noqa: BLE001 - the watch reports it; what is known stays
+                self._refreshed[source] = now
+                continue
+            self._refreshed[source] = now
+            self._memory.newest.note(source, report, self._clock.now_ms())
 
     def gather(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]

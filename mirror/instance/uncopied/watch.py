@@ -8,6 +8,7 @@ from typing import Final
 
 from mirror.coordination.matching import TopicsByCluster
 from mirror.coordination.planning import Decision, World
+from mirror.coordination.reconcile import copied
 from mirror.coordination.stores.problems import legible
 from mirror.errors import HeadraceError
 from mirror.instance.health import Health
@@ -99,13 +100,17 @@ class UncopiedWatch:
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
         """Find them, ask how far they are behind, note those without a task, report pauses to health."""
         self._topics.update(world.topics)
-        planned = (decision.plan or world.plan).planned
+        plan = decision.plan or world.plan
+        members: dict[GroupName, list[Datastream]] = {}
+        for one in world.datastreams:
+            members.setdefault(one.group, []).append(one)
+        planned = {group: copied(plan, group, some) for group, some in members.items()}
         taskless = without_task(world, decision)
         found: list[UncopiedPartition] = []
         routes: dict[DatastreamName, Route] = {}
         for one in world.datastreams:
             with board.guarding(one.name):
-                mine = self._of(one, world, taskless.pop(one.group, {}), planned.get(one.group, _NOTHING))
+                mine = self._of(one, world, taskless.pop(one.group, {}), planned[one.group])
                 found += mine
                 routes[one.name] = (one.source, one.consumer_group)
                 missing = [each for each in mine if each.state is UncopiedState.UNPLACED]

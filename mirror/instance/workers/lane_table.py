@@ -30,6 +30,8 @@ from mirror.worker.protocol import LaneRate, WaitingLane
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
 """The worker of a lane that no worker may copy now."""
+_REMEMBERED_SECONDS: Final = 600.0
+"""A worker process that was lost longer ago explains nothing."""
 _SILENT: Final = "its worker process does not answer; it is killed and replaced if that lasts"
 
 
@@ -56,7 +58,8 @@ class LaneStatus:
     why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last.
     `cause`: of a pause. `since`: when phase and cause became these, in monotonic seconds; None where that is
     not known. `track`: what it has reported, which goes on while the rest of this stays as it is. `hold`:
-    what `slowed` says, as values. `recovered`: whether it was paused by itself before it copied."""
+    what `slowed` says, as values. `recovered`: whether it was paused by itself before it copied. `lost_at`:
+    when the worker process that had it before was lost; None: none was."""
 
     spec: LaneSpec
     worker: int
@@ -68,6 +71,7 @@ class LaneStatus:
     track: LaneTrack = field(default_factory=LaneTrack)
     hold: QuotaHold | None = None
     recovered: bool = False
+    lost_at: float | None = None
 
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
@@ -82,6 +86,14 @@ class LaneStatus:
     def rate(self) -> LaneRate | None:
         """What it did lately; None where that is not known."""
         return self.track.rate
+
+    @property
+    def ends(self) -> tuple[int | None, int | None]:
+        """The offset from which on it copies next, and the source's end; None where it is not known."""
+        rate, waiting = self.rate, self.lag[0]
+        if rate is None or rate.checkpoint is None:
+            return None, None
+        return rate.checkpoint, None if waiting is None else rate.checkpoint + waiting
 
     @property
     def history(self) -> LaneHistory:
@@ -219,6 +231,7 @@ class LaneTable:
         self._clock = clock
         self.states: dict[LaneKey, LaneStatus] = {}
         self._muted: dict[LaneKey, LaneStatus] = {}
+        self._lost: dict[LaneKey, float] = {}
         self._in_time = _LanesInTime()
 
     @property
@@ -237,7 +250,8 @@ class LaneTable:
     def begin(self, spec: LaneSpec, worker: int) -> None:
         """A worker was told to copy it."""
         now = self._clock.monotonic()
-        self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now))
+        lost_at = self._lost.pop(spec.key, None)
+        self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, lost_at=lost_at))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
         """No worker may copy it now."""
@@ -260,6 +274,13 @@ class LaneTable:
             self._muted.pop(key, None)
             if key in self.states:
                 self._drop(key)
+
+    def lose(self, keys: Iterable[LaneKey]) -> None:
+        """Their worker process is lost. What begins one of them again knows that."""
+        now, lost = self._clock.monotonic(), list(keys)
+        self.forget(lost)
+        recent = {key: at for key, at in self._lost.items() if now - at < _REMEMBERED_SECONDS}
+        self._lost = recent | dict.fromkeys(lost, now)
 
     def measure(
         self,

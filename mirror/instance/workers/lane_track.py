@@ -28,12 +28,23 @@ class LaneTrack:
     wait the moment of that report in monotonic seconds, and infinite where none wait, or its worker would say
     if it were not in time any more; minus infinity of every other. `may_lose`: whether anything is known that
     lets the source delete what was not copied. `unanswered`: what it waited for at the last report; None
-    where no answer was overdue."""
+    where no answer was overdue. `moved_at`: when it reported last that it copied records or that some wait,
+    minus infinity where it never did."""
 
-    __slots__ = ("_is_watched", "_loss_look", "calm_at", "history", "may_lose", "rate", "unanswered")
+    __slots__ = (
+        "_is_watched",
+        "_loss_look",
+        "calm_at",
+        "history",
+        "may_lose",
+        "moved_at",
+        "rate",
+        "unanswered",
+    )
 
     def __init__(self, history: LaneHistory = NO_HISTORY, rate: LaneRate | None = None) -> None:
         self.rate = rate
+        self.moved_at = -inf
         self.unanswered: Unanswered | None = None
         self._loss_look = NO_HISTORY, inf
         self._keep(history, is_watched=False)
@@ -52,6 +63,7 @@ class LaneTrack:
         """The same history, and no report that is news."""
         silent = LaneTrack()
         silent._keep(self.history, is_watched=self._is_watched)
+        silent.moved_at = self.moved_at
         return silent
 
     def unwatch(self, heard_at: float) -> None:
@@ -62,6 +74,8 @@ class LaneTrack:
     def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
         """Take in a report. `heard_at`: as of `LaneHistory.after`."""
         before, self.rate, self.unanswered = self.rate, rate, None
+        if rate.messages_per_second > 0 or rate.lag_records > 0:
+            self.moved_at = now
         place = rate.position
         if place is None:
             return

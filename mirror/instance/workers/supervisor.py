@@ -393,6 +393,8 @@ class Supervisor:
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
+        if failed:
+            self._table.lose(share.lanes)
         is_starved = failed and how == LEASE_OVER and now < self._lease_until
         if is_starved:
             worker.slot.starve()

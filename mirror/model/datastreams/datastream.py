@@ -61,6 +61,11 @@ class DatastreamStatus(StrEnum):
         """True if partitions of a datastream in this state are copied."""
         return self is DatastreamStatus.READY
 
+    @property
+    def has_tasks(self) -> bool:
+        """Whether the plan holds partitions of a datastream in this state; those of a paused one stay."""
+        return self in {DatastreamStatus.READY, DatastreamStatus.PAUSED}
+
 
 class StartPosition(StrEnum):
     """Position at which a partition without a checkpoint starts."""

@@ -1,15 +1,19 @@
 """Time to loss: time until the source deletes the first record that is not at the destination.
 
-By time: `retention.ms` minus the age of that record. A broker deletes whole segments, by their newest record,
-so the record may live longer, but never shorter. By size: bytes that can arrive before the backlog exceeds
-`retention.bytes`, divided by the growth rate of the partition. By movement: records between the log start and
-our position, divided by the rate at which the log start advances, whatever the topic's settings are. It
-applies once the start has moved at least twice, and until twice the time between its steps has passed without
-another step. The earliest result applies. Records held back by a transaction are deleted like any others.
+- By time: `retention.ms` minus the age of that record. A broker deletes whole segments, by their newest
+  record, so the record may live longer, but never shorter.
+- By size: bytes that can arrive before the backlog exceeds `retention.bytes`, divided by the growth rate of
+  the partition.
+- By movement: records between the log start and our position, divided by the rate at which the log start
+  advances, whatever the topic's settings are. It applies once the start has moved at least twice, and until
+  twice the time between its steps has passed without another step.
+
+The earliest result applies. Records held back by a transaction are deleted like any others.
 
 All three assume that the lane stands still. A lane that moves loses records later or never: its oldest record
 ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks; the
 log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
+`is_long_enough` says whether a lane was watched for long enough to know its trend.
 """
 
 from __future__ import annotations
@@ -29,6 +33,9 @@ from mirror.model.movement.history import (
 _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
+SLOPE_SECONDS: Final = 90.0
+"""A history that spans less says nothing of how a lane that moves will move: a burst of half a minute is no
+trend. A loss that is nearer than that does not wait for it."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -49,18 +56,43 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
     return max(min(left), 0.0) if left else None
 
 
-def loss_as_it_moves(history: LaneHistory, now: float) -> float | None:
+def backlog_share(history: LaneHistory) -> float | None:
+    """Return the share of what the source keeps that waits: of its time, its bytes or its records, whichever
+    is most; None where that is unknown."""
+    newest, kept = history.newest, history.retention
+    if newest is None:
+        return None
+    waiting, shares = newest.end - newest.checkpoint, []
+    age_ms = newest.hidden_ms if newest.is_held else newest.lag_ms if newest.waiting else None
+    if age_ms is not None and kept.milliseconds is not None and kept.milliseconds > 0:
+        shares.append(age_ms / kept.milliseconds)
+    if history.record_bytes is not None and kept.size_bytes is not None and kept.size_bytes > 0:
+        shares.append(waiting * history.record_bytes / kept.size_bytes)
+    if len(history.starts) > _LEAST_STEPS and newest.end > history.starts[-1].offset:
+        shares.append(waiting / (newest.end - history.starts[-1].offset))
+    return min(max(shares), 1.0) if shares else None
+
+
+def is_long_enough(history: LaneHistory) -> bool:
+    """Return whether the history spans minutes."""
+    waypoints = history.waypoints
+    return len(waypoints) > 1 and waypoints[-1].at - waypoints[0].at >= SLOPE_SECONDS
+
+
+def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = None) -> float | None:
     """Return the seconds until the first loss if the lane keeps its pace, never less than `seconds_to_loss`;
     None if no record is lost at that pace.
 
     The pace is the lower one of the whole history and its last seconds: a lane that has become slower is not
     excused by its past, and one that gains and loses ground in turn is not excused by its last gain. A lane
-    with only one report counts as standing still.
+    with only one report counts as standing still. `since`: ignore reports before this time, because the
+    backlog has shrunk steadily since then.
     """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
         return None
-    passed, before = now - newest.at, _compared(history.waypoints, newest)
+    waypoints = [one for one in history.waypoints if since is None or one.at >= since]
+    passed, before = now - newest.at, _compared(waypoints, newest)
     found = []
     for left, share in (
         (_by_time(history), _aging),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from mirror.model.identifiers import GroupName
+from mirror.wording import duration_text
+
+HOUR_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,8 @@ class Advice:
     time since which fewer tasks would suffice, and the maximum needed since; None otherwise. `rises`: first
     hour that needs more than is required now. `peak`: hour with the largest need, `peak_instances`: instances
     for it; both for groups with a known need. `sums`: None without a forecast. `past_day`, `past_week`: last
-    24 and 168 whole hours; None without an hour that is known for every group.
+    24 and 168 whole hours; None without an hour that is known for every group. `tasks_per_instance`: None if
+    the capacity of an instance is unknown.
     """
 
     computed_ms: int
@@ -96,3 +102,29 @@ class Advice:
     past_day: PastNeed | None = None
     past_week: PastNeed | None = None
     groups: tuple[GroupNeed, ...] = ()
+    tasks_per_instance: int | None = None
+
+
+def age_text(advice: Advice, now_ms: int) -> str:
+    """Return how old an advice is, such as `12 min`."""
+    return duration_text(max(now_ms - advice.computed_ms, 0) // 1000)
+
+
+def sentence_with_age(advice: Advice, now_ms: int) -> str:
+    """Return its sentence and how old it is."""
+    return f"{advice.sentence} (computed {age_text(advice, now_ms)} ago)"
+
+
+def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
+    """Return the hours that are not over, for all groups; one without a forecast needs what it needs now."""
+    by_group = [{hour.hour_ms: hour for hour in one.coming} for one in groups]
+    hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
+    found = []
+    for hour in hours:
+        middle = most = 0
+        for one, known in zip(groups, by_group, strict=True):
+            need = known.get(hour)
+            middle += need.tasks if need else one.now or 0
+            most += need.most_tasks if need else one.now or 0
+        found.append(HourNeed(hour, middle, most))
+    return found

@@ -115,10 +115,10 @@ def _bounded(found: Learned, terms: CapacityTerms) -> int:
 
 
 def _how(found: Learned, used: int) -> str:
-    hours = "an hour" if found.hours == 1 else f"the most expensive of {found.hours} hours"
-    text = f"what one core copies by {hours}: {counted(found.observations, 'interval')} of workers"
+    hours = "one hour" if found.hours == 1 else f"the most expensive of {found.hours} hours"
+    text = f"rate of one core in {hours}: {counted(found.observations, 'worker interval')}"
     if round(found.spare, 2) > 0:
-        text += f", without {found.spare:.0%} of their CPU time that a full load would not cost"
+        text += f", without {found.spare:.0%} of CPU time that disappears under full load"
     if found.bytes_per_second > used * _BAND:
         text += "; limited to four times the rate of the fastest worker, although the CPU allows more"
     return text

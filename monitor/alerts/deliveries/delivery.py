@@ -8,7 +8,7 @@ from a monitor that was frozen, if only for as long as ZooKeeper takes to give i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -79,10 +79,16 @@ class Delivery:
             _log.error("no room for alerts", receiver=self.name, alerts=dropped)
             self._metrics.count_dropped(self.name, dropped)
 
-    def restore(self, notices: Iterable[Notice]) -> None:
-        """Alerts that the receiver may have heard of from a former monitor."""
+    def restore(self, notices: Iterable[Notice], told: Collection[str]) -> None:
+        """Continue with alerts of a former monitor. `told`: keys of those that the receiver has taken."""
         with self._changed:
-            self._outbox.restore(notices, self._clock.monotonic())
+            self._outbox.restore(notices, told, self._clock.monotonic())
+
+    @property
+    def told(self) -> frozenset[str]:
+        """Keys of the firing alerts that the receiver has taken."""
+        with self._changed:
+            return self._outbox.told
 
     def _waiting(self) -> int:
         with self._changed:

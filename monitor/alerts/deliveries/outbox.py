@@ -11,7 +11,7 @@ One message has the alerts of one group, so that no part of a message that was t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,6 +64,12 @@ class Outbox:
         """Alerts whose newest state the receiver was not told."""
         return sum(map(_is_new, self._entries.values()))
 
+    @property
+    def told(self) -> frozenset[str]:
+        """Keys of the firing alerts that the receiver has."""
+        entries = self._entries.items()
+        return frozenset(key for key, one in entries if one.is_told and one.notice.is_firing)
+
     def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice], now: float) -> int:
         """All alerts that fire now, by their keys, and those that have ended since the last call; how many of
         them there is no room for. These are offered again while they last."""
@@ -87,12 +93,15 @@ class Outbox:
                 dropped += 1
         return dropped
 
-    def restore(self, notices: Iterable[Notice], now: float) -> None:
-        """Alerts that fire, and that the receiver may have heard of: they are told again when they are
-        offered, and their end in any case."""
+    def restore(self, notices: Iterable[Notice], told: Collection[str], now: float) -> None:
+        """Continue with alerts that fire. The receiver has those whose keys are in `told`, and may have the
+        others: these are sent again when they are offered, and the end of each in any case."""
         for notice in notices:
-            due_at = now + self._schedule.gather_seconds
-            self._entries[notice.key] = _Entry(notice, due_at, is_current=False, was_tried=True)
+            is_told = notice.key in told
+            wait = self._schedule.refresh_seconds if is_told else self._schedule.gather_seconds
+            self._entries[notice.key] = _Entry(
+                notice, now + wait, is_current=False, was_tried=True, is_told=is_told
+            )
 
     def _note_ends(self, ended: Iterable[Notice], due_at: float) -> None:
         """Where there are too many, the oldest give way: a receiver that was away for long asks what is, and

@@ -59,7 +59,7 @@ def test_an_alert_is_read_or_left_out(changed: dict[str, object]) -> None:
     alert = {"name": "HeadraceDatastreamHalted", "summary": "s", "since_ms": 5}
     alert |= {"datastream": "", "cluster": "", "receiver": ""} | changed
     for one in told_alerts([json.dumps({"alerts": [alert]}).encode()]):
-        assert 0 <= one.since_ms <= LARGEST_MS
+        assert 0 <= one.alert.since_ms <= LARGEST_MS
 
 
 def test_what_is_written_is_read_again() -> None:

@@ -392,8 +392,8 @@ def test_metadata_that_would_not_be_followed_is_refused(client: Client, site: Si
     assert site.definitions.names() == ()
 
 
-def test_the_page_on_migrating_lists_what_is_refused() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "migrating.md").read_text(encoding="utf-8")
+def test_the_page_on_compatibility_lists_refused_metadata() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "brooklin-compatibility.md").read_text(encoding="utf-8")
     rows = [row.split("|")[1:3] for row in page.partition("## Metadata")[2].splitlines() if row[:3] == "| `"]
     refused = {key for keys, here in rows if "refused" in here for key in re.findall("`([^`]+)`", keys)}
     taken = {key for keys, here in rows if "refused" not in here for key in re.findall("`([^`]+)`", keys)}

@@ -60,12 +60,12 @@ def summary(answer: Response) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(
-    ("action", "status"), [("pause", "PAUSED"), ("stop", "STOPPING"), ("delete", "DELETING")]
+    ("action", "status", "left"), [("pause", "PAUSED", 1), ("stop", "STOPPING", 0), ("delete", "DELETING", 0)]
 )
-def test_what_would_stop_is_said_and_goes_on(two: Site, action: str, status: str) -> None:
+def test_what_would_stop_is_said_and_goes_on(two: Site, action: str, status: str, left: int) -> None:
     before = two.client.get(PATH)
     answer = ask(two, action, dry_run="true")
-    assert summary(answer) == ([("/status", "READY", status)], [], ["t-0", "t-1"], (1, 0))
+    assert summary(answer) == ([("/status", "READY", status)], [], ["t-0", "t-1"], (1, left))
     assert {one["from_instance"] for one in answer.json()["stops"]} == {"one"}
     two.tick()
     after = two.client.get(PATH)
@@ -77,16 +77,32 @@ def test_what_would_stop_is_said_and_goes_on(two: Site, action: str, status: str
     two.tick()
     assert lanes(two) == {"u-0", "u-1"}, "what was said came true"
     tasks = two.client.get("/v1/plan").json()["tasks"]
-    assert [one["datastream"] for one in tasks] == ["users"]
+    assert [one["datastream"] for one in tasks] == ["orders"] * left + ["users"]
 
 
 def test_what_would_start_again_is_said(two: Site) -> None:
     ask(two, "pause")
     two.tick()
     answer = ask(two, "resume", dry_run="true")
-    assert summary(answer) == ([("/status", "PAUSED", "READY")], ["t-0", "t-1"], [], (0, 1))
+    assert summary(answer) == ([("/status", "PAUSED", "READY")], ["t-0", "t-1"], [], (1, 1))
     two.tick()
     assert lanes(two) == {"u-0", "u-1"}
+
+
+def test_a_pause_and_a_resume_leave_every_partition_in_its_task(two: Site) -> None:
+    make_heavy(two)
+    two.client.post("/v1/rebalance", json={"datastream": "orders", "full": True})
+    two.tick()
+    before = two.client.get("/v1/plan").json()
+    assert len([one for one in before["tasks"] if one["datastream"] == "orders"]) == 2
+    for action, left in (("pause", {"u-0", "u-1"}), ("resume", {"t-0", "t-1", "u-0", "u-1"})):
+        shown = ask(two, action, dry_run="true").json()
+        assert (shown["tasks_before"], shown["tasks_after"]) == (2, 2)
+        ask(two, action)
+        two.tick(2)
+        now = two.client.get("/v1/plan").json()
+        assert (now["epoch"], now["tasks"]) == (before["epoch"], before["tasks"])
+        assert lanes(two) == left
 
 
 def test_pauses_of_partitions_are_shown_by_their_lanes(two: Site) -> None:

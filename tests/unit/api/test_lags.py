@@ -17,6 +17,7 @@ from mirror.lane.ledger import OffsetClass
 from mirror.model.datastreams.lanes import PauseCause
 from mirror.model.identifiers import InstanceName
 from mirror.model.movement.history import UNLIMITED, LaneHistory, Retention
+from mirror.model.topics import TopicDescription
 from mirror.worker.protocol import LaneRate
 from tests.builders import SOURCE, a_datastream, a_key, a_plan, a_progress, a_task
 from tests.fakes.node_store import FakeZooKeeper
@@ -59,6 +60,32 @@ def test_the_lag_is_the_sum_of_what_lanes_report(client: Client, site: Site) -> 
     assert {(one["topic"], one["task"], one["instance"]) for one in found["partitions"]} == {
         ("t", "orders-0", "one")
     }
+
+
+def test_partitions_are_sorted_filtered_and_paged(client: Client, site: Site) -> None:
+    site.source.topics["t"] = TopicDescription("t", 12)
+    site.create()
+    states = site.follower.workers._states
+    for key in list(states):
+        number = key.partition.partition
+        rate = LaneRate(key, SOURCE, number * 10.0, 1.0, number, number * 100, checkpoint=1_000)
+        states[key] = replace(states[key], track=LaneTrack(rate=rate))
+    site.follower.turn()
+
+    def asked(**query: Any) -> tuple[list[int], int]:
+        found = client.get("/v1/datastreams/orders/lag", params=query).json()
+        assert (found["topics"], found["lag_records"]) == ({"t": 12}, 66), "of all, whatever is asked for"
+        return [one["partition"] for one in found["partitions"]], found["matching"]
+
+    assert asked() == (list(range(12)), 12)
+    assert asked(sort="lag_records", descending=True, limit=3) == ([11, 10, 9], 12)
+    assert asked(sort="lag_ms", offset=10) == ([10, 11], 12)
+    assert asked(text="T-1", sort="name", descending=True) == ([11, 10, 1], 3)
+    assert asked(state="nothing") == ([], 0)
+    assert asked(instance="two") == ([], 0)
+    (last,) = client.get("/v1/datastreams/orders/lag", params={"text": "t-11"}).json()["partitions"]
+    assert (last["position"], last["source_end"], last["bytes_per_second"]) == (1_000, 1_011, 110.0)
+    assert client.get("/v1/datastreams/orders/lag", params={"sort": "colour"}).status_code == 400
 
 
 def test_a_lane_that_has_measured_nothing_makes_the_sum_unknown(client: Client, site: Site) -> None:
@@ -234,7 +261,7 @@ def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: C
     found = {
         name: float(value)
         for name, _, value in (line.rpartition(" ") for line in client.get("/metrics").text.splitlines())
-        if "headrace_partitions" in name or "time_to_loss" in name or "catch_up" in name
+        if any(part in name for part in ("headrace_partitions", "time_to_loss", "catch_up", "losing_backlog"))
         if not name.startswith("#")
     }
     of = '{datastream="orders"'
@@ -242,6 +269,7 @@ def test_metrics_count_states_and_have_the_first_loss_and_the_last_end(client: C
     assert found[f'headrace_partitions{of},state="CATCHING_UP"}}'] == 1
     assert found[f"headrace_partitions_losing_data{of}}}"] == 1, "the one that is stuck"
     assert found[f"headrace_time_to_loss_seconds{of}}}"] == pytest.approx(3_000, abs=10)
+    assert found[f"headrace_losing_backlog_ratio{of}}}"] == pytest.approx(1 / 6, rel=0.05)
     assert found[f"headrace_catch_up_seconds{of}}}"] == pytest.approx(140, rel=0.05)
 
 

@@ -104,6 +104,22 @@ def test_loads_are_those_that_were_planned_by_the_heaviest_first() -> None:
     assert (found["planned_ms"], group["offending_partitions"]) == (group["planned_ms"], ["t-1"])
 
 
+def test_loads_are_as_new_as_the_measurements_without_another_plan(client: Client, site: Site) -> None:
+    site.create()
+    for rates in ({T0: 3.0, T1: 7.0}, {T0: 4.0, T1: 1.0}):
+        both = {key: (rate, 1.0) for key, rate in rates.items()}
+        at_ms = site.clock.now_ms()
+        MeasuredLoads(site.session).publish(MEASURER, Measured({SOURCE: both}), at_ms)
+        site.tick(4)
+        found = loads_of(client)
+        assert {one["partition"]: one["bytes_per_second"] for one in found["partitions"]} == {
+            place.partition: rate for place, rate in rates.items()
+        }
+        assert {one["measured_at_ms"] for one in found["partitions"]} == {at_ms}
+        assert found["provider"] == the_cluster(client)["provider"] == "self"
+        assert the_cluster(client)["measured_at_ms"] == at_ms
+
+
 def test_what_nobody_has_measured_is_null_and_so_is_a_sum_with_it(client: Client, site: Site) -> None:
     site.create()
     found = loads_of(client)

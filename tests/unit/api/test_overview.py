@@ -10,12 +10,15 @@ import pytest
 from httpx import ConnectError
 
 from api.overview.sums import TopicSums, own_sums, sums_read, sums_told
+from mirror.coordination.stores.measured_load import Measured, MeasuredLoads
 from mirror.errors import InvalidRequest, Unreachable
-from mirror.model.identifiers import GroupName
+from mirror.model.identifiers import GroupName, InstanceName
 from mirror.model.metrics import SHOWN_OF_LANES
+from mirror.model.topics import TopicPartition
 from mirror.worker.protocol import LaneRate
 from monitor.records.record import BudgetCost, IncidentRecord
 from tests.builders import SOURCE, a_datastream, a_key
+from tests.fakes.node_store import FakeZooKeeper
 from tests.fakes.site import Site, settle, two_sites
 from tests.unit.api.guarded import Guarded
 
@@ -33,6 +36,31 @@ def say(site: Site, name: str, lag_records: int = 7, lag_ms: int | None = 1_500)
     for key, lane in site.services.status.lanes.items():
         if str(key.partition) == name:
             lane.track.note(rate, site.clock.monotonic(), None)
+
+
+def test_hot_partitions_are_counted_by_the_loads_of_now_whichever_is_asked() -> None:
+    server = FakeZooKeeper()
+    one, two = Site(server, "one", usable=100), Site(server, "two", usable=100)
+    settle(one, two)
+    one.create()
+    settle(one, two)
+    assert glance(two)["hot"] is None, "nothing was measured"
+    assert glance(two)["usable_bytes_per_second"] == 90
+    for rates, hot in (((44.0, 45.0), 1), ((20.0, 30.0), 0), ((90.0, 110.0), 2)):
+        measured = {TopicPartition("t", number): (rate, 1.0) for number, rate in enumerate(rates)}
+        MeasuredLoads(one.session).publish(
+            InstanceName("one"), Measured({SOURCE: measured}), one.clock.now_ms()
+        )
+        one.tick(4)
+        assert glance(two)["hot"] == glance(one)["hot"] == hot
+        rows = two.client.get("/v1/datastreams/orders/loads").json()["partitions"]
+        assert sum(row["is_hot"] for row in rows) == hot
+
+    async def refuse() -> None:
+        raise ConnectError("connection refused")
+
+    two.neighbours.failures["one.test"] = refuse
+    assert glance(two)["hot"] is None, "only the leader knows"
 
 
 def glance(site: Site, **query: Any) -> dict[str, Any]:

@@ -196,7 +196,7 @@ def test_a_plan_that_cannot_be_published_is_answered_and_holds_up_nobody(client:
     site.tick()
     assert in_force(client) == [["t-0", "t-1"]]
     (event,) = [one for one in client.get("/v1/events").json() if one["kind"] == "request"]
-    assert "gives a partition to two tasks" in event["sentence"]
+    assert "partition to two tasks" in event["sentence"]
     assert site.leader.stores.requests.pending() == ()
 
 

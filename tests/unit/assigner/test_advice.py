@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assigner.advice.decide import HOUR_MS, Fleet, Terms, advise
+from assigner.advice.decide import Fleet, Terms, advise
 from assigner.advice.past import past_need
 from mirror.model.identifiers import GroupName
-from mirror.model.sizing.advice import Advice, GroupNeed, HourNeed, PastNeed
+from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, PastNeed
 
 MONDAY = 1_767_571_200_000  # 2026-01-05 00:00 UTC
 TERMS = Terms(imminent_hours=2, shrink_after_hours=6)
@@ -37,6 +37,13 @@ def test_a_rise_is_said_a_day_ahead_with_its_interval() -> None:
     assert found.rises == HourNeed(MONDAY + 8 * HOUR_MS, 13, 14)
     assert (found.required_tasks, found.required_instances) == (9, 2)
     assert (found.peak_instances, found.why) == (3, "")
+
+
+@pytest.mark.parametrize("groups", [[], [need(None, tasks=0)], [need(0, tasks=0)]])
+def test_no_number_is_advised_before_the_first_plan(groups: list[GroupNeed]) -> None:
+    found = advise(groups, Fleet(1, 5), TERMS, None, MONDAY)
+    assert (found.required_tasks, found.required_instances, found.instances_at_least) == (None, None, None)
+    assert not any(one.isdigit() for one in found.sentence + found.why)
 
 
 def test_what_is_imminent_is_needed_now() -> None:

@@ -255,3 +255,33 @@ def test_partitions_without_load_do_not_make_a_case_too_large_for_the_solver() -
     assert found.gap.moved_bytes_per_second < 1
     still = (rates == 0) & (current >= 0)
     assert (found.task_of[still] == current[still]).all()
+
+
+def test_a_rebalance_that_gains_too_little_moves_nothing_and_says_so() -> None:
+    policy = Policy(mode=Mode.INCREMENTAL, rebalance=True, least_gain=0.05)
+    limits = TaskLimits(min_tasks=2)
+    assert answer([30, 2, 27], [0, 0, 1], replace(policy, least_gain=0.0), limits).moved_partitions == 1
+    calm = answer([30, 2, 27], [0, 0, 1], policy, limits)
+    assert (calm.moved_partitions, calm.tasks) == (0, 2)
+    assert any("5 % of usable capacity" in reason for reason in calm.reasons)
+    gaining = answer([30, 20, 10], [0, 0, 1], policy, limits)
+    assert gaining.moved_partitions == 1
+    assert not any("5 % of usable capacity" in reason for reason in gaining.reasons)
+
+
+def test_a_rebalance_that_cannot_reach_the_level_moves_nothing_for_less_than_the_gain() -> None:
+    """The mean is 29.5, the fullest task has 35, and the best placement 31."""
+    policy = Policy(mode=Mode.INCREMENTAL, rebalance=True, least_gain=0.05)
+    found = answer([17, 11, 7, 7, 17], [0, 1, 1, 0, 1], policy, TaskLimits(min_tasks=2))
+    assert (found.moved_partitions, found.max_load) == (0, 35)
+
+
+def test_an_overload_is_relieved_however_little_levelling_gains() -> None:
+    policy = Policy(mode=Mode.INCREMENTAL, rebalance=True, least_gain=0.5)
+    found = answer([60, 42, 58], [0, 0, 1], policy)
+    assert not found.overloaded
+
+
+def test_a_full_plan_places_from_scratch_however_little_it_gains() -> None:
+    found = answer([3, 2, 1], [0, 1, 2], Policy(mode=Mode.FULL, least_gain=0.5))
+    assert found.tasks == 1

@@ -126,6 +126,14 @@ def test_without_any_load_what_is_placed_stays_whatever_is_asked() -> None:
     assert "6 loads not known and taken as the default" in plan.reasons
 
 
+def test_what_is_assumed_of_unknown_loads_moves_nothing_however_much_it_is() -> None:
+    current = {0: "orders-0", 1: "orders-0", 2: "orders-0", 3: "orders-1"}
+    asked = request([1.0] * 4, 100, current, full=True, rebalance=True)
+    plan = LoadPlanner().plan(replace(asked, loads={}))
+    assert {name: len(held) for name, held in plan.tasks.items()} == {"orders-0": 3, "orders-1": 1}
+    assert not plan.move_reasons
+
+
 def test_no_task_is_given_up_for_a_single_observation_unless_somebody_asks() -> None:
     current = {number: f"orders-{number}" for number in range(4)}
     asked = request([10.0] * 4, 100, current)

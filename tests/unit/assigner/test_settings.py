@@ -13,14 +13,15 @@ from assigner.settings import AssignerSettings
 from mirror.model.load import LoadLevel
 
 
-def test_defaults_are_those_of_the_policy_but_for_the_band() -> None:
-    assert AssignerSettings().policy() == Policy(overload_band=0.1)
+def test_defaults_are_those_of_the_policy_but_for_the_band_and_the_gain() -> None:
+    assert AssignerSettings().policy() == Policy(overload_band=0.1, least_gain=0.05)
 
 
 def test_every_knob_arrives() -> None:
     settings = AssignerSettings.model_validate(
         {
             "rebalance_tolerance": 0.02,
+            "rebalance_gain": 0.03,
             "scale_in_headroom": 0.3,
             "overload_band": 0.05,
             "settling_observations": 5,
@@ -34,6 +35,7 @@ def test_every_knob_arrives() -> None:
     )
     assert settings.policy() == Policy(
         tolerance=0.02,
+        least_gain=0.03,
         scale_in_headroom=0.3,
         overload_band=0.05,
         settling=5,

@@ -51,7 +51,7 @@ def parse(arguments: list[str]) -> None:
 def test_commands_are_found_in_every_kind_of_block() -> None:
     pages = {one.page for one in COMMANDS}
     assert len(COMMANDS) > 55
-    assert {"README.md", "docs/quickstart.md", "docs/operations.md", "docs/placement.md"} <= pages
+    assert {"README.md", "docs/quickstart.md", "docs/operate/pauses.md", "docs/placement.md"} <= pages
 
 
 def test_every_command_parses_with_its_options() -> None:

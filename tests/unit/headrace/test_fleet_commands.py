@@ -82,6 +82,9 @@ def test_status_says_since_when_a_datastream_is_within_its_objective_again(
     shown = headrace("status")
     assert "within the objective again since 2023-11-14T22:14:20Z" in shown.out
     assert shown.code == 0, "it is late no more"
+    site.incidents[:] = [replace(record, closing_ms=again + 600_000)]
+    for command in ("status", "incidents"):
+        assert "recovered, closing at 2023-11-14T22:24:20Z" in headrace(command).out
     relapsed = TimelineEntry(again + 1_000, Phase.RELAPSED, "late")
     site.incidents[:] = [replace(record, timeline=(*timeline, relapsed))]
     shown = headrace("status")

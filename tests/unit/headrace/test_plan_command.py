@@ -71,6 +71,8 @@ def test_a_person_gets_tables(tmp_path: Path, headrace: Headrace) -> None:
     assert done.returncode == 0
     assert "2 tasks" in done.stdout
     assert "fewer than 2 tasks cannot hold the load" in done.stdout
+    assert "100 B/s" in done.stdout
+    assert "100.0 %" in done.stdout
 
 
 def test_options_win_over_the_document(tmp_path: Path, headrace: Headrace) -> None:

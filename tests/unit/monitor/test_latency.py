@@ -41,7 +41,7 @@ def test_rule_4_nothing_was_measured() -> None:
 def test_rule_1_what_waits_longer_than_the_objective_will_be_late(arrived: dict[float, int]) -> None:
     verdict = judge(OBJECTIVE, seen(arrived, lag_ms=1001))
     assert verdict.standing is Standing.BREACHED
-    assert "waited for 1001 ms" in verdict.sentence
+    assert "waited for just over 1 s" in verdict.sentence
     assert judge(OBJECTIVE, seen(arrived, lag_ms=1000)).standing is Standing.WITHIN
 
 
@@ -117,7 +117,7 @@ def test_datastreams_that_share_tasks_are_judged_by_their_own_topics() -> None:
 
 def test_a_verdict_says_what_was_wanted() -> None:
     for observation in (None, seen({}), seen({5000.0: 1}), seen({}, lag_ms=5000)):
-        assert "p99 within 1000 ms" in judge(OBJECTIVE, observation).sentence
+        assert "p99 within 1 s" in judge(OBJECTIVE, observation).sentence
 
 
 def test_what_lies_beyond_the_last_bucket_is_late_for_any_objective_that_can_be_judged() -> None:

@@ -168,7 +168,7 @@ def test_partitions_that_are_not_ok_are_counted_by_datastream(site: Site, servic
     found = service.movements()
     assert found.is_complete
     assert set(found.datastreams) == {"orders", "plain"}, "also those without an objective"
-    assert found.datastreams[DatastreamName("plain")] == Moving("source", Movement())
+    assert found.datastreams[DatastreamName("plain")] == Moving("source", Movement(), "destination")
     orders = found.datastreams[ORDERS]
     stalled, paused = sorted(orders.movement.states, key=lambda one: one.worst)
     assert (stalled.state, stalled.partitions, stalled.worst) == (MovementState.STALL, 1, "t-0")

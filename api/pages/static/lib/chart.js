@@ -1,6 +1,6 @@
 // Lines over time, by uPlot. The library is loaded when the first chart is drawn.
 
-import { COUNT_STEPS, DURATION_STEPS, UNKNOWN, count, countTicks, duration, durationTicks, isKnown, moment } from "./format.js";
+import { COUNT_STEPS, DURATION_STEPS, UNKNOWN, count, countTicks, duration, durationTicks, isKnown, moment, rate, rateTicks } from "./format.js";
 import { html, useEffect, useRef, useState } from "../vendor/htm/standalone.module.js";
 
 let loading = null;
@@ -31,6 +31,7 @@ const TICKS = [
 /** What an axis measures: text of a value, distances and labels of its ticks. */
 export const DURATION = { text: duration, steps: DURATION_STEPS, labels: durationTicks };
 export const COUNT = { text: (value) => count(Math.round(value)), steps: COUNT_STEPS, labels: countTicks };
+export const RATE = { text: rate, steps: COUNT_STEPS, labels: rateTicks };
 const DASHES = [[], [6, 3], [2, 3], [10, 4, 2, 4], [1, 4]];
 
 /** The last place at which a line has a value, or -1. `lines`: [[value]]. */
@@ -62,7 +63,7 @@ function options(series, measure, width, label) {
   };
 }
 
-/** `times`: seconds; `series`: [{ name, ink, values }]; `measure`: DURATION or COUNT. `text`: the same in words, for who cannot see it. */
+/** `times`: seconds; `series`: [{ name, ink, values }]; `measure`: DURATION, COUNT or RATE. `text`: the same in words, for who cannot see it. */
 export function Lines({ times, series, measure, text }) {
   const place = useRef(null);
   const [isAway, setAway] = useState(false);

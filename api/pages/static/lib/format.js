@@ -20,6 +20,9 @@ const isKnown = (value) => value !== null && value !== undefined && Number.isFin
 /** Bytes per second, in powers of 1000. */
 export const rate = (value) => (isKnown(value) ? scaled(value, "B/s") : UNKNOWN);
 
+/** Bytes, in powers of 1000. */
+export const size = (value) => (isKnown(value) ? scaled(value, "B") : UNKNOWN);
+
 /** A count without a unit. */
 export const count = (value) => (isKnown(value) ? value.toLocaleString("en") : UNKNOWN);
 
@@ -49,6 +52,16 @@ export const DURATION_STEPS = UNITS.flatMap(([unit, name]) => {
   return (parts[name] || [1, 2, 5, 10, 15, 30]).map((part) => part * unit);
 });
 export const COUNT_STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((part) => part * 10 ** power)).flat();
+
+/** Labels of ticks that are bytes per second, at distances of `COUNT_STEPS`. */
+export const rateTicks = (ticks) => ticks.map((value) => {
+  let step = 0;
+  while (value >= 1000 && step < STEPS.length - 1) {
+    value /= 1000;
+    step += 1;
+  }
+  return `${Number(value.toPrecision(12))} ${STEPS[step]}B/s`;
+});
 
 /** Labels of ticks at multiples of `step` ms, all in the largest unit in which they are whole numbers. */
 export function durationTicks(ticks, step) {

@@ -104,7 +104,7 @@ export const Card = ({ title, note, children, id }) => html`
 
 export const Facts = ({ of }) => html`<dl class="facts">${of.map((one) => html`
   <div key=${one.name}><dt>${one.name}</dt><dd title=${one.title || null}><${Value} text=${one.text} />
-  ${one.note && html`<small>${one.note}</small>`}</dd></div>`)}</dl>`;
+  ${one.note && html`<small>${one.note}</small>`}${one.asOfMs && html`<small>as planned <${Ago} ms=${one.asOfMs} /></small>`}</dd></div>`)}</dl>`;
 
 /** A copyable call. */
 export function Call({ call }) {
@@ -122,11 +122,17 @@ export function Call({ call }) {
     <pre class="call" tabindex="0">${text}</pre><button type="button" onClick=${copy}>${word}</button></details>`;
 }
 
-/** A button that makes one call, and shows it. `refusal`: why this caller may not. */
-export function Act({ label, call, refusal, question, main, done, says }) {
+/** A button that makes one call, and shows it. `refusal`: why this caller may not. `typed`: a name that has to
+ *  be typed before, as what is done destroys something. */
+export function Act({ label, call, refusal, question, main, done, says, typed }) {
   const [state, setState] = useState({ phase: "idle" });
+  const [text, setText] = useState("");
   const dialog = useRef(null);
   const id = `why-${label.replaceAll(/\W+/g, "-").toLowerCase()}`;
+  const open = () => {
+    setText("");
+    dialog.current.showModal();
+  };
   const make = async () => {
     dialog.current?.close();
     setState({ phase: "asking" });
@@ -142,14 +148,16 @@ export function Act({ label, call, refusal, question, main, done, says }) {
   return html`<div class="act">
     <div><button type="button" class=${main ? "main" : ""} disabled=${!!refusal || state.phase === "asking"}
       aria-describedby=${refusal ? id : null}
-      onClick=${() => (question ? dialog.current.showModal() : make())}>${label}</button></div>
+      onClick=${() => (question ? open() : make())}>${label}</button></div>
     ${refusal && html`<p id=${id} class="small quiet">${refusal}</p>`}
     <div role="status" class="small">${state.phase === "done" && state.text}</div>
     <${Trouble} error=${state.phase === "failed" ? state.error : null} />
     <${Call} call=${call} />
     ${question && html`<dialog ref=${dialog} aria-label=${label}><p>${question}</p>
       <pre class="call">${curlOf(call, location.origin)}</pre>
-      <div class="acts"><button type="button" class="main" onClick=${make}>${label}</button>
+      ${typed && html`<p><label for=${`type-${id}`}>Type <code>${typed}</code> to confirm</label><br />
+        <input id=${`type-${id}`} value=${text} autocomplete="off" spellcheck="false" onInput=${(event) => setText(event.target.value)} /></p>`}
+      <div class="acts"><button type="button" class="main" disabled=${!!typed && text !== typed} onClick=${make}>${label}</button>
       <button type="button" autofocus onClick=${() => dialog.current.close()}>Cancel</button></div></dialog>`}
   </div>`;
 }

@@ -45,12 +45,12 @@ function Forecast({ advice }) {
 
 function Groups({ advice }) {
   const [shown, more] = usePage(groupsOf(advice));
-  return html`<${Card} id="groups" title="By group of datastreams" note="a group shares its tasks">
-    <div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Needed now</th>
+  return html`<${Card} id="groups" title="By group of datastreams" note=${html`a group shares its tasks; computed <${Ago} ms=${advice.computed_ms} />`}>
+    <div class="scroll"><table class="stack"><thead><tr><th scope="col">Group</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Needed</th>
       <th scope="col" class="num">In the next hour</th><th scope="col" class="num">At most</th><th scope="col">How good such forecasts were</th></tr></thead>
       <tbody>${shown.map((row) => html`<tr key=${row.name}><td class="name">${row.name}</td>
         <td class="num" data-label="Tasks">${row.tasks}</td>
-        <td class="num" data-label="Needed now"><${Value} text=${row.now} /></td>
+        <td class="num" data-label="Needed"><${Value} text=${row.now} /></td>
         <td class="num" data-label="In the next hour"><${Value} text=${row.next} /></td>
         <td class="num" data-label="At most"><${Value} text=${row.most} /></td>
         <td data-label="Forecasts"><span>${row.grade}${row.why && html`<span class="sub">${row.why}</span>`}</span></td></tr>`)}</tbody></table></div>${more}<//>`;

@@ -2,11 +2,13 @@
 
 import { html, useEffect, useMemo, useState } from "../vendor/htm/standalone.module.js";
 import { get, part } from "../lib/api.js";
-import { DURATION, Lines } from "../lib/chart.js";
+import { DURATION, Lines, RATE } from "../lib/chart.js";
 import { duration, many, percent, rate } from "../lib/format.js";
 import { columns, remember, remembered, sampleOf, withSample } from "../lib/history.js";
 import { Act, Ago, Card, Facts, Sign, Trouble, Troubles, to, useAnswers, usePage, useRefusal } from "../lib/parts.js";
-import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredOf, pausesOf, placementOf, standing, statesOf } from "../views/datastream.js";
+import { eventsOf, factsOf, gapsOf, incidentsOf, lateText, measuredBy, measuredOf, placementOf, throughputText, standing, statesOf } from "../views/datastream.js";
+
+import { Definition, Partitions, Paused } from "./partitions.js";
 
 export const title = ({ argument }) => argument;
 
@@ -25,9 +27,11 @@ export default function Datastream({ argument: name }) {
     <div class="head"><h1>${name}</h1>${one && html`<${Sign} ...${standing(one)} /><span class="quiet">${one.owner ? `owner ${one.owner}` : "no owner"}</span>`}</div>
     <${Troubles} errors=${errors} />
     ${isFirst && html`<p class="quiet">Asking the service …</p>`}
-    ${one && html`<${Head} one=${one} usable=${usable} />
+    ${one && html`<${Head} one=${one} usable=${usable} loads=${values.loads?.value} />
       <${Latency} one=${one} atMs=${atMs} />`}
+    ${definition && html`<${Definition} name=${name} definition=${definition} />`}
     ${values.loads && html`<${Placement} name=${name} loads=${values.loads.value} usable=${usable} />`}
+    ${definition && html`<${Partitions} name=${name} />`}
     <div class="grid">
       ${values.plan && html`<${Plan} name=${name} groups=${values.plan.value.groups} />`}
       ${one && definition && html`<${Acts} name=${name} one=${one} definition=${definition} />`}
@@ -39,15 +43,15 @@ export default function Datastream({ argument: name }) {
     </div>`;
 }
 
-function Head({ one, usable }) {
+function Head({ one, usable, loads }) {
   const why = standing(one);
   const states = statesOf(one);
   return html`
     ${why.why && why.tone !== "good" && html`<div class=${`alert ${why.tone === "bad" ? "" : why.tone}`}><p><span class="strong">${why.word}:</span> ${why.why}</p></div>`}
-    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable)} />
+    <section class="card" aria-label="In numbers"><${Facts} of=${factsOf(one, usable, loads)} />
       ${states.length > 0 && html`<p class="small">Partitions that are not well: ${states.map((state) => `${state.number} ${state.word}`).join(", ")}.
         ${one.worst && ` The longest: ${one.worst}.`}</p>`}
-      ${one.offending > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
+      ${one.hot > 0 && html`<p><a href=${to("offending", { datastream: one.name })}>Which partitions are hot?</a></p>`}
     </section>`;
 }
 
@@ -74,13 +78,16 @@ function Kept({ one, history }) {
   const late = useMemo(() => [{ name: "p99", ink: "--bad", width: 2, values: history.p99_ms }, { name: "p50", ink: "--note", values: history.p50_ms }], [history]);
   const stages = useMemo(() => STAGES.map(([key, word, ink]) => ({ name: word, ink, values: history[key] })), [history]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: history.oldest_ms }], [history]);
+  const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: history.bytes_per_second }], [history]);
   const note = `in steps of ${duration(history.step_ms)}`;
   return html`<div class="grid">
     <${Card} id="late" title="How late records were" note=${note}><${Lines} times=${times} series=${late} measure=${DURATION} text=${lateText(history)} />
       <p class="small quiet">${lateText(history)}</p><//>
     <${Card} id="latency" title="Where the time goes" note=${`an average batch, ${note}`}><${Lines} times=${times} series=${stages} measure=${DURATION} text=${latencyText(one)} />
       <p class="small quiet">${latencyText(one)}</p><//>
-    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//></div>`;
+    <${Card} id="oldest" title="Age of the oldest waiting record" note=${note}><${Lines} times=${times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" /><//>
+    <${Card} id="throughput" title="Throughput" note=${note}><${Lines} times=${times} series=${rates} measure=${RATE} text=${throughputText(history)} />
+      <p class="small quiet">${throughputText(history)}</p><//></div>`;
 }
 
 /** What this tab has seen, where nothing older can be had. */
@@ -93,10 +100,11 @@ function SinceOpened({ one, atMs, why }) {
       return after;
     });
   }, [atMs]);
-  const drawn = useMemo(() => columns(samples, ["oldest", ...STAGES.map(([key]) => key)]), [samples]);
-  const [oldest, ...stages] = drawn.values;
+  const drawn = useMemo(() => columns(samples, ["oldest", "rate", ...STAGES.map(([key]) => key)]), [samples]);
+  const [oldest, copied, ...stages] = drawn.values;
   const series = useMemo(() => STAGES.map(([key, word, ink], at) => ({ name: word, ink, values: stages[at] })), [drawn]);
   const waits = useMemo(() => [{ name: "oldest waiting record", ink: "--bad", width: 2, values: oldest }], [drawn]);
+  const rates = useMemo(() => [{ name: "copied", ink: "--bar-strong", width: 2, values: copied }], [drawn]);
   return html`<div class="grid">
     <${Card} id="latency" title="Where the time goes" note="an average batch">
       <${Lines} times=${drawn.times} series=${series} measure=${DURATION} text=${latencyText(one)} />
@@ -105,7 +113,9 @@ function SinceOpened({ one, atMs, why }) {
     <${Card} id="oldest" title="Age of the oldest waiting record" note="since this page was opened">
       <${Lines} times=${drawn.times} series=${waits} measure=${DURATION} text="Age of the oldest waiting record over time" />
       ${why && html`<p class="small quiet">Nothing older can be shown: ${why.message}${why.advice && ` (${why.advice})`}.</p>`}
-    <//></div>`;
+    <//>
+    <${Card} id="throughput" title="Throughput" note="since this page was opened">
+      <${Lines} times=${drawn.times} series=${rates} measure=${RATE} text="Bytes copied per second over time" /><//></div>`;
 }
 
 const latencyText = (one) => one.latency
@@ -115,10 +125,11 @@ const latencyText = (one) => one.latency
 function Placement({ name, loads, usable }) {
   const found = placementOf(loads, usable);
   const [shown, more] = usePage(found.tasks, 30);
-  return html`<${Card} id="placement" title="Tasks against usable capacity" note=${`${loads.provider ? `loads by ${loads.provider}` : "loads are not known"}${loads.no_answer ? `; ${loads.no_answer}` : ""}`}>
+  const by = measuredBy(loads);
+  return html`<${Card} id="placement" title="Tasks against usable capacity" note=${html`${by.text}${by.ms && html`, measured <${Ago} ms=${by.ms} />`}`}>
     ${!found.tasks.length && html`<p>No task has a partition of it.</p>`}
     <div class="tasks">${shown.map((task) => html`<${Task} key=${task.task} task=${task} usableAt=${found.usableAt} />`)}</div>${more}
-    <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: more than one task may carry</span>
+    <p class="legend"><span>a partition, as wide as its load</span><span class="hot">hot: half of what a task may carry, or more</span>
       ${found.usableAt !== null && html`<span class="limit">dashed line: usable capacity</span>`}</p>
     ${found.isPart && html`<p class="small quiet">Drawn: the heaviest of ${many(loads.partitions.length + found.leftOut, "partition")}, without ${found.leftOut}.</p>`}
     ${found.idle.length > 0 && html`<p class="small">Of no task: ${found.idle.slice(0, 20).join(", ")}${found.idle.length > 20 ? " …" : ""}</p>`}
@@ -153,19 +164,20 @@ function Acts({ name, one, definition }) {
   const path = `/v1/datastreams/${part(name)}`;
   const body = { reason: "asked for on the web page" };
   const isHalted = ["PAUSED", "STOPPED"].includes(definition.status);
-  const pauses = pausesOf(definition);
   return html`<${Card} id="acts" title="Pauses and what can be done">
-    ${definition.halt && html`<p>${definition.status.toLowerCase()} <${Ago} ms=${definition.halt.since_ms} />: ${definition.halt.reason || "no reason was given"}
-      ${definition.halt.requested_by && ` (${definition.halt.requested_by})`}${definition.halt.until_ms && html`, until <${Ago} ms=${definition.halt.until_ms} />`}</p>`}
-    ${pauses.length ? html`<ul>${pauses.map((pause) => html`<li key=${pause.topic}>${pause.topic}, ${pause.partitions}: ${pause.reason}${pause.who && `, ${pause.who}`}, <${Ago} ms=${pause.sinceMs} /></li>`)}</ul>`
-      : !definition.halt && html`<p class="quiet">Nothing of it is paused by a person.</p>`}
+    <${Paused} name=${name} definition=${definition} />
     <div class="acts">
       ${isHalted
         ? html`<${Act} key="resume" label="Resume" main refusal=${refusal} call=${{ method: "POST", path: `${path}/resume`, body }} says=${() => "It copies again."} />`
         : html`<${Act} key="hour" label="Pause for an hour" refusal=${refusal} question=${`Pause ${name} for an hour? Nothing of it is copied until then, or until somebody resumes it.`}
             call=${{ method: "POST", path: `${path}/pause`, body: { ...body, for_seconds: 3600 } }} says=${() => "It is paused for an hour."} />
+          <${Act} key="restart" label="Copy everything again" refusal=${refusal} typed=${name}
+            question=${`Forget what ${name} has copied, and copy from the earliest record again? It is refused where the destination holds records.`}
+            call=${{ method: "POST", path: `${path}/restart-from`, body: { ...body, start: "earliest" } }} says=${() => "It begins again."} />
           <${Act} key="pause" label="Pause" refusal=${refusal} question=${`Pause ${name} until somebody resumes it?`}
             call=${{ method: "POST", path: `${path}/pause`, body }} says=${() => "It is paused."} />`}
+      <${Act} key="delete" label="Delete" refusal=${refusal} typed=${name} question=${`Delete ${name}? Its lanes stop; topics at the destination stay.`}
+        call=${{ method: "DELETE", path: `${path}?reason=${encodeURIComponent(body.reason)}`, headers: { "If-Match": "*" } }} says=${() => "It disappears when its lanes are released."} />
     </div>
   <//>`;
 }
@@ -189,7 +201,8 @@ export function Events({ of }) {
   const [shown, more] = usePage(eventsOf(of), 12);
   return html`<${Card} id="events" title="What changed, and why" note=${of.length ? "" : "nothing is kept"}>
     <ol class="line">${shown.map((one) => html`<li key=${one.key}><span class="when"><${Ago} ms=${one.ms} /></span><span class="small quiet">${one.kind}</span>
-      ${one.what && html` <span class="mono">${one.what}</span>${one.load && ` (${one.load})`}<br />`} ${one.why}</li>`)}</ol>${more}
+      ${one.moves.length > 1 ? html` <span class="strong">${one.what}: ${one.why}</span><details><summary>Which</summary><ul>${one.moves.map((move) => html`<li key=${move} class="mono">${move}</li>`)}</ul></details>`
+      : html`${one.what && html` <span class="mono">${one.what}</span>${one.load && ` (${one.load})`}<br />`} ${one.why}`}</li>`)}</ol>${more}
   <//>`;
 }
 

@@ -20,7 +20,7 @@ export default function Hot({ query }) {
   return html`
     <div class="head"><h1>Hot partitions</h1>
       ${overview && overview.datastreams.length > 0 && html`<label>of <select value=${name} onChange=${choose}>${overview.datastreams.map((one) =>
-        html`<option key=${one.name} value=${one.name}>${one.name}${one.offending ? ` (${one.offending} too heavy)` : ""}</option>`)}</select></label>`}</div>
+        html`<option key=${one.name} value=${one.name}>${one.name}${one.hot ? ` (${one.hot} hot)` : ""}</option>`)}</select></label>`}</div>
     <${Troubles} errors=${errors} />
     ${overview && !name && html`<p>There is no datastream yet.</p>`}
     ${overview && name && html`<${Of} key=${name} name=${name} usable=${overview.datastreams.find((one) => one.name === name)?.usable_bytes_per_second} />`}`;

@@ -19,7 +19,7 @@ export default function Instances() {
 
 const One = ({ row, id }) => html`<${Card} id=${id} title=${row.name} note=${`${row.host}, process ${row.processId}, ${row.address}`}>
   <p><${Sign} ...${row.standing} /> ${row.isLeading && html`<${Sign} tone="note" sign="★" word="leads" />`}
-    <span class="small quiet"> obeys </span><${Value} text=${row.epoch} /><span class="small quiet"> · data plane </span><${Value} text=${row.dataPlane} />
+    <span class="small quiet"> obeys </span><${Value} text=${row.epoch} /><span class="small quiet"> · data plane </span><${Value} text=${row.dataPlane} /><span class="small quiet"> · </span><${Value} text=${row.usage} />
     ${row.weight !== 1 && html`<span class="small quiet"> · weight ${row.weight}</span>`}</p>
   ${row.reason && html`<p>${row.reason}</p>`}
   ${row.unwell.map((part) => html`<p key=${part.name}><span class="strong">▲ ${part.name}:</span> ${part.sentence}</p>`)}

@@ -13,7 +13,7 @@ export default function Overview({ query }) {
   const [owner, setOwner] = useState(query.owner || "");
   const answer = values.all?.value;
   return html`
-    <div class="head"><h1>Datastreams</h1>${answer && html`<${Tones} of=${summaryOf(answer).tones} chosen=${tone} choose=${setTone} />`}</div>
+    <div class="head"><h1>Datastreams</h1><a class="button" href=${to("edit")}>New datastream</a>${answer && html`<${Tones} of=${summaryOf(answer).tones} chosen=${tone} choose=${setTone} />`}</div>
     <${Troubles} errors=${errors} />
     ${isFirst && html`<p class="quiet">Asking the service …</p>`}
     ${answer && html`<${Whole} answer=${answer} asOfMs=${values.all.asOfMs} />
@@ -47,7 +47,7 @@ function Whole({ answer, asOfMs }) {
 
 function Table({ rows, isEmpty }) {
   const [shown, more] = usePage(rows);
-  if (isEmpty) return html`<p>There is no datastream yet. <a href="/v1/docs">POST /v1/datastreams</a> or <code>headrace datastream create</code> makes one.</p>`;
+  if (isEmpty) return html`<p>There is no datastream yet. <a href=${to("edit")}>New datastream</a> or <code>headrace datastream create</code> makes one.</p>`;
   if (!rows.length) return html`<p>No datastream is like that.</p>`;
   return html`<div class="scroll"><table class="stack">
     <thead><tr><th scope="col">Datastream</th><th scope="col">State</th><th scope="col" class="num">Oldest waiting</th><th scope="col">Objective</th>
@@ -58,12 +58,12 @@ function Table({ rows, isEmpty }) {
 const Row = ({ row }) => html`<tr>
   <td class="name"><a href=${to(`datastreams/${encodeURIComponent(row.name)}`)}>${row.name}</a><span class="sub">${row.way}</span></td>
   <td data-label="State"><span><${Sign} ...${row.standing} /><span class="sub">${row.standing.why}</span>
-    ${row.offending > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Which ${row.offending === 1 ? "partition is" : "partitions are"} hot?</a></span>`}</span></td>
+    ${row.hot > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Which ${row.hot === 1 ? "partition is" : "partitions are"} hot?</a></span>`}</span></td>
   <td class="num" data-label="Oldest waiting"><span><${Value} text=${row.oldest} /><span class="sub">${row.waiting}</span></span></td>
   <td data-label="Objective">${row.objective}</td>
   <td class="num" data-label="Budget left"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
   <td class="num" data-label="Throughput"><${Value} text=${row.rate} /></td>
-  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}</span></span></td>
+  <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}${row.needed && row.plannedMs && html`, as planned <${Ago} ms=${row.plannedMs} />`}</span></span></td>
   <td class="num" data-label="Partitions">${row.partitions}</td>
   <td data-label="Owner">${row.owner || html`<span class="unknown">nobody</span>`}</td>
 </tr>`;

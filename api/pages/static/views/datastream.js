@@ -5,18 +5,40 @@ import { standing, wordOf } from "./overview.js";
 
 export { standing };
 
-/** The numbers in the head. */
-export function factsOf(one, usable) {
+/** The numbers in the head; what the last planning says has its moment, `asOfMs`. `loads`: of /loads, null
+ *  while they are not known. */
+export function factsOf(one, usable, loads) {
+  const fullest = fullestOf(loads);
   return [
     { name: "Oldest waiting record", text: isKnown(one.oldest_ms) || !isKnown(one.at_least_ms) ? duration(one.oldest_ms) : `at least ${duration(one.at_least_ms)}`,
       note: isKnown(one.objective_ms) ? `objective: p${one.percentile} within ${duration(one.objective_ms)}` : "no objective" },
     { name: "Waiting records", text: count(one.lag_records) },
     { name: "Throughput", text: rate(one.bytes_per_second) },
     { name: "Budget left", text: percent(one.budget_left), note: isKnown(one.budget_left) ? "as its newest incident says" : "its incidents say it; there is none" },
-    { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "" },
-    { name: "Fullest task", text: rate(one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "" },
+    { name: "Tasks", text: count(one.tasks), note: isKnown(one.required_tasks) ? `${count(one.required_tasks)} needed by load` : "",
+      asOfMs: isKnown(one.required_tasks) ? one.planned_ms : null },
+    { name: "Fullest task", text: rate(fullest ?? one.fullest_bytes_per_second), note: isKnown(usable) ? `usable: ${rate(usable)} a task` : "",
+      asOfMs: fullest === null && isKnown(one.fullest_bytes_per_second) ? one.planned_ms : null },
     { name: "Partitions", text: count(one.partitions), note: one.not_copied ? `${count(one.not_copied)} of them nobody copies` : "" },
   ];
+}
+
+/** What the fullest task carries by the loads of now; null unless every load is known and told. */
+function fullestOf(loads) {
+  if (!loads || loads.left_out || !loads.partitions.length) return null;
+  const tasks = new Map();
+  for (const one of loads.partitions) {
+    if (!isKnown(one.bytes_per_second)) return null;
+    if (one.task !== null) tasks.set(one.task, (tasks.get(one.task) || 0) + one.bytes_per_second);
+  }
+  return tasks.size ? Math.max(...tasks.values()) : null;
+}
+
+/** Who measured the loads, and when the newest of them. */
+export function measuredBy(loads) {
+  const moments = loads.partitions.map((one) => one.measured_at_ms).filter(isKnown);
+  const text = loads.no_answer ? `loads are not known: ${loads.no_answer}` : loads.provider ? `loads by ${loads.provider}` : "no load was measured yet";
+  return { text, ms: moments.length ? Math.max(...moments) : null };
 }
 
 /** Partitions that are not OK: [{ word, number }], the most first. */
@@ -36,6 +58,13 @@ export function lateText(history) {
   if (!known.length) return "Nothing was copied in that time.";
   const records = history.records.filter(isKnown).reduce((sum, one) => sum + one, 0);
   return `p99 between ${duration(Math.min(...known))} and ${duration(Math.max(...known))} over ${many(records, "record")}; in the newest step with records ${duration(known.at(-1))}.`;
+}
+
+/** How much was copied, in a sentence. `history`: of /latency/history. */
+export function throughputText(history) {
+  const known = history.bytes_per_second.filter(isKnown);
+  if (!known.length) return "Nothing was measured in that time.";
+  return `Between ${rate(Math.min(...known))} and ${rate(Math.max(...known))}; in the newest step ${rate(known.at(-1))}.`;
 }
 
 /** Tasks with their partitions as shares of usable capacity, the fullest first.
@@ -66,8 +95,8 @@ function taskOf(task, scale, usable) {
   const parts = task.partitions.map((one) => ({
     name: `${one.topic}-${one.partition}`,
     width: isKnown(one.bytes_per_second) ? one.bytes_per_second / scale : null,
-    isHot: one.is_offending === true,
-    text: `${one.topic}-${one.partition}: ${rate(one.bytes_per_second)}${one.is_offending ? ", hot" : ""}`,
+    isHot: one.is_hot === true,
+    text: `${one.topic}-${one.partition}: ${rate(one.bytes_per_second)}${one.is_hot ? ", hot" : ""}`,
   }));
   const isOver = isKnown(usable) && task.load > usable;
   const hot = parts.filter((one) => one.isHot).map((one) => one.name);
@@ -82,15 +111,43 @@ function taskOf(task, scale, usable) {
 
 const KINDS = { plan: "plan", move: "move", problem: "problem", request: "request", loads: "loads", command: "command", datastream: "state" };
 
-/** What happened, in words. `events`: the newest first. */
-export const eventsOf = (events) =>
-  events.map((one) => ({
-    key: one.event_key, ms: one.time_ms, kind: KINDS[one.kind] || "other", epoch: one.plan_epoch,
-    what: one.topic ? `${one.topic}-${one.kafka_partition}: ${placeOf(one.from_task, one.from_instance)} → ${placeOf(one.to_task, one.to_instance)}` : "",
-    why: one.sentence, load: isKnown(one.bytes_per_second) ? rate(one.bytes_per_second) : "",
-  }));
+/** What happened, in words; moves of one plan for one reason are one entry. `events`: the newest first. */
+export function eventsOf(events) {
+  const found = [];
+  for (const one of events) {
+    const last = found.at(-1);
+    const row = eventOf(one);
+    if (last && one.topic && last.moves.length && last.epoch === row.epoch && last.why === row.why) last.moves.push(row.what);
+    else found.push({ ...row, moves: one.topic ? [row.what] : [] });
+  }
+  return found.map((row) => (row.moves.length > 1 ? { ...row, what: `${many(row.moves.length, "partition")}`, load: "" } : row));
+}
+
+const eventOf = (one) => ({
+  key: one.event_key, ms: one.time_ms, kind: KINDS[one.kind] || "other", epoch: one.plan_epoch,
+  what: one.topic ? `${one.topic}-${one.kafka_partition}: ${placeOf(one.from_task, one.from_instance)} → ${placeOf(one.to_task, one.to_instance)}` : "",
+  why: one.sentence, load: isKnown(one.bytes_per_second) ? rate(one.bytes_per_second) : "",
+});
 
 const placeOf = (task, instance) => (task ? `${task}${instance ? ` on ${instance}` : ""}` : "nobody");
+
+const milliseconds = (value) => duration(value);
+const seconds = (value) => duration(value * 1000);
+/** Words of the figures of a cause, and how each is shown. */
+const EVIDENCE = {
+  late_partitions: ["late partitions", count], explained_partitions: ["of them with this cause", count], waiting_records: ["waiting records", count],
+  wait_ms: ["at the source", milliseconds], fetch_ms: ["being received", milliseconds], queue_ms: ["in the worker", milliseconds], produce_ms: ["until acknowledged", milliseconds],
+  quota: ["held back by the quota of", String], throttled_share: ["held back for", (value) => `${percent(value)} of the time`], broker: ["broker", String],
+  worker_cores: ["worker process busy", (value) => `${percent(value)} of a core`], worker_waited_share: ["worker process waited for a core", (value) => `${percent(value)} of the time`],
+  fetch_unanswered_seconds: ["source has not answered for", seconds], produce_unanswered_seconds: ["destination has not answered for", seconds],
+  task: ["task", String], task_bytes_per_second: ["the task copies", rate], partition: ["heaviest partition", String], partition_bytes_per_second: ["it copies", rate],
+};
+
+/** The figures of a cause in words and units; of a figure that is unknown here, its name and value. */
+export const evidenceOf = (evidence) => Object.entries(evidence).map(([name, value]) => {
+  const [word, shown] = EVIDENCE[name] || [name.replaceAll("_", " "), (one) => (typeof one === "number" ? count(one) : one)];
+  return `${word}: ${shown(value)}`;
+});
 
 /** Incidents, the newest first. */
 export const incidentsOf = (incidents) =>
@@ -101,18 +158,10 @@ export const incidentsOf = (incidents) =>
     lasted: one.closed_ms === null ? "" : duration(one.closed_ms - one.opened_ms),
     spent: one.costs.filter((cost) => isKnown(cost.spent)).map((cost) => `${percent(cost.spent)} of the budget of ${cost.objective}`)
       .concat((one.deliveries ?? []).map((cost) => `${count(Math.round(cost.late))} of ${many(cost.records, "record")} later than ${cost.objective}`)),
-    evidence: Object.entries(one.evidence).map(([name, value]) => `${name.replaceAll("_", " ")}: ${typeof value === "number" ? count(value) : value}`),
+    evidence: evidenceOf(one.evidence),
     timeline: one.timeline.map((entry, at) => ({ key: at, ms: entry.time_ms, phase: entry.phase, text: entry.text })),
     leftOut: one.left_out,
   }));
-
-/** Partitions that somebody or itself paused. */
-export function pausesOf(definition) {
-  return Object.entries(definition.pauses).map(([topic, one]) => ({
-    topic, partitions: one.partitions === null ? "all partitions" : `partitions ${one.partitions.join(", ")}`, reason: one.reason || "no reason was given", who: one.requested_by || "",
-    sinceMs: one.since_ms, untilMs: one.until_ms ?? null,
-  }));
-}
 
 /** What the ledger says of partitions from which something is missing, or that wait for somebody. */
 export function gapsOf(answer) {

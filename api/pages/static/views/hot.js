@@ -2,12 +2,11 @@
 
 import { count, isKnown, many, percent, rate } from "../lib/format.js";
 
-const HOT_SHARE = 0.5; // as the query `offending` of `headrace pinot query` has it
-const SKEWED = 2; // likewise: from this multiple of the topic's other partitions on the key is at fault
+const SKEWED = 2; // as the query `offending` of `headrace pinot query` has it: from this multiple of the topic's other partitions on the key is at fault
 
-/** The datastream to begin with: one with offending partitions, else that with the fullest task. */
+/** The datastream to begin with: the one with most hot partitions, else that with the fullest task. */
 export function firstToLookAt(overview) {
-  const urgency = (one) => [one.offending || 0, one.fullest_bytes_per_second || 0];
+  const urgency = (one) => [one.hot || 0, one.fullest_bytes_per_second || 0];
   const [first] = [...overview.datastreams].sort((a, b) => {
     const [mine, theirs] = [urgency(a), urgency(b)];
     return theirs[0] - mine[0] || theirs[1] - mine[1] || a.name.localeCompare(b.name);
@@ -81,7 +80,7 @@ function rowOf(one, rank, usable, topic, isPart, moves) {
     standing: standingOf(one, share), measuredMs: one.measured_at_ms, source: one.rate_source || "",
     skew: skew === null ? "unknown" : skew === Infinity ? "all of the topic" : `${skew.toFixed(1)} × the others`,
     topicShare: topic?.load && !isPart && isKnown(load) ? `${percent(load / topic.load)} of ${many(topic.partitions, "partition")}` : "",
-    advice: adviceOf(one, share, skew),
+    advice: adviceOf(one, skew),
     history: (moves.get(name) || []).map((event) => ({ key: event.event_key, ms: event.time_ms, text: event.sentence,
       load: isKnown(event.bytes_per_second) ? rate(event.bytes_per_second) : "" })),
   };
@@ -93,14 +92,14 @@ function skewOf(load, others) {
 }
 
 function standingOf(one, share) {
-  if (one.is_offending || (isKnown(share) && share > 1)) return { tone: "bad", sign: "✖", word: "too much for a task" };
-  if (isKnown(share) && share >= HOT_SHARE) return { tone: "warn", sign: "▲", word: "hot" };
+  if (isKnown(share) ? share > 1 : one.is_offending) return { tone: "bad", sign: "✖", word: "too heavy for a task" };
+  if (one.is_hot) return { tone: "warn", sign: "▲", word: "hot" };
   if (!isKnown(one.bytes_per_second)) return { tone: "note", sign: "?", word: "unknown" };
   return { tone: "idle", sign: "·", word: "fits" };
 }
 
-function adviceOf(one, share, skew) {
-  if (!isKnown(share) || share < HOT_SHARE) return "";
+function adviceOf(one, skew) {
+  if (!one.is_hot) return "";
   if (skew === null) return "Look at the topic: its other loads are not known";
   return skew >= SKEWED
     ? `Fix the key: it carries far more than the others of ${one.topic}`
@@ -113,8 +112,8 @@ export function sentenceOf(rows, loads, usable) {
   if (!loads.provider) return "No load was measured yet.";
   const hot = rows.filter((row) => row.standing.tone === "bad" || row.standing.tone === "warn");
   if (!isKnown(usable)) return "Placement is not by load, so that no partition is too heavy for a task.";
-  if (!hot.length) return `No partition carries half of the ${rate(usable)} that a task may.`;
+  if (!hot.length) return `No partition is hot: none carries half of the ${rate(usable)} that a task may.`;
   const [first] = hot;
   return `${first.name} is the hottest: ${first.load}, ${first.shareText} of the ${rate(usable)} that a task may carry.` +
-    (hot.length > 1 ? ` ${count(hot.length)} partitions carry half of that or more.` : "");
+    (hot.length > 1 ? ` ${count(hot.length)} partitions are hot: they carry half of that or more.` : "");
 }

@@ -1,16 +1,26 @@
 // Who is here, and how each is. Pure.
 
+import { UNKNOWN, isKnown, many, size } from "../lib/format.js";
+
 /** Instances in order of arrival: the first one leads. */
 export const rowsOf = (instances) => instances.map((one) => ({
   name: one.name, host: one.host, address: one.rest_address, processId: one.process_id, weight: one.weight,
   standing: standingOf(one),
   epoch: one.health ? `epoch ${one.health.epoch}` : "unknown",
   dataPlane: one.health ? one.health.data_plane || "not ready" : "unknown",
+  usage: usageOf(one.health),
   isLeading: one.health?.is_leading === true,
   unwell: one.health ? partsOf(one.health, false) : [],
   well: one.health ? partsOf(one.health, true) : [],
   reason: one.reason,
 }));
+
+/** "2 processes, 650 MB resident, 1.2 cores busy"; "unknown" where nothing is known. */
+export function usageOf(health) {
+  if (!isKnown(health?.memory_bytes)) return UNKNOWN;
+  const cores = isKnown(health.cpu_cores) ? `, ${many(Number(health.cpu_cores.toFixed(1)), "core")} busy` : "";
+  return `${many(health.processes, "process", "processes")}, ${size(health.memory_bytes)} resident${cores}`;
+}
 
 function standingOf(one) {
   if (one.state !== "answered") return { tone: "bad", sign: "✖", word: one.state };

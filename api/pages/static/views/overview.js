@@ -31,7 +31,7 @@ export function standing(one) {
     return found("late", "bad", "▲", "late", one.incident?.cause || one.worst || "its oldest record waits longer than its objective");
   if (sumOf(one, STUCK)) return found("stuck", "bad", "■", statesOf(one, STUCK), one.worst);
   if (one.unplaced) return found("unplaced", "warn", "▲", `${many(one.unplaced, "partition")} without a task`, "");
-  if (one.offending) return found("hot", "warn", "▲", many(one.offending, "hot partition"), "more than one task may carry");
+  if (one.offending) return found("hot", "warn", "▲", `${many(one.offending, "partition")} too heavy for a task`, "as the last planning found");
   if (one.incident && closingMs !== null)
     return found("incident", "warn", "✓", "recovered", `its incident (${one.incident.cause || "no cause was found"}) closes at ${timeOfDay(closingMs)}`);
   if (one.incident) return found("incident", "warn", "▲", "incident", one.incident.cause);
@@ -75,8 +75,9 @@ function rowOf(one) {
     rate: rate(one.bytes_per_second),
     tasks: count(one.tasks),
     needed: isKnown(one.required_tasks) && one.required_tasks !== one.tasks ? `${count(one.required_tasks)} needed` : "",
+    plannedMs: one.planned_ms,
     partitions: count(one.partitions),
-    offending: one.offending || 0,
+    hot: one.hot || 0,
   };
 }
 
@@ -88,15 +89,15 @@ export function summaryOf(answer) {
   const rates = answer.datastreams.map((one) => one.bytes_per_second);
   const isWhole = rates.every(isKnown);
   const total = rates.filter(isKnown).reduce((sum, one) => sum + one, 0);
-  const offending = answer.datastreams.map((one) => one.offending);
+  const hot = answer.datastreams.map((one) => one.hot);
   return {
     tones: TONES.map(([tone, word]) => ({ tone, word, number: rows.filter((one) => one === tone).length })),
     facts: [
       { name: "Datastreams", text: count(rows.length) },
       { name: "Partitions", text: count(answer.datastreams.reduce((sum, one) => sum + one.partitions, 0)) },
       { name: "Throughput", text: rates.length && !isWhole && !total ? UNKNOWN : `${isWhole ? "" : "at least "}${rate(total)}` },
-      { name: "Hot partitions", text: offending.some(isKnown) || !rows.length ? count(offending.reduce((sum, one) => sum + (one || 0), 0)) : UNKNOWN,
-        note: "more than one task may carry" },
+      { name: "Hot partitions", text: hot.some(isKnown) || !rows.length ? count(hot.reduce((sum, one) => sum + (one || 0), 0)) : UNKNOWN,
+        note: "half of what a task may carry, or more" },
       { name: "Instances", text: count(answer.instances), note: answer.silent_instances.length ? `${answer.silent_instances.length} silent` : "" },
       { name: "Plan", text: `epoch ${answer.epoch}` },
     ],

@@ -286,6 +286,9 @@ class FaultyEngine:
         """As in the port."""
         return ()
 
+    def measured_checkpoints(self) -> Sequence[int]:
+        return []
+
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:
         """As in the port."""
         return {}

@@ -95,6 +95,7 @@ rates = st.builds(
     LaneRate,
     *(keys, texts, numbers, numbers, offsets, offsets),
     core=st.builds(CoreUse, st.none() | numbers, st.none() | numbers),
+    checkpoint=st.none() | offsets,
 )
 waiting = st.builds(WaitingLane, keys, st.builds(Unanswered, st.none() | numbers, st.none() | numbers))
 task_sums = st.builds(

@@ -10,6 +10,7 @@ import pytest
 
 from mirror.coordination.operations.operation import OperationState
 from mirror.coordination.operations.outcome_store import OutcomeStore, superseded_by
+from mirror.coordination.sentences.move_reason import move_reasons
 from mirror.coordination.stores import znodes
 from mirror.coordination.stores.events import (
     KEPT,
@@ -32,7 +33,7 @@ from mirror.model.identifiers import DatastreamName, GroupName, InstanceName
 from mirror.model.metrics import ChangeKind, PlacementEvent
 from mirror.model.plan import GroupPlan, moves_between
 from mirror.model.topics import TopicPartition
-from tests.builders import a_plan, a_task
+from tests.builders import a_plan, a_task, an_instance
 from tests.fakes.node_store import FakeZooKeeper, Operation
 
 LEADER = InstanceName("one")
@@ -303,7 +304,9 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
         GroupName("other"): GroupPlan({}, {}, 1, ("nothing that changes anything",)),
     }
     loads = {(GroupName("g"), TopicPartition("t", 0)): 12.5, (GroupName("g"), TopicPartition("t", 2)): 0.0}
-    events = plan_events(after, moves_between(before, after.tasks), group_plans, LEADER, loads)
+    moves = moves_between(before, after.tasks)
+    reasons = move_reasons(moves, group_plans, a_plan(*before), [an_instance("one"), an_instance("two")])
+    events = plan_events(after, moves, group_plans, LEADER, loads, reasons)
     carried = {one.kafka_partition: one.bytes_per_second for one in events}
     assert carried == {-1: None, 0: 12.5, 2: 0.0, 4: None, 9: None}
     told = {(one.kind, one.topic, one.kafka_partition): one.sentence for one in events}
@@ -312,7 +315,7 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
         ("datastream", "", -1): "required: 2 tasks; planned by count",
         ("move", "t", 0): "task g-0 was too full",
         ("move", "t", 2): "no longer mirrored",
-        ("move", "t", 4): "its task runs on two now",
+        ("move", "t", 4): "its task runs on two: gone left",
         ("move", "t", 9): "new partition",
     }
     assert len({one.event_key for one in events}) == len(events)
@@ -322,7 +325,8 @@ def test_a_plan_tells_itself_and_each_of_its_moves_with_the_planners_reason() ->
 def test_a_plan_with_very_many_moves_still_fits_into_one_entry() -> None:
     server = FakeZooKeeper()
     many = a_plan(a_task("g-0", [f"topic-with-a-long-name-{n}-0" for n in range(3_000)]))
-    events = plan_events(many, moves_between((), many.tasks), {}, LEADER, {})
+    moves = moves_between((), many.tasks)
+    events = plan_events(many, moves, {}, LEADER, {}, move_reasons(moves, {}, a_plan(), []))
     assert len(events) == 1 + MOVES_SHOWN
     EventLog(server.session()).append(events)
     assert len(EventLog(server.session()).newest(10_000)) == len(events)

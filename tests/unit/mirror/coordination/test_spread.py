@@ -60,3 +60,9 @@ def test_what_was_pinned_stays_where_it_is() -> None:
     pinned = [TaskLoad(TaskName(name), 1, InstanceName("one"), is_pinned=True) for name in "ab"]
     homes = balance_tasks([*pinned, task("c", 5, "one"), task("d", 5, "one")], LIVE)
     assert homes == {"a": "one", "b": "one", "c": "two", "d": "two"}
+
+
+def test_instances_are_not_levelled_for_less_than_the_gain() -> None:
+    before = [task("a", 9, "one"), task("b", 9, "one"), task("c", 1, "two"), task("d", 1, "two")]
+    assert balance_tasks(before, LIVE, 1.3, least_gain=9) == balance_tasks(before, LIVE)
+    assert balance_tasks(before, LIVE, 1.3, least_gain=7) == balance_tasks(before, LIVE, 1.3)

@@ -61,6 +61,20 @@ def test_a_state_lasts_since_phase_and_cause_became_it() -> None:
     assert (state_of(table).since, state_of(table).cause) == (began + 25, PauseCause.OTHER)
 
 
+def test_a_lane_whose_worker_was_lost_remembers_that_when_it_begins_again() -> None:
+    table, clock = a_table()
+    lost_at = clock.monotonic()
+    table.lose([KEY])
+    assert KEY not in table.states
+    clock.advance(2)
+    table.begin(a_spec("t-0"), 1)
+    table.note(LaneStarted(KEY, 0))
+    assert state_of(table).lost_at == lost_at
+    table.forget([KEY])
+    table.begin(a_spec("t-0"), 1)
+    assert state_of(table).lost_at is None, "its worker released it"
+
+
 def test_reports_become_the_history_of_a_lane() -> None:
     table, clock = a_table()
     table.measure([a_rate(LanePosition(10, 10, 10))])

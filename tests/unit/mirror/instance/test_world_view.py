@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -70,7 +71,9 @@ def a_rig(
 ) -> tuple[LeaderRig, FakeZooKeeper, Loads, FakeTopicAdmin]:
     server, loads, source = FakeZooKeeper(), Loads(), FakeTopicAdmin(t=2)
     clusters = {SOURCE: source, DESTINATION: FakeTopicAdmin()}
-    rig = LeaderRig(server.session(), clusters, provider=provider or loads, planner=planner)
+    rig = LeaderRig(
+        server.session(), clusters, provider=provider or loads, planner=planner, refresh_seconds=math.inf
+    )
     rig.leader.joined(Membership(server.session()).join(an_instance("one")))
     rig.stores.definitions.create(a_datastream("orders", "t"))
     return rig, server, loads, source

@@ -35,6 +35,9 @@ class Measured:
     def counted(self, metrics: Sequence[MirrorMetric]) -> Sequence[MirrorMetric]:
         return metrics
 
+    def measured_checkpoints(self) -> Sequence[int]:
+        return [7] * len(self.metrics())
+
     def positions(
         self, metrics: Sequence[MirrorMetric], at: float | None = None
     ) -> Sequence[LanePosition | None]:
@@ -68,6 +71,7 @@ def test_measurements_are_said_every_interval_and_drops_when_they_change() -> No
     assert reports.due(start + 2.0) == ()
     (said,) = reports.due(start + 5.0)
     assert isinstance(said, LaneRates)
+    assert [one.checkpoint for one in said.rates] == [7, 7]
     assert said.rates[0].core.busy is None, "nobody knows who used it"
     assert [one.position for one in said.rates] == [LanePosition(70, 100, 100), None]
     assert said.waiting == ((KEY, (None, 4.0)),)

@@ -26,6 +26,7 @@ HALTED: Final = {
     ORDERS: Finding(Verdict(Standing.HALTED, None, "not copied", is_halted=True), Incident(), "")
 }
 STALL, SOURCE_AWAY, REWIND = MovementState.STALL, MovementState.SOURCE_AWAY, MovementState.REWIND
+PAUSED: Final = MovementState.PAUSED_BY_ITSELF
 TRANSACTION = MovementState.WAITING_FOR_TRANSACTION
 
 
@@ -134,10 +135,10 @@ def test_a_state_that_begins_within_another_alert_is_named_there(
     findings: dict[DatastreamName, Finding], kind: str
 ) -> None:
     monitor = Monitor()
-    (alert,) = monitor.turns(moving(SOURCE_AWAY, STALL), 9, findings)
+    (alert,) = monitor.turns(moving(PAUSED, STALL), 9, findings)
     assert names([alert]) == [kind]
     assert alert.description.endswith(
-        "; 3 partitions waiting for the source (t-1); 3 partitions with records to read and no progress (t-1)"
+        "; 3 partitions paused by itself (t-1); 3 partitions with records to read and no progress (t-1)"
     )
     assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"], "it lasts longer"
 
@@ -146,7 +147,7 @@ def test_a_state_that_was_an_alert_before_stays_one() -> None:
     monitor = Monitor()
     assert names(monitor.turns(moving(STALL), 7, WELL)) == ["PartitionsStalled"]
     both = ["LatencyObjectiveBreached", "PartitionsStalled"]
-    assert names(monitor.turns(moving(STALL, SOURCE_AWAY), 9, LATE)) == both
+    assert names(monitor.turns(moving(STALL, PAUSED), 9, LATE)) == both
 
 
 def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> None:
@@ -169,7 +170,8 @@ def test_data_that_will_be_lost_are_an_alert_whatever_else_is_the_matter() -> No
 def test_a_loss_that_is_far_away_is_none_yet() -> None:
     monitor = Monitor()
     assert monitor.turns(moving(loss=LossAhead(1, "t-1", 14_401.0)), 9) == []
-    (alert,) = monitor.turns(moving(loss=LossAhead(1, "t-1", 0.0)), 3)
+    assert monitor.turns(moving(loss=LossAhead(1, "t-1", 1_020.0, share=0.09)), 9) == []
+    (alert,) = monitor.turns(moving(loss=LossAhead(1, "t-1", 0.0, share=0.1)), 3)
     assert alert.description == "the source deletes records of t-1 now, and it does not catch up"
 
 

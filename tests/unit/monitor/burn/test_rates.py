@@ -74,7 +74,7 @@ def test_both_windows_of_a_rule_must_burn_and_any_rule_is_enough() -> None:
 def test_a_budget_says_what_is_left_and_how_fast_it_burns() -> None:
     found = budget_of({300: 0.1, HOUR: 0.08, 30 * DAY_SECONDS: 0.001})
     assert found.sentence == (
-        "99.5 % within 2000 ms over 30 d: 80% of the budget left; "
+        "99.5 % within 2 s over 30 d: 80% of the budget left; "
         "burns 20x in 5 m, ?x in 30 m, 16x in 1 h, ?x in 6 h, ?x in 3 d; too fast: 14.4 over 1 h and 5 m"
     ).replace("?x", "?")
     kept = budget_of({14 * DAY_SECONDS: 0.01}, days=14)

@@ -354,7 +354,26 @@ CASES = [
         (late(0, phases=PRODUCING, state=None, origin=From.PAUSE),),
         C.AFTER_PAUSE,
     ),
-    Case("its worker was killed", (late(0, phases=WAITING, state=None, origin=From.RESTART),), C.BACKLOG),
+    Case("another instance took it", (late(0, phases=WAITING, state=None, origin=From.RESTART),), C.BACKLOG),
+    Case("its worker was killed", (late(0, phases=WAITING, origin=From.WORKER), lane(1)), C.WORKER_LOST),
+    Case("its worker was killed, and the next one is busy", (busy(0, origin=From.WORKER),), C.WORKER_LOST),
+    Case("and slow to acknowledge", (late(0, phases=PRODUCING, origin=From.WORKER),), C.WORKER_LOST),
+    Case(
+        "killed, and a quota holds it back",
+        (held(0, Q.DATASTREAM, origin=From.WORKER),),
+        C.OUR_QUOTA,
+    ),
+    Case("its worker is frozen", (silent(0, S.STOP), silent(1, S.STOP)), C.WORKER_LOST),
+    Case(
+        "a broker of the destination is frozen, and batches before waited at the source",
+        tuple(late(n, phases=WAITING, produce_unanswered=8.0) for n in range(2)),
+        C.DESTINATION_BOUND,
+    ),
+    Case(
+        "a broker of the source is frozen, and batches before took long to be acknowledged",
+        tuple(late(n, phases=PRODUCING, fetch_unanswered=8.0) for n in range(2)),
+        C.SOURCE_BOUND,
+    ),
     Case("its instance was killed", (catching_up(0, origin=From.RESTART), lane(1)), C.BACKLOG),
     Case(
         "a broker was killed",
@@ -545,7 +564,7 @@ def test_there_are_histories_of_every_cause() -> None:
         (
             (held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),),
             "throttled by a broker's quota: broker 3 of the destination throttles for 45% of the time; "
-            "produce takes 900 of 950 ms on average",
+            "produce takes 900 ms of 950 ms on average",
         ),
         (
             (held(0, Q.OTHERS, phases=None),),
@@ -558,7 +577,7 @@ def test_there_are_histories_of_every_cause() -> None:
                 late(1, phases=Phases(20, 10, 20, 900)),
                 held(2, Q.SOURCE, phases=None),
             ),
-            "destination-bound: produce takes 900 of 950 ms on average; the worker process is "
+            "destination-bound: produce takes 900 ms of 950 ms on average; the worker process is "
             "busy for 30% of the time (2 of 3 late partitions); besides, throttled by a broker's quota: "
             "broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
         ),
@@ -573,17 +592,17 @@ def test_there_are_histories_of_every_cause() -> None:
         ),
         (
             (hot(0), busy(1), busy(2)),
-            "hot partition: t-0 carries 9.00 MB/s of the 11.00 MB/s of task orders-0; the worker process is "
+            "hot partition: t-0 carries 9 MB/s of the 11 MB/s of task orders-0; the worker process is "
             "busy for 97% of the time",
         ),
         (
             (hot(0),),
-            "hot partition: t-0 carries 9.00 MB/s of the 9.00 MB/s of task orders-0, which has no other "
+            "hot partition: t-0 carries 9 MB/s of the 9 MB/s of task orders-0, which has no other "
             "partition; the worker process is busy for 97% of the time",
         ),
         (
             HOLDS_TASK,
-            "overloaded task: orders-0 copies 3.00 MB/s of 3 partitions; the quota of the task holds it back "
+            "overloaded task: orders-0 copies 3 MB/s of 3 partitions; the quota of the task holds it back "
             "for 60% of the time",
         ),
         (
@@ -602,6 +621,14 @@ def test_there_are_histories_of_every_cause() -> None:
             "become fewer",
         ),
         ((silent(0, S.SOURCE_AWAY, "east does not answer"),), "source-bound: t-0: east does not answer"),
+        (
+            (late(0, origin=From.WORKER, origin_ms=1_700_000_000_000),),
+            "worker process lost: it was lost at 22:13:20 UTC and replaced; 9000 records of 1 partition wait",
+        ),
+        (
+            (silent(0, S.STOP, "it is silent", lag_records=None),),
+            "worker process lost: t-0: it is silent; records of 1 partition wait",
+        ),
         (
             (silent(1, S.TRUNCATED, "offsets 4 to 9 are gone"), silent(2, S.TRUNCATED)),
             "paused: t-1: offsets 4 to 9 are gone, and 1 more",

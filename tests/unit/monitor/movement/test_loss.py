@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirror.model.movement.history import UNLIMITED, Retention
-from mirror.model.movement.loss import loss_as_it_moves, seconds_to_loss
+from mirror.model.movement.loss import backlog_share, loss_as_it_moves, seconds_to_loss
 from monitor.movement.judge import judge_lane
 from monitor.movement.states import LaneFacts, MovementState
 from tests.fakes.partition_lives import PartitionLife
@@ -95,6 +95,8 @@ def test_records_are_lost_where_catching_up_takes_longer_than_they_are_kept() ->
     assert found.seconds_to_loss is not None
     assert not found.loses_data
     short = slow.keeping(Retention(700_000))
+    assert not judge_lane(short.history, LaneFacts(), short.now).loses_data, "its oldest record grows younger"
+    short = behind().run(60, 100, 90).keeping(Retention(700_000))
     assert judge_lane(short.history, LaneFacts(), short.now).loses_data
     stuck = behind().keeping(Retention(HOUR_MS))
     assert judge_lane(stuck.history, LaneFacts(), stuck.now).loses_data, "it does not catch up at all"
@@ -122,7 +124,7 @@ def test_what_a_transaction_hides_is_deleted_like_anything_else() -> None:
     assert found.state is MovementState.WAITING_FOR_TRANSACTION
     assert found.hidden_ms == 310_000
     assert found.seconds_to_loss == pytest.approx(3_290)
-    assert "the first was 300 s old" in found.reason
+    assert "the first was 5 min old" in found.reason
     assert found.loses_data, "nobody knows when it ends"
 
 
@@ -139,7 +141,7 @@ def began(backlog: int = 3_000) -> PartitionLife:
 
 def test_a_new_lane_that_works_off_its_backlog_keeps_ahead_from_its_second_report_on() -> None:
     life = began()
-    assert loses(life), "nothing says that it moves"
+    assert not loses(life), "one report is no trend"
     for _ in range(40):
         life.run(5, 200, 205)
         assert left(life) is not None
@@ -160,7 +162,7 @@ def test_by_time_a_lane_keeps_ahead_where_the_oldest_record_grows_younger() -> N
 
 
 def test_a_lane_that_falls_behind_slowly_loses_records_later_than_one_that_stands() -> None:
-    life = began().run(60, 100, 50)
+    life = began().run(120, 100, 50)
     standing, moving = left(life), loss_as_it_moves(life.history, life.now)
     assert standing is not None
     assert moving == pytest.approx(2 * standing, rel=0.05)
@@ -169,13 +171,13 @@ def test_a_lane_that_falls_behind_slowly_loses_records_later_than_one_that_stand
 
 
 def test_a_lane_that_becomes_slower_is_not_excused_by_what_was_before() -> None:
-    life = began().run(60, 100, 110)
+    life = began().run(120, 100, 110)
     assert not loses(life)
     assert loses(life.run(10, 100, 50))
 
 
 def test_a_lane_that_gains_and_loses_by_turns_is_not_excused_by_its_last_gain() -> None:
-    life = began()
+    life = began().run(100, 100, 0)
     for _ in range(3):
         life.run(15, 100, 0).run(10, 100, 120)
         assert loses(life)
@@ -197,6 +199,62 @@ def test_by_movement_a_lane_keeps_ahead_that_is_quicker_than_the_start_of_the_lo
     life.run(120, 100, 1_000)
     assert left(life) is not None
     assert not loses(life)
+
+
+def after_a_burst(seconds: int = 30, inflow: float = 4_000.0) -> PartitionLife:
+    """4 % of what is kept waits when the burst is over."""
+    each = 1_000.0
+    kept = int(seconds * (inflow - 200) * each / 0.04)
+    life = PartitionLife().keeping(Retention(UNLIMITED, kept), record_bytes=each).run(300, 100)
+    return life.run(seconds, inflow, 200)
+
+
+def test_a_burst_of_half_a_minute_loses_nothing() -> None:
+    life = after_a_burst()
+    assert backlog_share(life.history) == pytest.approx(0.04, rel=0.1)
+    for _ in range(120):
+        assert not loses(life)
+        life.run(5, 100, 200)
+
+
+def test_a_backlog_that_shrinks_loses_nothing_however_it_grew() -> None:
+    """Two minutes in which it grew, and then half a minute in which it surely shrinks."""
+    life = began().run(120, 100, 50)
+    assert loses(life)
+    assert not loses(life.run(30, 100, 150))
+
+
+def test_a_loss_that_is_nearer_than_a_slope_waits_for_none() -> None:
+    life = PartitionLife(3_550).keeping(Retention(HOUR_MS))
+    life.report()
+    life.run(10, 1, 0.5)
+    found = judge_lane(life.history, LaneFacts(), life.now)
+    assert found.seconds_to_loss == pytest.approx(40, abs=10)
+    assert found.loses_data
+
+
+@pytest.mark.parametrize(
+    ("kept", "share"),
+    [
+        (Retention(6_000_000, UNLIMITED), 0.1),
+        (Retention(UNLIMITED, 60_000_000), 0.1),
+        (Retention(6_000_000, 12_000_000), 0.5),
+        (Retention(UNLIMITED, UNLIMITED), None),
+        (Retention(1), 1.0),
+        (Retention(), None),
+    ],
+)
+def test_the_share_of_what_is_kept_that_waits(kept: Retention, share: float | None) -> None:
+    found = backlog_share(behind().keeping(kept, record_bytes=100.0).history)
+    assert found == (None if share is None else pytest.approx(share, rel=0.02))
+
+
+def test_the_share_is_known_by_movement_without_any_setting() -> None:
+    life = retained(3)
+    assert backlog_share(life.history) == pytest.approx(
+        (life.end - life.checkpoint) / (life.end - life.log_start)
+    )
+    assert backlog_share(PartitionLife().history) is None
 
 
 def test_what_stands_is_not_excused_by_how_it_moved() -> None:

@@ -15,6 +15,8 @@ from monitor.causes.diagnosis import Cause, Diagnosis
 from monitor.cycle import Finding
 from monitor.incidents import Incident
 from monitor.latency import Standing, Verdict
+from monitor.movement.states import MovementState
+from monitor.movement.summary import NOTHING_KNOWN, Movement, Movements, Moving, StateCount
 from monitor.records.book import NO_MATTERS, IncidentBook, Matter, resumed
 from monitor.records.record import Gain, IncidentRecord, Phase, record_from_json, record_to_json
 
@@ -54,6 +56,40 @@ def test_what_partitions_do_is_an_incident_of_a_datastream_without_an_objective(
     (closed,) = book.judged({}, 31_000)
     assert (closed.id, closed.closed_ms) == (opened.id, 31_000)
     assert phases(closed) == [Phase.DETECTED, Phase.CLASSIFIED, Phase.RECOVERED, Phase.CLOSED]
+
+
+def moving(partitions: int, idle: int = 0, *, is_complete: bool = True) -> Movements:
+    counts = (StateCount(MovementState.SOURCE_AWAY, partitions, "t-0", "no answer", 1, idle),)
+    movement = Movement(counts if partitions else ())
+    return Movements({ORDERS: Moving("east", movement)}, is_complete)
+
+
+@pytest.mark.parametrize(
+    ("movements", "standing", "bad", "unknown"),
+    [
+        (moving(3), None, 10, 0),
+        (moving(3, idle=2), None, 10, 0),
+        (moving(3, idle=3), None, 0, 10),
+        (moving(0), None, 0, 10),
+        (moving(0, is_complete=False), None, 10, 0),
+        (moving(3, idle=3), Standing.UNKNOWN, 0, 10),
+        (moving(0), Standing.WITHIN, 0, 0),
+        (moving(3, idle=3), Standing.BREACHED, 10, 0),
+        (moving(3, idle=3), Standing.HALTED, 0, 0),
+        (moving(0), Standing.HALTED, 10, 0),
+        (NOTHING_KNOWN, Standing.WITHIN, 10, 0),
+    ],
+)
+def test_bad_seconds_are_those_with_waiting_records_or_a_missed_objective(
+    movements: Movements, standing: Standing | None, bad: float, unknown: float
+) -> None:
+    """The alert fires all the time: it lingers after its cause."""
+    book = IncidentBook()
+    book.judged({}, 1_000, AWAY, moving(3))
+    findings = {} if standing is None else {ORDERS: a_finding(standing)}
+    book.judged(findings, 11_000, AWAY, movements)
+    (record,) = book._open.values()
+    assert (record.bad_seconds, record.unknown_seconds) == (bad, unknown)
 
 
 def test_a_datastream_that_is_late_because_its_source_is_away_is_one_incident() -> None:

@@ -46,6 +46,7 @@ from tests.patience import PATIENCE_SECONDS, wait_until
 
 ORDERS: Final = DatastreamName("orders")
 SOURCE: Final = Source("orders", "east")
+UNKNOWN: Final = Observation(0, (0,) * LATENCY_BUCKETS, 0, unaged=1)
 GOOD: Final = Observation(0, (0,) * LATENCY_BUCKETS, 0)
 BAD: Final = Observation(0, (0,) * LATENCY_BUCKETS, 99_999)
 
@@ -166,7 +167,7 @@ class Monitor:
             Opened(site.topic),
             site.clock,
             self.restore,
-            lambda: told.records(self.alerts.firing),
+            lambda: told.records(self.alerts.firing, self.alerts.told),
             lambda: matters_of(self.alerts.firing),
             DeliveryCounts(site, site.clock, 14),
         )
@@ -217,7 +218,7 @@ def test_an_incident_is_one_object_from_its_beginning_to_its_end() -> None:
     assert phases(record) == [*begun, Phase.RELAPSED, Phase.RECOVERED, Phase.CLOSED]
     assert [one.times for one in record.timeline] == [1, 1, 1, 1, 2, 1]
     assert (record.datastream, record.cluster) == ("orders", "east")
-    assert "a record has waited for 99999 ms" in record.timeline[0].text
+    assert "a record has waited for 2 min" in record.timeline[0].text
     act = "rebalance r-1 asked for: 2 partitions move; it saves an unknown time"
     assert act in record.timeline[2].text
 
@@ -274,8 +275,8 @@ def test_an_incident_is_not_over_because_the_next_monitor_sees_something_else_fi
         wait_until(lambda: monitor.turn(GOOD).incident.is_open)
         for _ in range(3):
             monitor.turn(GOOD)
-        wait_until(lambda: [one.starts_ms for one in site.notices[1:] if one.key == late.key])
-    assert {one.is_firing for one in site.notices if one.key == late.key} == {True}
+        assert late.starts_ms in [one.since_ms for one in monitor.alerts.firing]
+    assert [one for one in site.notices if one.key == late.key] == [late]
     (record,) = site.topic.stored()
     assert (record.is_open, record.is_late, record.matters) == (True, True, ("HeadraceDatastreamHalted",))
 
@@ -328,7 +329,7 @@ def test_a_halt_that_is_over_while_no_monitor_runs_is_told_to_be_over() -> None:
     with Monitor(site) as monitor:
         wait_until(lambda: monitor.turn(GOOD) and not site.notices[-1].is_firing)
         wait_until(lambda: not site.topic.notes)
-    over = site.notices[-1]
+    (_, over) = site.notices
     assert (over.key, over.starts_ms) == (fired.key, fired.starts_ms)
     assert over.annotations["summary"] == "something of orders is not copied"
 
@@ -337,12 +338,53 @@ def test_a_halt_that_lasts_through_a_restart_keeps_its_beginning() -> None:
     site = Site()
     site.halted = "the destination refuses a record"
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and site.topic.notes)
-    site.notices.clear()
-    (before,) = told_alerts(site.topic.notes.values())
+        wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
+    ((before, _),) = told_alerts(site.topic.notes.values())
+    (fired,) = site.notices
     with Monitor(site) as monitor:
-        wait_until(lambda: monitor.turn(GOOD) and site.notices)
-    assert {(one.starts_ms, one.is_firing) for one in site.notices} == {(before.since_ms, True)}
+        wait_until(lambda: monitor.turn(GOOD) and monitor.alerts.firing)
+        for _ in range(5):
+            monitor.turn(GOOD)
+        assert monitor.alerts.firing[0].since_ms == before.since_ms == fired.starts_ms
+        assert site.notices == [fired], "the receiver has it"
+        site.halted = ""
+        wait_until(lambda: monitor.turn(GOOD) and len(site.notices) > 1)
+    (_, over) = site.notices
+    assert (over.key, over.starts_ms, over.is_firing) == (fired.key, fired.starts_ms, False)
+
+
+def has_taken(site: Site) -> bool:
+    """Return whether the next monitor will know that the receiver has an alert."""
+    return any(one.receivers == {"r"} for one in told_alerts(site.topic.notes.values()))
+
+
+def test_an_alert_that_nobody_has_taken_is_sent_by_the_next_monitor_with_its_beginning() -> None:
+    site = Site()
+    site.halted = "the destination refuses a record"
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and has_taken(site))
+    document = json.loads(site.topic.notes["alerts/orders"])
+    del document["alerts"][0]["told"]
+    site.topic.notes["alerts/orders"] = json.dumps(document).encode()
+    (fired,) = site.notices
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(GOOD) and len(site.notices) > 1)
+    assert {(one.key, one.starts_ms, one.is_firing) for one in site.notices} == {
+        (fired.key, fired.starts_ms, True)
+    }
+
+
+def test_what_nobody_can_judge_after_a_restart_is_neither_sent_again_nor_over() -> None:
+    site = Site()
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(BAD) and has_taken(site))
+    (fired,) = site.notices
+    with Monitor(site) as monitor:
+        wait_until(lambda: monitor.turn(UNKNOWN).incident.is_open)
+        for _ in range(30):
+            monitor.turn(UNKNOWN)
+        assert fired.starts_ms in [one.since_ms for one in monitor.alerts.firing]
+        assert site.notices == [fired]
 
 
 def test_what_is_no_alert_of_this_version_is_left_out() -> None:
@@ -351,7 +393,8 @@ def test_what_is_no_alert_of_this_version_is_left_out() -> None:
     values = [b"nothing", b"{}", json.dumps({"alerts": [known | {"name": "OfALaterVersion"}]}).encode()]
     assert told_alerts(values) == []
     mixed = [known | {"name": "OfALaterVersion"}, known, {"name": None}, 7]
-    (found,) = told_alerts([*values, json.dumps({"alerts": mixed}).encode()])
+    ((found, receivers),) = told_alerts([*values, json.dumps({"alerts": mixed}).encode()])
+    assert receivers == frozenset()
     assert (found.kind.name, found.datastream, found.since_ms) == ("HeadraceDatastreamHalted", "orders", 5)
 
 

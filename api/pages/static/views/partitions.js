@@ -1,0 +1,89 @@
+// What is mirrored of a datastream, partition by partition, and how it is defined. Pure.
+
+import { count, duration, isKnown, many, rate, UNKNOWN } from "../lib/format.js";
+import { wordOf } from "./overview.js";
+
+export const PAGE_SIZE = 50;
+/** Columns by the name of what the service sorts by: [name, heading, whether it is a number]. */
+export const COLUMNS = [
+  ["name", "Partition", false], ["state", "State", false], ["source_end", "Source end", true], ["position", "Position", true],
+  ["lag_records", "Lag", true], ["lag_ms", "Oldest waiting", true], ["bytes_per_second", "Rate", true], ["task", "Task", false], ["instance", "Instance", false],
+];
+const GOOD = ["OK", "copying"];
+const CALM = ["CATCHING_UP", "PAUSED_BY_USER", "paused", "waiting", "starting", "stopping"];
+
+/** Where the partitions are asked for. `wanted`: { text, state, sort, isDescending, page }. */
+export function lagPath(name, wanted) {
+  const query = new URLSearchParams({ limit: PAGE_SIZE, offset: wanted.page * PAGE_SIZE, sort: wanted.sort, descending: wanted.isDescending });
+  if (wanted.text) query.set("text", wanted.text);
+  if (wanted.state) query.set("state", wanted.state);
+  return `/v1/datastreams/${encodeURIComponent(name)}/lag?${query}`;
+}
+
+/** What is wanted after a click on a heading: numbers begin with the largest, texts with the first. */
+export function sortedBy(wanted, column) {
+  const isNumber = COLUMNS.find(([name]) => name === column)[2];
+  const isDescending = wanted.sort === column ? !wanted.isDescending : isNumber;
+  return { ...wanted, sort: column, isDescending, page: 0 };
+}
+
+/** Rows of an answer of /lag. */
+export const rowsOf = (lag) => lag.partitions.map((one) => {
+  const state = one.movement ? one.movement.state : one.state;
+  return {
+    name: `${one.topic}-${one.partition}`, standing: standingOf(state), why: one.reason || one.movement?.reason || "",
+    sourceEnd: count(one.source_end), position: count(one.position), lag: count(one.lag_records), oldest: duration(one.lag_ms),
+    rate: rate(one.bytes_per_second), task: one.task || "no task", instance: one.instance || "no instance",
+  };
+});
+
+function standingOf(state) {
+  if (GOOD.includes(state)) return { tone: "good", sign: "✓", word: state === "OK" ? "in time" : state };
+  if (state === "unknown") return { tone: "note", sign: "?", word: UNKNOWN };
+  return CALM.includes(state) ? { tone: "idle", sign: "·", word: wordOf(state) } : { tone: "bad", sign: "▲", word: wordOf(state) };
+}
+
+/** States to choose from, and how many partitions each has. */
+export const choicesOf = (lag) => Object.entries(lag.states).map(([state, number]) => ({ state, word: `${standingOf(state).word} (${count(number)})` }));
+
+/** Where the page stands: { text, isFirst, isLast }. */
+export function placeOf(lag, page) {
+  const first = page * PAGE_SIZE;
+  const last = first + lag.partitions.length;
+  return {
+    text: lag.matching ? `${count(first + 1)} to ${count(last)} of ${many(lag.matching, "partition")}` : "no partition is like that",
+    isFirst: page === 0, isLast: last >= lag.matching,
+  };
+}
+
+/** How it is defined: [{ name, text }]. */
+export function definitionOf(definition) {
+  const { source, destination, policies } = definition;
+  const start = Object.keys(definition.start_positions).length ? `${definition.start}, with explicit offsets of some partitions` : definition.start;
+  return [
+    { name: "Topics", text: source.topics }, { name: "Except", text: source.exclude || "none" },
+    { name: "From", text: source.cluster }, { name: "To", text: destination.cluster },
+    { name: "Name there", text: destination.name === "*" ? "as at the source" : destination.name },
+    { name: "Guarantee", text: definition.guarantee }, { name: "Start of new partitions", text: start },
+    { name: "When records are lost", text: policies.on_loss }, { name: "When a record is refused", text: policies.on_rejection },
+    { name: "Quota", text: isKnown(definition.quota.bytes_per_second) ? rate(definition.quota.bytes_per_second) : "none" },
+  ];
+}
+
+/** Matching topics with their partitions and their names at the destination. */
+export const topicsOf = (lag, definition) =>
+  Object.entries(lag.topics).map(([topic, number]) => ({ topic, partitions: count(number), there: definition.destination.name.replace("*", () => topic) }));
+
+/** Everything that is paused, in one list: by a person as a whole or in part, and by itself. `lag`: of /lag with state PAUSED_BY_ITSELF. */
+export function pausedOf(definition, lag) {
+  const { halt } = definition;
+  const whole = halt ? [{ key: "whole", what: "the whole datastream", by: halt.requested_by || "a person", why: halt.reason, sinceMs: halt.since_ms, untilMs: halt.until_ms ?? null }] : [];
+  const parts = Object.entries(definition.pauses).map(([topic, one]) => ({
+    key: topic, what: one.partitions === null ? `${topic}, all partitions` : `${topic}, ${one.partitions.length === 1 ? "partition" : "partitions"} ${one.partitions.join(", ")}`,
+    by: one.requested_by || "a person", why: one.reason, sinceMs: one.since_ms, untilMs: one.until_ms ?? null,
+  }));
+  const itself = (lag?.partitions || []).map((one) => ({
+    key: `${one.topic}-${one.partition}`, what: `${one.topic}-${one.partition}`, by: "itself", why: one.reason || one.movement?.reason || "", sinceMs: one.movement?.since_ms ?? null, untilMs: null,
+  }));
+  return [...whole, ...parts, ...itself].map((one) => ({ ...one, why: one.why || "no reason was given" }));
+}

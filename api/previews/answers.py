@@ -1,0 +1,65 @@
+"""Plans that are only shown, as this instance computes them; told to others where it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from api.schemas.plans import RebalanceAnswer
+from api.schemas.proposals import ProposalAnswer, shown_of
+from api.services import Services
+from mirror.coordination.proposed.proposal import propose
+from mirror.coordination.proposed.proposal_store import StoredProposal
+from mirror.coordination.stores.requests import RebalanceRequest
+from mirror.errors import InvalidRequest
+from mirror.model.identifiers import GroupName
+
+PREVIEW: Final = "rebalance-preview"
+PROPOSAL: Final = "rebalance-proposal"
+
+
+def preview_of(services: Services, request: RebalanceRequest, why: str) -> RebalanceAnswer:
+    """What the request would change. `why`: the leader did not compute it; empty where it did."""
+    found = RebalanceAnswer.from_decision(services.preview(request))
+    return found.model_copy(update={"reasons": [*found.reasons, why]}) if why else found
+
+
+def proposal_of(services: Services, request: RebalanceRequest, why: str) -> ProposalAnswer:
+    """The same, kept for an hour."""
+    world, decision = services.preview_world(request)
+    plan, group = decision.plan or world.plan, request.group
+    shown = shown_of(decision, group, len(plan.of_group(group)))
+    if why:
+        shown["reasons"] = [*shown["reasons"], why]
+    proposal = propose(world, group, plan, shown, services.clock.now_ms())
+    identity = services.proposals.add(proposal)
+    return ProposalAnswer.from_stored(identity, StoredProposal(identity, proposal, 0), [])
+
+
+def told_preview(services: Services, asked: Mapping[str, str]) -> Any:
+    """For another instance, which has checked the caller's rights."""
+    return _told(services, asked, preview_of)
+
+
+def told_proposal(services: Services, asked: Mapping[str, str]) -> Any:
+    """Likewise."""
+    return _told(services, asked, proposal_of)
+
+
+def _told(
+    services: Services,
+    asked: Mapping[str, str],
+    compute: Callable[[Services, RebalanceRequest, str], BaseModel],
+) -> Any:
+    """None where this instance does not lead. Raises InvalidRequest, Unreachable."""
+    if not services.status.is_leading:
+        return None
+    try:
+        group, is_full = GroupName(asked["group"]), asked["full"] == "1"
+        who, why = asked["requested_by"], asked["reason"]
+    except KeyError as error:
+        raise InvalidRequest(f"{error.args[0]} is missing") from error
+    request = RebalanceRequest(group, is_full, who, why, services.clock.now_ms())
+    return compute(services, request, "").model_dump(mode="json")

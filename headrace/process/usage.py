@@ -1,0 +1,69 @@
+"""Memory and processor time of a process and its children, as the system counts them (/proc, Linux)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from api.services import ProcessUsage
+
+_PROC: Final = Path("/proc")
+_LEAST_SECONDS: Final = 2.0
+"""Between two looks that a use of cores is computed of."""
+
+
+class UsageMeter:
+    """For any thread. `process_id`: whose children are counted as well; `now`: monotonic seconds."""
+
+    def __init__(self, process_id: int, now: Callable[[], float], proc: Path = _PROC) -> None:
+        self._process_id = process_id
+        self._now = now
+        self._proc = proc
+        self._lock = threading.Lock()
+        self._before: tuple[float, dict[int, float]] | None = None
+        self._cores: float | None = None
+
+    def look(self) -> ProcessUsage:
+        """Return the usage of now."""
+        found = dict(self._read())
+        if not found:
+            return ProcessUsage()
+        spent = {process: seconds for process, (_, seconds) in found.items()}
+        with self._lock:
+            now = self._now()
+            if self._before is None or now - self._before[0] >= _LEAST_SECONDS:
+                self._note(now, spent)
+            cores = self._cores
+        return ProcessUsage(len(found), sum(memory for memory, _ in found.values()), cores)
+
+    def _note(self, now: float, spent: dict[int, float]) -> None:
+        if self._before is not None:
+            at, before = self._before
+            more = sum(seconds - before.get(process, 0.0) for process, seconds in spent.items())
+            self._cores = round(max(more, 0.0) / (now - at), 3)
+        self._before = now, spent
+
+    def _read(self) -> Iterator[tuple[int, tuple[int, float]]]:
+        """Bytes and seconds of each process; one that ends meanwhile is left out."""
+        for process in (self._process_id, *self._children()):
+            folder = self._proc / str(process)
+            try:
+                resident = int((folder / "statm").read_text(encoding="ascii").split()[1])
+                behind_name = (
+                    (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2]
+                )
+                user, system = behind_name.split()[11:13]
+            except (OSError, ValueError, IndexError):
+                continue
+            seconds = (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+            yield process, (resident * os.sysconf("SC_PAGE_SIZE"), seconds)
+
+    def _children(self) -> Iterator[int]:
+        try:
+            for listed in (self._proc / str(self._process_id) / "task").glob("*/children"):
+                yield from map(int, listed.read_text(encoding="ascii").split())
+        except (OSError, ValueError):
+            return

@@ -1,0 +1,84 @@
+"""One sentence about a decision: what the plan holds, and what has changed it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mirror.coordination.stores.membership import LiveInstance
+from mirror.coordination.stores.requests import Request, cause_of
+from mirror.model.identifiers import GroupName
+from mirror.model.plan import Move, Plan, TaskPlacement
+from mirror.wording import counted, first_few
+
+_NAMES_SHOWN: Final = 5
+
+
+@dataclass(frozen=True)
+class PlanChange:
+    """`before`: the plan in force. `tasks`: those of the next one. `planned`: groups that were planned.
+    `answered`: requests that were carried out. `is_recovered`, `is_exclusion_new`, `is_due`, `is_limited`:
+    the plan in force could not be read; what datastreams leave to others has changed; groups were planned in
+    their turn; tasks in force are not within the limits."""
+
+    before: Plan
+    tasks: Sequence[TaskPlacement]
+    moves: Sequence[Move]
+    live: Sequence[LiveInstance]
+    planned: Collection[GroupName]
+    answered: Sequence[Request]
+    is_recovered: bool
+    is_exclusion_new: bool
+    is_due: bool
+    is_limited: bool
+
+
+def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
+    """Return the sentence for a plan that stays."""
+    partitions = counted(sum(len(one.partitions) for one in plan.tasks), "partition")
+    held = f"{partitions} of {counted(len(plan.by_group), 'datastream group')}"
+    return f"nothing to do: epoch {plan.epoch} holds {held} on {counted(len(live), 'instance')}"
+
+
+def changed(change: PlanChange) -> str:
+    """Return the sentence for a plan that replaces the one in force."""
+    added = sum(move.from_task is None for move in change.moves)
+    removed = sum(move.to_task is None for move in change.moves)
+    moved = len(change.moves) - added - removed
+    what = (
+        f"{counted(len(change.tasks), 'task')} on {counted(len(change.live), 'instance')}, "
+        f"{counted(moved, 'partition moves', 'partitions move')}"
+    )
+    about = f" for {first_few(sorted(change.planned), _NAMES_SHOWN)}" if change.planned else ""
+    return f"{what}{about}: {'; '.join(_causes(change, added, removed))}"
+
+
+def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
+    """Return a sentence about the instances that left, want to go or came back."""
+    causes = []
+    owners, here = {name for name in before.by_instance if name}, {one.name for one in live}
+    leaving = {one.name for one in live if one.is_leaving}
+    if gone := sorted(owners - here):
+        causes.append(f"{', '.join(gone)} left")
+    if going := sorted(owners & leaving):
+        causes.append(f"{', '.join(going)} wants to go")
+    if back := sorted(before.departed.keys() & (here - leaving)):
+        causes.append(f"{', '.join(back)} came back")
+    return causes
+
+
+def _causes(change: PlanChange, added: int, removed: int) -> list[str]:
+    causes = ["the commit marker was damaged"] if change.is_recovered else []
+    causes += instance_causes(change.before, change.live)
+    causes.extend(cause_of(one) for one in change.answered[:_NAMES_SHOWN])
+    if len(change.answered) > _NAMES_SHOWN:
+        causes.append(counted(len(change.answered) - _NAMES_SHOWN, "further request"))
+    if added or removed:
+        causes.append(f"{counted(added, 'partition')} came and {removed} went")
+    if not causes and change.is_exclusion_new:
+        causes.append("a datastream may not copy topics that it shares with others, or may again")
+    if not causes:
+        by_load = "loads changed" if change.is_due else "instances changed"
+        causes.append("limits changed" if change.is_limited and not change.is_due else by_load)
+    return causes

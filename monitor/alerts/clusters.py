@@ -1,0 +1,170 @@
+"""From clusters that do not answer to alerts of these clusters. Pure.
+
+One cluster is one alert, however many datastreams it holds up. Their own alerts are held back meanwhile, and
+also, where that alert has fired, until they have caught up. A datastream in which nothing happens is not
+among them: nobody is called for it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mirror.model.identifiers import DatastreamName
+from mirror.wording import counted, first_few
+from monitor.alerts.alert import Alert, AlertKey, AlertKind, rfc3339
+from monitor.alerts.catalogue import DESTINATION_AWAY, SOURCE_AWAY
+from monitor.causes.diagnosis import Cause
+from monitor.cycle import Finding
+from monitor.latency import Standing
+from monitor.movement.states import MovementState
+from monitor.movement.summary import Movements, Moving, StateCount
+
+AWAY: Final[Mapping[MovementState, AlertKind]] = {
+    MovementState.SOURCE_AWAY: SOURCE_AWAY,
+    MovementState.DESTINATION_AWAY: DESTINATION_AWAY,
+}
+_ROLES: Final = {SOURCE_AWAY: "source", DESTINATION_AWAY: "destination"}
+_UNANSWERED: Final = {
+    Cause.SOURCE_BOUND: (SOURCE_AWAY, "fetch_unanswered_seconds"),
+    Cause.DESTINATION_BOUND: (DESTINATION_AWAY, "produce_unanswered_seconds"),
+}
+_BEHIND: Final = frozenset({MovementState.CATCHING_UP, MovementState.WARN, MovementState.THROTTLED})
+_NAMES_SHOWN: Final = 20
+
+
+class Fault(NamedTuple):
+    """A datastream that a cluster holds up. `partitions`: how many are known to wait for it; `said`: of the
+    worst of them. `is_idle`: nobody misses anything."""
+
+    name: DatastreamName
+    kind: AlertKind
+    cluster: str
+    partitions: int
+    worst: str
+    said: str
+    since_ms: int | None
+    is_idle: bool = False
+
+    @property
+    def key(self) -> AlertKey:
+        """The alert of the cluster."""
+        return AlertKey(self.kind.name, "", cluster=self.cluster)
+
+
+def faults_of(findings: Mapping[DatastreamName, Finding], movements: Movements) -> list[Fault]:
+    """Return what clusters hold up: partitions that wait for one, and datastreams that are late because one
+    has not answered for longer than their objective."""
+    found = []
+    for name, one in movements.datastreams.items():
+        states = [count for count in one.movement.states if count.state in AWAY]
+        found += [_away(name, one, count) for count in states]
+        if not states and (finding := findings.get(name)) is not None:
+            found += _unanswered(name, one, finding)
+    return found
+
+
+def _away(name: DatastreamName, one: Moving, count: StateCount) -> Fault:
+    kind = AWAY[count.state]
+    since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
+    said = f"{count.worst}{since}: {count.reason or count.state.value}"
+    cluster, since_ms = _cluster(one, kind), count.since_ms
+    return Fault(name, kind, cluster, count.partitions, count.worst, said, since_ms, count.is_idle)
+
+
+def _unanswered(name: DatastreamName, one: Moving, finding: Finding) -> Iterator[Fault]:
+    cause = finding.diagnosis
+    if cause is not None and cause.cause in _UNANSWERED:
+        kind, figure = _UNANSWERED[cause.cause]
+        if figure in cause.evidence:
+            yield Fault(name, kind, _cluster(one, kind), 0, "", cause.sentence, None)
+
+
+def _cluster(one: Moving, kind: AlertKind) -> str:
+    return one.cluster if kind is SOURCE_AWAY else one.destination
+
+
+def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
+    """One for each cluster and kind; when it began is added later."""
+    by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
+    for one in faults:
+        if not one.is_idle:
+            by_key[one.key].append(one)
+    for each in by_key.values():
+        first = min(each, key=lambda one: (one.since_ms is None, one.since_ms or 0, one.name))
+        names = tuple(sorted({str(one.name) for one in each}))
+        role, cluster = _ROLES[first.kind], first.cluster or "of some datastreams"
+        yield Alert(
+            first.kind,
+            f"the {role} {cluster} does not answer: {counted(len(names), 'datastream')} held up",
+            f"{first_few(names, _NAMES_SHOWN)}; {first.said}",
+            first.since_ms or 0,
+            "",
+            first.cluster,
+            partitions=sum(one.partitions for one in each),
+            worst=first.worst,
+            datastreams=names,
+        )
+
+
+@dataclass(slots=True)
+class _Outage:
+    """Of one datastream. `seen`: when a cluster held it up last. `was_sent`: the alert of the cluster fired.
+    `is_over`: it has caught up since."""
+
+    seen: float
+    was_sent: bool = False
+    is_over: bool = False
+
+
+class Outages:
+    """Datastreams whose own alerts are held back, see the module. Times are monotonic seconds.
+    `most_seconds`: after that a datastream that has not caught up has alerts of its own."""
+
+    def __init__(self, most_seconds: float) -> None:
+        self._most = most_seconds
+        self._of: dict[DatastreamName, _Outage] = {}
+
+    def look(
+        self,
+        faults: Collection[Fault],
+        fired: Collection[AlertKey],
+        findings: Mapping[DatastreamName, Finding],
+        movements: Movements,
+        now: float,
+    ) -> None:
+        """Take in a turn. `fired`: alerts that fire."""
+        affected = {one.name for one in faults}
+        for one in faults:
+            outage = self._of.setdefault(one.name, _Outage(now))
+            outage.seen, outage.is_over = now, False
+            outage.was_sent = outage.was_sent or one.key in fired
+        for name, outage in list(self._of.items()):
+            if name in affected:
+                continue
+            outage.is_over = outage.is_over or not _is_behind(name, findings, movements)
+            if not outage.was_sent or now - outage.seen >= self._most:
+                del self._of[name]
+
+    @property
+    def held_back(self) -> frozenset[str]:
+        """Datastreams that are held up, or catch up after that."""
+        return frozenset(str(name) for name, one in self._of.items() if not one.is_over)
+
+    @property
+    def burnt(self) -> frozenset[str]:
+        """The same and those that have caught up lately: windows of error budgets still hold the outage."""
+        return frozenset(map(str, self._of))
+
+
+def _is_behind(
+    name: DatastreamName, findings: Mapping[DatastreamName, Finding], movements: Movements
+) -> bool:
+    finding, moving = findings.get(name), movements.datastreams.get(name)
+    if finding is not None and finding.verdict.standing is not Standing.WITHIN:
+        return True
+    if moving is None:
+        return not movements.is_complete
+    return any(one.state in _BEHIND for one in moving.movement.states)

@@ -1,0 +1,146 @@
+"""From the advice to size the service to an alert. Pure but for reading the advice.
+
+It fires before the first hour that needs more instances than stay, by a lead that is configured, and is over
+when the fleet has as many, or when the hours that need them are over. A forecast that changes meanwhile ends
+nothing: one peak is one alert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from mirror.errors import HeadraceError
+from mirror.model.sizing.advice import HOUR_MS, Advice, GroupNeed, HourNeed, age_text, hours_together
+from mirror.wording import counted
+from monitor.alerts.alert import Alert
+from monitor.alerts.catalogue import RESIZE
+
+_log = structlog.get_logger(__name__)
+_READ_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    """Instances and tasks that are needed, `since_ms` (None: now) `until_ms` (None: unknown), and the group
+    of datastreams that drives it: tasks that it needs then, and has."""
+
+    instances: int
+    tasks: int
+    staying: int
+    since_ms: int | None
+    until_ms: int | None
+    driver: str
+    driver_tasks: int
+    driver_has: int
+
+    @property
+    def summary(self) -> str:
+        """One line."""
+        since = "now" if self.since_ms is None else f"from {_moment(self.since_ms)}"
+        until = "" if self.until_ms is None else f" until {_moment(self.until_ms)}"
+        there = f"there {'is' if self.staying == 1 else 'are'} {self.staying}"
+        return f"needs {counted(self.instances, 'instance')} {since}{until}; {there}"
+
+    @property
+    def reason(self) -> str:
+        """What drives it."""
+        then, all_tasks = counted(self.driver_tasks, "task"), counted(self.tasks, "task")
+        return f"{all_tasks} needed; driven by {self.driver}: {then} then, {self.driver_has} now"
+
+
+def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
+    """Return what the fleet lacks now or within the lead; None where it lacks nothing, or that is unknown."""
+    each = advice.tasks_per_instance
+    if each is None:
+        return None
+
+    def needed(tasks: int) -> int:
+        return max(1, -(-tasks // each))
+
+    known = [one for one in advice.groups if one.now is not None]
+    present = sum(one.now or 0 for one in known)
+    is_short = needed(present) > advice.instances
+    short: list[HourNeed] = []
+    for hour in hours_together(known, now_ms):
+        if needed(hour.most_tasks) > advice.instances:
+            short.append(hour)
+        elif short or hour.hour_ms > now_ms + lead_seconds * 1000:
+            break
+    is_near = bool(short) and short[0].hour_ms - lead_seconds * 1000 <= now_ms
+    if not is_short and not is_near:
+        return None
+    if is_short and not is_near:
+        short = []
+    tasks = max([present if is_short else 0, *(one.most_tasks for one in short)])
+    peak = max(short, key=lambda one: one.most_tasks, default=None)
+    begins_now = is_short or short[0].hour_ms <= now_ms
+    driver, then = _driver(known, peak)
+    return Resize(
+        needed(tasks),
+        tasks,
+        advice.instances,
+        None if begins_now else short[0].hour_ms,
+        short[-1].hour_ms + HOUR_MS if short else None,
+        driver.group,
+        then,
+        driver.tasks,
+    )
+
+
+def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
+    """The group that grows most, and the tasks that it needs."""
+
+    def then(one: GroupNeed) -> int:
+        coming = [hour.most_tasks for hour in one.coming if peak is not None and hour.hour_ms == peak.hour_ms]
+        return coming[0] if coming else one.now or 0
+
+    found = max(groups, key=lambda one: (then(one) - one.tasks, then(one)))
+    return found, then(found)
+
+
+class ResizeWatch:
+    """Used by one thread. `read`: the newest advice; asked at most once a minute. Raises nothing: what cannot
+    be read is as it was."""
+
+    def __init__(self, read: Callable[[], Advice | None], lead_seconds: float) -> None:
+        self._read = read
+        self._lead = lead_seconds
+        self._read_ms: int | None = None
+        self._advice: Advice | None = None
+        self._held: Resize | None = None
+
+    def alerts(self, now_ms: int) -> list[Alert]:
+        """The one that fires now, or none."""
+        if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
+            self._read_ms = now_ms
+            self._look()
+        advice = self._advice
+        if advice is None:
+            return []
+        found = resize_of(advice, self._lead, now_ms)
+        if found is None and self._held is not None and _lasts(self._held, advice, now_ms):
+            found = self._held
+        self._held = found
+        if found is None:
+            return []
+        return [Alert(RESIZE, found.summary, f"{found.reason} (advice of {age_text(advice, now_ms)} ago)", 0)]
+
+    def _look(self) -> None:
+        try:
+            self._advice = self._read() or self._advice
+        except HeadraceError as error:
+            _log.warning("the advice to size the service cannot be read", reason=str(error))
+
+
+def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
+    """Return whether the fleet is still smaller than was recommended for hours that are not over."""
+    return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
+
+
+def _moment(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms / 1000, UTC).strftime("%A %H:%M UTC")

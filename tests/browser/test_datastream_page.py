@@ -1,0 +1,192 @@
+"""The page of a datastream: how it is defined, its partitions, what is paused, changed and destroyed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from mirror.instance.workers.lane_track import LaneTrack
+from mirror.model.datastreams.lanes import QuotaHold, QuotaOwner
+from mirror.model.topics import TopicDescription
+from mirror.worker.protocol import LaneRate
+from monitor.causes.sentences import Findings
+from tests.browser.chromium import PHONE
+from tests.browser.conftest import OpenPage, Serve
+from tests.browser.test_flows import violations
+from tests.builders import SOURCE
+from tests.fakes.site import Site
+
+
+@pytest.fixture
+def site() -> Site:
+    """`orders` mirrors two topics of 60 and 2 partitions; each lane is as far behind as its number."""
+    site = Site()
+    site.source.topics |= {"t": TopicDescription("t", 60), "u": TopicDescription("u", 2)}
+    site.create(
+        source={"cluster": "source", "topics": "t|u"}, destination={"cluster": "destination", "name": "eu.*"}
+    )
+    states = site.follower.workers._states
+    for key in list(states):
+        number = key.partition.partition
+        rate = LaneRate(key, SOURCE, 1_000.0 * number, 1.0, number, number * 100, checkpoint=5_000)
+        states[key] = replace(states[key], track=LaneTrack(rate=rate))
+    site.follower.turn()
+    return site
+
+
+@pytest.mark.parametrize("more", [{}, {"viewport": PHONE, "has_touch": True}])
+def test_partitions_are_a_table_that_is_sorted_filtered_and_paged(
+    more: dict[str, Any], site: Site, serve: Serve, open_page: OpenPage
+) -> None:
+    page = open_page(f"{serve(site.app)}/ui/#/datastreams/orders", **more)
+    card = page.get_by_role("region", name="Partitions", exact=True)
+    rows = card.locator("tbody tr")
+    expect(rows).to_have_count(50)
+    expect(rows.first).to_contain_text("t-59")
+    for text in ("5,059", "5,000", "59", "5.9 s", "59 kB/s", "orders-0", "one"):
+        expect(rows.first).to_contain_text(text)
+    expect(card.get_by_role("status")).to_have_text("1 to 50 of 62 partitions")
+    card.get_by_role("button", name="Further").click()
+    expect(card.get_by_role("status")).to_have_text("51 to 62 of 62 partitions")
+    card.get_by_role("searchbox").fill("u-")
+    expect(rows).to_have_count(2)
+    if not more:
+        card.get_by_role("button", name="Partition", exact=True).click()
+        expect(rows.first).to_contain_text("u-0")
+        expect(card.get_by_role("columnheader", name="Partition")).to_have_attribute("aria-sort", "ascending")
+    assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]  # type: ignore[index]
+    assert violations(page) == []
+
+
+def test_the_definition_and_its_topics_are_shown(site: Site, serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(f"{serve(site.app)}/ui/#/datastreams/orders")
+    card = page.get_by_role("region", name="Definition")
+    for text in ("t|u", "eu.*", "effectively-once", "earliest"):
+        expect(card.get_by_text(text, exact=True)).to_be_visible()
+    card.get_by_text("2 topics match").click()
+    expect(card.locator("tbody tr").first).to_contain_text("eu.t")
+    expect(card.locator("tbody tr").first).to_contain_text("60")
+
+
+def test_what_is_paused_is_one_list(site: Site, serve: Serve, open_page: OpenPage) -> None:
+    site.client.post(
+        "/v1/datastreams/orders/pause-partitions", json={"partitions": {"u": "0"}, "reason": "ticket 7"}
+    ).raise_for_status()
+    site.tick()
+    key = next(one for one in site.follower.workers._states if str(one.partition) == "t-7")
+    site.follower.workers.pause(key, "a record is too large")
+    site.follower.turn()
+    page = open_page(f"{serve(site.app)}/ui/#/datastreams/orders")
+    listed = page.get_by_role("list", name="Paused").get_by_role("listitem")
+    expect(listed).to_have_count(2)
+    expect(listed.nth(0)).to_contain_text("u, partition 0, by a person: ticket 7")
+    expect(listed.nth(1)).to_contain_text("t-7, by itself: a record is too large")
+
+
+def test_an_edit_shows_what_stops_and_takes_the_name(site: Site, serve: Serve, open_page: OpenPage) -> None:
+    page = open_page(f"{serve(site.app)}/ui/#/edit/orders")
+    topics = page.get_by_label("Topics", exact=True)
+    expect(topics).to_have_value("t|u")
+    expect(page.get_by_label("Name", exact=True)).to_be_disabled()
+    expect(page.get_by_role("button", name="Show what it does")).to_be_disabled()
+    topics.fill("t")
+    page.get_by_role("button", name="Show what it does").click()
+    expect(page.get_by_role("alert")).to_contain_text("2 partitions stop: u (2)")
+    assert site.stored("orders").selection.include == "t|u", "a dry run changes nothing"
+    assert violations(page) == []
+    page.get_by_role("button", name="Change it").click()
+    question = page.get_by_role("dialog")
+    expect(question).to_contain_text("2 partitions stop")
+    sure = question.get_by_role("button", name="Change it")
+    expect(sure).to_be_disabled()
+    question.get_by_label("Type orders to confirm").fill("orders")
+    sure.click()
+    expect(page).to_have_title(re.compile("^orders"))
+    assert site.stored("orders").selection.include == "t"
+
+
+def test_a_datastream_is_created_after_its_dry_run(serve: Serve, open_page: OpenPage) -> None:
+    site = Site()
+    page = open_page(f"{serve(site.app)}/ui/")
+    page.get_by_role("link", name="New datastream").first.click()
+    filled = {"Name": "mine", "Owner": "team", "Source cluster": "source", "Topics": "t"}
+    for label, text in {
+        **filled,
+        "Destination cluster": "destination",
+        "99 % arrive within, in ms": "800",
+    }.items():
+        page.get_by_label(label, exact=True).fill(text)
+    page.get_by_role("button", name="Show what it does").click()
+    expect(page.get_by_role("heading", name="What that would do")).to_be_visible()
+    assert site.definitions.all().datastreams == ()
+    page.get_by_role("button", name="Create it").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create it").click()
+    expect(page).to_have_title(re.compile("^mine"))
+    stored = site.stored("mine")
+    assert (stored.selection.include, stored.metadata["owner"]) == ("t", "team")
+    assert stored.objective is not None
+    assert stored.objective.milliseconds == 800
+
+
+@pytest.mark.parametrize("label", ["Delete", "Copy everything again"])
+def test_what_destroys_something_asks_for_the_name(
+    label: str, site: Site, serve: Serve, open_page: OpenPage
+) -> None:
+    page = open_page(f"{serve(site.app)}/ui/#/datastreams/orders")
+    page.get_by_role("button", name=label).click()
+    question = page.get_by_role("dialog")
+    expect(question.get_by_role("button", name="Cancel")).to_be_focused()
+    sure, name = question.get_by_role("button", name=label), question.get_by_label("Type orders to confirm")
+    for wrong in ("", "order", "Orders"):
+        name.fill(wrong)
+        expect(sure).to_be_disabled()
+    name.fill("orders")
+    with page.expect_response(re.compile("/v1/datastreams/orders")) as answered:
+        sure.click()
+    assert answered.value.request.method in ("DELETE", "POST")
+    expect(question).to_be_hidden()
+
+
+def test_moves_of_a_plan_are_one_entry_and_evidence_has_words(
+    site: Site, serve: Serve, open_page: OpenPage
+) -> None:
+    page = open_page(f"{serve(site.app)}/ui/icon.svg")
+
+    def call(name: str, *given: Any) -> Any:
+        code = "([name, given]) => import('/ui/views/datastream.js').then((one) => one[name](...given))"
+        return page.evaluate(code, [name, list(given)])
+
+    move = {
+        "kind": "move",
+        "topic": "t",
+        "plan_epoch": 4,
+        "time_ms": 1,
+        "sentence": "two joined",
+        "bytes_per_second": 5.0,
+    }
+    tasks = {"from_task": "o-0", "from_instance": "one", "to_task": "o-0", "to_instance": "two"}
+    moves = [{**move, **tasks, "kafka_partition": number, "event_key": str(number)} for number in range(20)]
+    other = {**moves[0], "sentence": "it is heavy", "event_key": "x"}
+    plan = {**move, "kind": "plan", "topic": "", "event_key": "p"}
+    found = call("eventsOf", [plan, *moves, other])
+    assert [(one["what"], one["why"], len(one["moves"])) for one in found][1] == (
+        "20 partitions",
+        "two joined",
+        20,
+    )
+    assert len(found) == 3
+    hold = QuotaHold(QuotaOwner.SOURCE, 0.45, 3)
+    numbers = {
+        **Findings((), 3, holds=(hold,)).numbers(),
+        "task_bytes_per_second": 1_250_000,
+        "fetch_ms": 900.0,
+    }
+    said = call("evidenceOf", numbers)
+    assert "held back for: 45 % of the time" in said
+    assert "the task copies: 1.3 MB/s" in said
+    assert "being received: 900 ms" in said
+    assert not any("_" in one for one in said)

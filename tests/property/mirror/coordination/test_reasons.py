@@ -1,0 +1,94 @@
+"""Whatever changes a plan, every move has exactly one reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assigner.planner import LoadPlanner
+from mirror.coordination.placement import SimplePlanner
+from mirror.coordination.planning import World, decide
+from mirror.coordination.stores.requests import MoveRequest, RebalanceRequest, Request
+from mirror.coordination.task_placement import TaskPlacementRules
+from mirror.model.identifiers import GroupName
+from mirror.model.load import LoadReport, PartitionLoad, TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+from tests.builders import SOURCE, a_datastream, a_plan, an_instance
+from tests.examples import examples
+
+NAMES = ["one", "two", "three"]
+GROUPS = [GroupName("a"), GroupName("b")]
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> Request:
+    group = draw(st.sampled_from(GROUPS))
+    if draw(st.booleans()):
+        return RebalanceRequest(group, draw(st.booleans()), "me", "to see", 5, "r-0000000001")
+    some = frozenset(TopicPartition("t", number) for number in draw(st.sets(st.integers(0, 5), min_size=1)))
+    return MoveRequest(group, some, draw(st.sampled_from(NAMES)), "me", 5, "r-0000000002")
+
+
+@st.composite
+def steps(draw: st.DrawFn, before: World) -> World:
+    """Another world of two groups that mirror one topic."""
+    topics = {"t": draw(st.integers(0, 9))}
+    loads = {
+        TopicPartition("t", number): PartitionLoad(draw(st.sampled_from([0.0, 1.0, 20.0, 60.0, 130.0])))
+        for number in range(topics["t"])
+    }
+    report = LoadReport(loads, "tests", 1)
+    least = draw(st.integers(1, 3))
+    limits = st.builds(TaskLimits, min_tasks=st.just(least), max_tasks=st.sampled_from([None, 3]))
+    live = draw(st.sets(st.sampled_from(NAMES), min_size=1))
+    return replace(
+        before,
+        datastreams=tuple(a_datastream(name, "t", limits=draw(limits)) for name in GROUPS),
+        live=tuple(
+            replace(an_instance(name, number), is_leaving=draw(st.sampled_from([False, False, True])))
+            for number, name in enumerate(sorted(live))
+        ),
+        topics={SOURCE: topics},
+        requests=tuple(draw(st.lists(requests(), max_size=1))),
+        loads=dict.fromkeys(GROUPS, report),
+        recent=dict.fromkeys(GROUPS, (loads, loads)),
+        due=frozenset(GROUPS) if draw(st.booleans()) else frozenset(),
+    )
+
+
+@given(st.data(), st.sampled_from([SimplePlanner(), LoadPlanner()]))
+@settings(max_examples=examples(60))
+def test_every_move_has_exactly_one_reason(data: st.DataObject, planner: SimplePlanner | LoadPlanner) -> None:
+    rules = TaskPlacementRules(return_delay_ms=1_000, imbalance=1.3)
+    world = World((), (), a_plan(epoch=0), {SOURCE: {}}, rules=rules)
+    for number in range(3):
+        world = data.draw(steps(world))
+        decision = decide(world, planner, TaskCapacity(100, utilisation_percent=100), number + 2)
+        places = [(move.group, move.partition) for move in decision.moves]
+        assert len(places) == len(set(places))
+        assert decision.move_reasons.keys() == set(places)
+        here = {one.name for one in world.live}
+        for move in decision.moves:
+            reason = decision.move_reasons[move.group, move.partition]
+            assert reason.strip("- ")
+            assert "strategy" not in reason, "our planners say why"
+            assert not reason.endswith(" left") or move.from_instance not in here
+        world = replace(world, plan=decision.plan or world.plan)
+
+
+def test_the_plan_that_stays_counts_all_groups_that_have_tasks() -> None:
+    """A preview looks at the datastreams of one group alone."""
+    world = World(
+        tuple(a_datastream(name, "t") for name in GROUPS),
+        (an_instance("one"),),
+        a_plan(epoch=0),
+        {SOURCE: {"t": 2}},
+    )
+    plan = decide(world, SimplePlanner(), TaskCapacity(100), 1).plan
+    assert plan is not None
+    seen = replace(world, datastreams=world.datastreams[:1], plan=plan, is_whole=False)
+    assert (
+        "4 partitions of 2 datastream groups" in decide(seen, SimplePlanner(), TaskCapacity(100), 2).sentence
+    )
