@@ -60,10 +60,16 @@ def _build(home: Path) -> int:
         work = Path(name)
         shutil.copytree(home / "mirror", work / "mirror", ignore=shutil.ignore_patterns("__pycache__"))
         command = [sys.executable, "-m", f"{__package__}.extensions", str(home / "pyproject.toml"), "made"]
-        if subprocess.run(command, cwd=work, check=False).returncode != 0:
+        if subprocess.run(command, cwd=work, env=_environment(), check=False).returncode != 0:
             return FAILED
         _keep(work / "made", folder)
     return DONE
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment that finds this package even before it is installed, as in a first set-up."""
+    path = [str(Path(__file__).parents[3]), os.environ.get("PYTHONPATH", "")]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
 
 
 def _keep(made: Path, folder: Path) -> None:

@@ -57,6 +57,17 @@ def test_what_was_compiled_of_older_sources_is_not_taken(home: Path) -> None:
     assert sys.path == path
 
 
+def test_the_build_finds_its_own_package_before_it_is_installed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(bare))
+    assert build(home) == FAILED
+    assert "No module named 'mypyc'" in capfd.readouterr().err
+
+
 @pytest.mark.parametrize(("is_made", "switch", "is_taken"), [(1, "", 1), (1, "0", 0), (0, "", 0)])
 def test_compiled_rooms_come_before_their_sources(
     home: Path, is_made: bool, switch: str, is_taken: bool
