@@ -45,7 +45,7 @@ class LeadersLoads:
     def is_held(self, load: PartitionLoad) -> bool:
         """Whether it was measured before the measurements stopped."""
         is_measuring = self.standing is None or self.standing.state is LoadState.KNOWN
-        return load.rate_source is RateSource.HELD or not is_measuring
+        return load.rate_source is RateSource.HELD or (not is_measuring and not load.is_estimate)
 
 
 class PartitionLoadAnswer(_LoadModel):
@@ -63,7 +63,7 @@ class PartitionLoadAnswer(_LoadModel):
     rate_source: str | None
     """slope: of the log size, over the whole range; partial: over a part of the range, or of the topic; mean:
     of the topic's partitions; mirror: what lanes have counted; held: measured before the measurements
-    stopped."""
+    stopped; seasonal: the same hour of earlier weeks or days."""
     measured_at_ms: int | None
     """The newest measurement that it rests on (epoch ms)."""
     age_ms: int | None

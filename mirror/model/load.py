@@ -44,12 +44,13 @@ class LoadLevel(StrEnum):
 
 class RateSource(StrEnum):
     """Basis of a rate: the slope of the log size over the whole range, a part of the range (for a topic's
-    mean also a part of its partitions), the last measurements before they stopped, the average over the
-    topic's partitions, the mirror's own count, or only configuration."""
+    mean also a part of its partitions), the last measurements before they stopped, the same hour of earlier
+    weeks or days, the average over the topic's partitions, the mirror's own count, or only configuration."""
 
     SLOPE = "slope"
     PARTIAL = "partial"
     HELD = "held"
+    SEASONAL = "seasonal"
     MEAN = "mean"
     MIRROR = "mirror"
     CONFIGURED = "configured"
@@ -68,6 +69,11 @@ class PartitionLoad:
     level: LoadLevel = LoadLevel.PARTITION
     rate_source: RateSource = RateSource.MIRROR
     measured_at_ms: int | None = None
+
+    @property
+    def is_estimate(self) -> bool:
+        """True unless the partition or its topic was measured recently."""
+        return self.level is LoadLevel.DEFAULT or self.rate_source is RateSource.SEASONAL
 
     def age_ms(self, now_ms: int) -> int | None:
         """Return the milliseconds since the newest measurement; None without measurements."""

@@ -22,10 +22,11 @@ def completed(
     known: Mapping[TopicPartition, PartitionLoad],
     partitions: Sequence[TopicPartition],
     *,
+    seasonal: Mapping[TopicPartition, PartitionLoad] | None = None,
     topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """A load for each partition: its own, the mean of its topic, or the default.
+    """A load for each partition: its own, its seasonal one, the mean of its topic, or the default.
 
     `topic_means`: what the past says of topics of which no partition is known. A mean is `held` when all
     that it is of is, and `partial` when it is of less than `LEAST_COVERED` of the topic's partitions, or of
@@ -42,6 +43,7 @@ def completed(
     }
     means = past | _means_by_topic(known, sizes)
     default = PartitionLoad(default_bytes_per_second, None, LoadLevel.DEFAULT, RateSource.CONFIGURED)
+    known = {**(seasonal or {}), **known}
     return {key: known.get(key) or means.get(key.topic) or default for key in partitions}
 
 
@@ -102,6 +104,12 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
             f"held: {len(ages)} of {counted(len(answers), 'partition')} "
             "have no new samples and keep the load of "
             f"before, {oldest} since {age_text(ages[oldest])}"
+        )
+    seasonal = sum(load.rate_source is RateSource.SEASONAL for load in answers.values())
+    if seasonal:
+        notes.append(
+            f"seasonal: {seasonal} of {counted(len(answers), 'partition')} have no samples and are given the "
+            "median load of this hour in earlier weeks or days"
         )
     partial = sum(load.rate_source is RateSource.PARTIAL for load in answers.values())
     if partial:

@@ -1,13 +1,14 @@
 """The load provider of the assigner: what Pinot holds, as `mirror.ports.LoadProvider`.
 
-Of each partition: its own samples, else its topic's mean, else a configured default; each load says
-which, what its rate was computed from, and when that was measured last. Answers are kept, so that Pinot
-may be away for a while; an answer that is not fresh or not complete says so in its notes.
+Of each partition: its own samples, else the same hour of earlier weeks, else its topic's mean, else a
+configured default; each load says which, what its rate was computed from, and when that was measured last.
+Answers are kept, so that Pinot may be away for a while; one that is not fresh or not complete says so in its
+notes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from pmp.loads.completion import completed, coverage_notes, mark_notes, mismatch
 from pmp.loads.last_known import LastKnown, Remembered
 from pmp.loads.rates import SETTLED_MS, Reading, partition_loads, unit_problem
 from pmp.loads.rhythm import MOST_UNKNOWN, held, marked, rhythm_of
+from pmp.loads.seasonal import seasonal_loads
 from pmp.loads.wholeness import CatchingUp, Progress, lost_rows
 from pmp.settings import PmpSettings, ProviderSettings
 
@@ -56,7 +58,27 @@ class World:
 
 @dataclass(frozen=True)
 class _Failure:
+    """`is_unsampled`: Pinot responded, but has no samples of the cluster in the window."""
+
     error: HeadraceError
+    at_ms: int
+    is_unsampled: bool = False
+
+
+class _Unsampled(Exception):
+    """Pinot has no samples of a cluster in the window."""
+
+    def __init__(self, error: LoadUnavailable) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(frozen=True)
+class _Seasonal:
+    """Estimates for the partitions of these topics in the hour of `at_ms`."""
+
+    topics: frozenset[str]
+    loads: Mapping[TopicPartition, PartitionLoad]
     at_ms: int
 
 
@@ -83,6 +105,7 @@ class PinotLoadProvider:
         self._catching_up = CatchingUp(self._world.progress, clock)
         self._failures: dict[ClusterRef, _Failure] = {}
         self._looked_up: dict[ClusterRef, _LookedUp] = {}
+        self._seasonal: dict[ClusterRef, _Seasonal] = {}
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
         """Loads of the named partitions over the configured window.
@@ -91,7 +114,20 @@ class PinotLoadProvider:
         last answer is older than `provider.oldest_answer_seconds`.
         """
         now_ms = self._clock.now_ms()
-        known, problem = self._current(cluster, now_ms)
+        unsampled: LoadUnavailable | None = None
+        try:
+            known, problem = self._current(cluster, now_ms)
+        except LoadUnavailable as error:
+            if not self._responds(cluster):
+                raise
+            unsampled, known, problem = error, LoadReport({}, NAME), error.message
+        seasonal: Mapping[TopicPartition, PartitionLoad] = {}
+        topic_means: Mapping[str, TopicRates] = {}
+        if self._responds(cluster):
+            seasonal = self._estimates(cluster, known, partitions, now_ms)
+            topic_means = self._topic_means(cluster, known, partitions, now_ms)
+        if unsampled is not None and not seasonal and not topic_means:
+            raise unsampled
         notes = list(known.notes)
         if problem:
             notes.append(problem)
@@ -100,7 +136,8 @@ class PinotLoadProvider:
         answers = completed(
             known.loads,
             partitions,
-            topic_means={} if problem else self._topic_means(cluster, known, partitions, now_ms),
+            seasonal=seasonal,
+            topic_means=topic_means,
             default_bytes_per_second=(
                 self._provider.default_bytes_per_second or self._world.unknown_bytes_per_second
             ),
@@ -108,6 +145,11 @@ class PinotLoadProvider:
         notes += mismatch_notes(self._world.name_of(cluster), known.loads, partitions)
         notes += coverage_notes(answers) + mark_notes(answers, now_ms)
         return LoadReport(answers, NAME, known.measured_at_ms, tuple(notes))
+
+    def _responds(self, cluster: ClusterRef) -> bool:
+        """Return whether Pinot's last response about the cluster was complete, even if without samples."""
+        failure = self._failures.get(cluster)
+        return failure is None or failure.is_unsampled
 
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
@@ -154,6 +196,8 @@ class PinotLoadProvider:
         if failure is None or not 0 <= now_ms - failure.at_ms < refresh_ms:
             try:
                 report = self._whole(cluster, now_ms, remembered)
+            except _Unsampled as unsampled:
+                failure = self._failures[cluster] = _Failure(unsampled.error, now_ms, is_unsampled=True)
             except HeadraceError as error:
                 if error.fatal:
                     raise
@@ -165,12 +209,13 @@ class PinotLoadProvider:
         return self._instead(cluster, failure.error, remembered, now_ms)
 
     def _whole(self, cluster: ClusterRef, now_ms: int, remembered: Remembered | None) -> LoadReport:
-        """An answer that rests on all rows. Raises LoadUnavailable when it does not, and as `measured`."""
+        """An answer that rests on all rows. Raises LoadUnavailable when it does not, _Unsampled without
+        samples, and as `measured`."""
         window_ms = int(self._provider.window_seconds * 1000)
         try:
             report = self.measured(cluster, now_ms, window_ms)
-        except LoadUnavailable:
-            raise  # it answered, of a cluster that it does not know
+        except LoadUnavailable as error:
+            raise _Unsampled(error) from error
         except HeadraceError:
             self._catching_up.suspect()
             raise
@@ -207,6 +252,44 @@ class PinotLoadProvider:
         if age_ms <= self._provider.stale_after_seconds * 1000:
             return []
         return [f"stale: the newest sample is {age_text(age_ms)} old"]
+
+    def _estimates(
+        self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
+    ) -> Mapping[TopicPartition, PartitionLoad]:
+        """Return seasonal loads of partitions without samples, from the rollups; empty if Pinot fails.
+
+        One set of queries serves an hour of the clock, unless partitions of further topics lack samples.
+        """
+        topics = frozenset(one.topic for one in partitions if one not in known.loads)
+        if not topics:
+            return {}
+        before = self._seasonal.get(cluster)
+        if before and topics <= before.topics and before.at_ms // HOUR_MS == now_ms // HOUR_MS:
+            return before.loads
+        name = self._world.name_of(cluster)
+        reading = Reading(
+            self._provider.statistic, self._is_averaged(name), True, self._world.compacted(cluster)
+        )
+
+        def loads_of(hour: TimeRange) -> dict[TopicPartition, PartitionLoad]:
+            rates = questions.partition_rates(
+                self._client,
+                name,
+                hour,
+                statistic=reading.statistic,
+                grain=Grain.HOURS,
+                topics=sorted(topics),
+            )
+            return partition_loads(rates, reading)
+
+        wanted = [one for one in partitions if one.topic in topics]
+        try:
+            loads = seasonal_loads(wanted, now_ms, loads_of)
+        except HeadraceError as error:
+            _log.warning("no seasonal loads", cluster=cluster, problem=str(error))
+            return {}
+        self._seasonal[cluster] = _Seasonal(topics, loads, now_ms)
+        return loads
 
     def _topic_means(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int

@@ -113,7 +113,7 @@ class LoadGathering:
                 _log.warning("no new loads", source=str(source), reason=reason)
         else:
             self._memory.newest.note(source, report, now_ms)
-            return report
+            return self._memory.newest.completed(source, report, now_ms)
         held = self._memory.newest.instead(source, partitions, reason, now_ms)
         return held or LoadReport({}, "none", notes=(f"planned by count: {reason}",))
 

@@ -45,8 +45,11 @@ class NewestLoads:
         self._known: dict[LoadSource, ClusterLoads] = {}
 
     def note(self, source: LoadSource, report: LoadReport, now_ms: int) -> None:
-        """Remember an answer of the load provider; loads that are only the default are left out. What was
-        measured later than now, by a clock that is ahead, counts as of now."""
+        """Store the loads of a provider's report, without defaults.
+
+        A load of a lesser rank (topic mean, seasonal estimate) does not replace the partition's own load of
+        the last day, which becomes held. Measurement times after `now_ms` count as `now_ms`.
+        """
         at_ms = now_ms if report.measured_at_ms is None else min(report.measured_at_ms, now_ms)
         new = {
             key: replace(load, measured_at_ms=min(_or(load.measured_at_ms, at_ms), now_ms))
@@ -56,8 +59,11 @@ class NewestLoads:
         with self._lock:
             before = self._known.get(source, _NOTHING)
             kept = {key: one for key, one in before.loads.items() if _measured_ms(one) >= now_ms - DAY_MS}
+            for key in kept.keys() & new.keys():
+                if _rank(new[key]) > _rank(kept[key]):
+                    del new[key]
             for key in kept.keys() & (report.loads.keys() - new.keys()):
-                kept[key] = replace(kept[key], rate_source=RateSource.HELD)
+                kept[key] = _held(kept[key])
             at_least = (before.at_least & kept.keys() - new.keys()) | (report.at_least & new.keys())
             self._known[source] = ClusterLoads(report.provider, kept | new, at_least)
 
@@ -82,7 +88,27 @@ class NewestLoads:
 
     def measured_at_ms(self, source: LoadSource) -> int | None:
         """When anything of the source was measured last; None where nothing is known of it."""
-        return max(map(_measured_ms, self.known(source).loads.values()), default=None)
+        measured = (_measured_ms(one) for one in self.known(source).loads.values() if not one.is_estimate)
+        return max(measured, default=None)
+
+    def completed(self, source: LoadSource, report: LoadReport, now_ms: int) -> LoadReport:
+        """Return the report with last known loads in place of loads of a lesser rank.
+
+        Ranks: own measurement, last known own load, seasonal estimate, topic mean, default.
+        """
+        known = self.known(source)
+        last_known = {}
+        for key, load in report.loads.items():
+            if _rank(load) > 0 and (before := known.of(key, now_ms)) and _rank(before) < _rank(load):
+                last_known[key] = _held(before)
+        if not last_known:
+            return report
+        newest_ms = max(map(_measured_ms, last_known.values()))
+        note = (
+            f"last known loads, {age_text(now_ms - newest_ms)} old, of {len(last_known)} of "
+            f"{counted(len(report.loads), 'partition')} without new measurements"
+        )
+        return replace(report, loads={**report.loads, **last_known}, notes=(*report.notes, note))
 
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
@@ -90,9 +116,7 @@ class NewestLoads:
         """What is known, in place of an answer that cannot be had for the reason; None when nothing is."""
         known = self.known(source)
         found = {key: known.of(key, now_ms) for key in partitions}
-        held = {
-            key: replace(load, rate_source=RateSource.HELD) for key, load in found.items() if load is not None
-        }
+        held = {key: _held(load) for key, load in found.items() if load is not None}
         if not held:
             return None
         newest_ms = max(map(_measured_ms, held.values()))
@@ -101,6 +125,17 @@ class NewestLoads:
             f"of {len(held)} of {counted(len(partitions), 'partition')}: {reason}"
         )
         return LoadReport(held, "last known", newest_ms, (note,))
+
+
+def _rank(load: PartitionLoad) -> int:
+    """Return how much a load says about now: 0 for the partition's own, 3 for a default."""
+    if load.rate_source is RateSource.SEASONAL:
+        return 1
+    return {LoadLevel.PARTITION: 0, LoadLevel.TOPIC: 2, LoadLevel.DEFAULT: 3}[load.level]
+
+
+def _held(load: PartitionLoad) -> PartitionLoad:
+    return load if load.rate_source is RateSource.SEASONAL else replace(load, rate_source=RateSource.HELD)
 
 
 def _or(own_ms: int | None, at_ms: int) -> int:

@@ -29,11 +29,11 @@ _QUARTERS: Final = 4
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
     """Loads in 17 bytes a partition, beside an index that equal snapshots share.
 
-    Loads that are only the default are left out: nobody observed them.
+    Estimates, such as defaults, are left out.
     """
 
     def __init__(self, loads: Mapping[TopicPartition, PartitionLoad], before: Snapshot | None) -> None:
-        observed = {key: load for key, load in loads.items() if load.level is not LoadLevel.DEFAULT}
+        observed = {key: load for key, load in loads.items() if not load.is_estimate}
         self.numbers: Mapping[TopicPartition, int] = before.numbers if before is not None else {}
         if self.numbers.keys() != observed.keys():
             self.numbers = {key: number for number, key in enumerate(observed)}

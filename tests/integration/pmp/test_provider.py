@@ -124,6 +124,24 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
         assert provider.loads(cluster, asked).loads[asked[-1]].bytes_per_second == 9
 
 
+def test_a_provider_that_starts_while_samples_are_away_uses_the_same_hour_of_earlier_weeks(
+    metrics_world: MetricsWorld,
+) -> None:
+    """As a new leader does: it has no answer of before, and the sampler died more than a window ago."""
+    cluster, hour, week = fresh_name("seasonal"), NOW // HOUR_MS * HOUR_MS, 7 * 24 * HOUR_MS
+    weeks = [a_rollup(cluster, 0, hour - back * week, 100.0 * back) for back in (1, 2, 3)]
+    yesterday = [a_rollup(cluster, 1, hour - 24 * HOUR_MS, 70.0)]
+    metrics_world.put(PARTITION_METRICS_HOURLY, [*weeks, *yesterday])
+    provider = PinotLoadProvider(metrics_world.client, settings(), StoppedClock())
+    t0, t1, t2, other = (*(TopicPartition("t", number) for number in range(3)), ORDERS[0])
+    report = provider.loads(ClusterRef(cluster), [t0, t1, t2, other])
+    loads = [report.loads[one] for one in (t0, t1, t2, other)]
+    assert [round(one.bytes_per_second) for one in loads[:2]] == [200, 70]
+    assert [one.rate_source for one in loads[:2]] == [RateSource.SEASONAL] * 2
+    assert [one.level for one in loads[2:]] == [LoadLevel.TOPIC, LoadLevel.DEFAULT]
+    assert any(note.startswith("seasonal: 2 of 4") for note in report.notes)
+
+
 def test_averages_are_corrected_by_what_the_mirror_copied(metrics_world: MetricsWorld) -> None:
     cluster = ClusterRef(fresh_name("corrected"))
     rows = [

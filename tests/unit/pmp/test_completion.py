@@ -38,6 +38,15 @@ def test_partition_then_topic_then_default() -> None:
     assert note.startswith("1 of 4 partitions have loads of their own; 2 ")
 
 
+def test_a_seasonal_load_comes_between_a_partitions_own_and_the_mean_of_its_topic() -> None:
+    asked = [TopicPartition("a", number) for number in range(4)]
+    hour = PartitionLoad(50.0, None, LoadLevel.PARTITION, RateSource.SEASONAL, 5)
+    seasonal = {asked[0]: hour, asked[2]: hour}
+    answers = completed(KNOWN, asked, seasonal=seasonal, topic_means={}, default_bytes_per_second=5.0)
+    assert [answers[one].bytes_per_second for one in asked] == [100.0, 300.0, 50.0, 200.0]
+    assert [note.partition(":")[0] for note in mark_notes(answers, 100)] == ["seasonal"]
+
+
 @pytest.mark.parametrize(
     ("sources", "partitions", "expected"),
     [

@@ -74,3 +74,44 @@ def test_what_a_clock_that_is_ahead_has_measured_is_not_believed_for_ever() -> N
     assert newest.measured_at_ms(SOURCE_LOADS) == NOW
     assert newest.instead(SOURCE_LOADS, [T0, T1], "dead", NOW + 5_000) is not None
     assert newest.instead(SOURCE_LOADS, [T0, T1], "dead", NOW + DAY_MS + 1) is None
+
+
+def test_the_order_is_own_last_known_seasonal_topic_mean_default() -> None:
+    newest = NewestLoads()
+    own = PartitionLoad(1.0, None, LoadLevel.PARTITION, RateSource.SLOPE, NOW)
+    seasonal = replace(own, bytes_per_second=2.0, rate_source=RateSource.SEASONAL)
+    mean = PartitionLoad(3.0, None, LoadLevel.TOPIC, RateSource.MEAN, NOW)
+    default = PartitionLoad(4.0, None, LoadLevel.DEFAULT, RateSource.CONFIGURED)
+    ranked = [own, seasonal, mean, default]
+    for before in ranked[:-1]:
+        for now in ranked:
+            newest = NewestLoads()
+            newest.note(SOURCE_LOADS, LoadReport({T0: before}, "pinot", NOW), NOW)
+            report = LoadReport({T0: now}, "pinot", NOW)
+            newest.note(SOURCE_LOADS, report, NOW + 1_000)
+            used = newest.completed(SOURCE_LOADS, report, NOW + 1_000).loads[T0]
+            best = min(before, now, key=ranked.index)
+            assert used.bytes_per_second == best.bytes_per_second, (before, now)
+            assert newest.of(SOURCE_LOADS, T0) == best.bytes_per_second
+
+
+def test_a_report_says_which_of_its_loads_are_the_last_known() -> None:
+    newest = NewestLoads()
+    own = PartitionLoad(1.0, None, LoadLevel.PARTITION, RateSource.SLOPE, NOW)
+    newest.note(SOURCE_LOADS, LoadReport({T0: own, T1: own}, "pinot", NOW), NOW)
+    seasonal = replace(own, bytes_per_second=2.0, rate_source=RateSource.SEASONAL)
+    report = LoadReport({T0: own, T1: seasonal}, "pinot", NOW, ("stale",))
+    done = newest.completed(SOURCE_LOADS, report, NOW + 60_000)
+    assert done.loads == {T0: own, T1: replace(own, rate_source=RateSource.HELD)}
+    assert len(done.notes) == 2
+    assert "1 of 2" in done.notes[1]
+    late = NOW + DAY_MS + 1
+    assert newest.completed(SOURCE_LOADS, report, late) == report, "a day later they are not used"
+
+
+def test_an_estimate_is_no_measurement() -> None:
+    newest = NewestLoads()
+    seasonal = PartitionLoad(2.0, None, LoadLevel.PARTITION, RateSource.SEASONAL, NOW)
+    newest.note(SOURCE_LOADS, LoadReport({T0: seasonal}, "pinot"), NOW)
+    assert newest.measured_at_ms(SOURCE_LOADS) is None
+    assert newest.of(SOURCE_LOADS, T0) == 2.0

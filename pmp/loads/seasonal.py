@@ -1,0 +1,67 @@
+"""Estimates of loads from the hourly rollups: the same hour of earlier weeks, or of earlier days."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from statistics import median
+from typing import Final
+
+from mirror.model.load import PartitionLoad, RateSource
+from mirror.model.topics import TopicPartition
+from pinot.partitions.rollups import HOUR_MS
+from pinot.time_range import TimeRange
+
+_DAY_MS: Final = 24 * HOUR_MS
+WEEKS: Final = 4
+"""Number of earlier weeks to read."""
+DAYS: Final = 6
+"""Number of earlier days to read for partitions without rollups in any of the weeks."""
+
+LoadsOfHour = Callable[[TimeRange], Mapping[TopicPartition, PartitionLoad]]
+"""Returns the loads of every partition with a rollup of that hour; empty without any."""
+
+
+def seasonal_loads(
+    wanted: Iterable[TopicPartition], now_ms: int, loads_of: LoadsOfHour
+) -> dict[TopicPartition, PartitionLoad]:
+    """Return the median load of the present hour over earlier weeks, else over earlier days.
+
+    A median, so that one holiday or outage does not count. Partitions without any rollup of these hours are
+    left out. `measured_at_ms` is the newest hour that was used.
+
+    Raises what `loads_of` raises.
+    """
+    missing = set(wanted)
+    found: dict[TopicPartition, PartitionLoad] = {}
+    for hours in (_same_hours(now_ms, 7 * _DAY_MS, WEEKS), _same_hours(now_ms, _DAY_MS, DAYS)):
+        if not missing:
+            break
+        by_hour = [loads_of(hour) for hour in hours]
+        for partition in sorted(missing):
+            loads = [some[partition] for some in by_hour if partition in some]
+            if loads:
+                found[partition] = _median(loads)
+        missing -= found.keys()
+    return found
+
+
+def _same_hours(now_ms: int, period_ms: int, number: int) -> Iterator[TimeRange]:
+    """Yield the hour of `now_ms` in earlier periods, newest first."""
+    begin = now_ms // HOUR_MS * HOUR_MS
+    for back in range(1, number + 1):
+        since = begin - back * period_ms
+        if since >= 0:
+            yield TimeRange(since, since + HOUR_MS)
+
+
+def _median(loads: list[PartitionLoad]) -> PartitionLoad:
+    messages = [one.messages_per_second for one in loads if one.messages_per_second is not None]
+    hours = (one.measured_at_ms for one in loads if one.measured_at_ms is not None)
+    return replace(
+        loads[0],
+        bytes_per_second=median(one.bytes_per_second for one in loads),
+        messages_per_second=median(messages) if messages else None,
+        rate_source=RateSource.SEASONAL,
+        measured_at_ms=max(hours, default=None),
+    )
