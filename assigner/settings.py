@@ -37,6 +37,9 @@ class AssignerSettings(Settings):
     """Without a rebalance a task is left alone until it is this share above its usable capacity."""
     settling_observations: int = Field(default=3, ge=1)
     """Consecutive observations that must agree before tasks are added or overloads relieved."""
+    move_slack: float = Field(default=0.1, ge=0, le=1)
+    """Share of the least bytes that a plan may move in addition if that moves fewer partitions, each of which
+    pauses for its move; 0 moves the fewest bytes."""
     move_budget: float | None = Field(default=None, ge=0, le=1)
     """Share of all bytes that one plan may move; unset means no limit."""
     full_move_cost: float | None = Field(default=None, ge=0)
@@ -62,6 +65,7 @@ class AssignerSettings(Settings):
             scale_in_headroom=self.scale_in_headroom,
             overload_band=self.overload_band,
             settling=self.settling_observations,
+            move_slack=self.move_slack,
             move_budget=self.move_budget,
             full_move_cost=self.full_move_cost,
             exact_cells=self.exact_cells,

@@ -51,7 +51,8 @@ class Policy:
     `scale_in_headroom`: tasks are removed only when this share of each remaining one stays free.
     `overload_band`: an incremental plan without `rebalance` leaves a task alone until it is this
     share above usable capacity. `settling`: observations, the present one included, in which a task
-    must have been so or the load must have needed more tasks. `move_budget`: share of all bytes that
+    must have been so or the load must have needed more tasks. `move_slack`: share of the least bytes that an
+    incremental plan may move in addition where that takes fewer moves. `move_budget`: share of all bytes that
     a plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free
     before an incremental plan turns into a full one by itself; None: only when asked. `exact_cells`:
     partitions that carry something * tasks, up to which the solver is tried on all of them. `effort`:
@@ -66,6 +67,7 @@ class Policy:
     scale_in_headroom: float = 0.2
     overload_band: float = 0.0
     settling: int = 3
+    move_slack: float = 0.0
     move_budget: float | None = None
     full_move_cost: float | None = None
     exact_cells: int = 14_000
@@ -80,6 +82,7 @@ class Policy:
             ("scale_in_headroom", self.scale_in_headroom, 0.0, 0.99),
             ("overload_band", self.overload_band, 0.0, 1.0),
             ("settling", self.settling, 1, float("inf")),
+            ("move_slack", self.move_slack, 0.0, 1.0),
             ("move_budget", self.move_budget, 0.0, 1.0),
             ("full_move_cost", self.full_move_cost, 0.0, float("inf")),
             ("exact_cells", self.exact_cells, 0, float("inf")),

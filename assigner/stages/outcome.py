@@ -11,6 +11,7 @@ from assigner.bounds.lower_bounds import load_bound
 from assigner.problem.problem import Ints, Policy, Problem, TaskOf, moved_units
 from assigner.search.greedy import tail_start
 from assigner.stages.eviction import Mask
+from assigner.stages.fewer_moves import with_fewer_moves
 from assigner.stages.full import Packing, PackingInput, fewest_tasks, goal_at, level, settle
 from assigner.stages.hysteresis import TaskCount
 from assigner.stages.incremental import keep_and_repair
@@ -67,6 +68,7 @@ def full_outcome(problem: Problem, policy: Policy) -> Outcome:
 def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
     """What is placed stays as far as it can."""
     kept, count = keep_and_repair(problem, policy)
+    kept = with_fewer_moves(problem, policy, kept)
     needed, used = count.needed, int(kept.alive.sum())
     if not kept.fits and used < allowed_tasks(problem, problem.count):
         full = full_outcome(problem, policy)

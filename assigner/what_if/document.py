@@ -95,6 +95,7 @@ class _Policy(_Part):
     scale_in_headroom: float | None = None
     overload_band: float | None = None
     settling: int | None = None
+    move_slack: float | None = None
     move_budget: float | None = None
     full_move_cost: float | None = None
     exact_cells: int | None = None

@@ -14,7 +14,7 @@ from mirror.model.load import LoadLevel
 
 
 def test_defaults_are_those_of_the_policy_but_for_the_band_and_the_gain() -> None:
-    assert AssignerSettings().policy() == Policy(overload_band=0.1, least_gain=0.05)
+    assert AssignerSettings().policy() == Policy(overload_band=0.1, least_gain=0.05, move_slack=0.1)
 
 
 def test_every_knob_arrives() -> None:
@@ -25,6 +25,7 @@ def test_every_knob_arrives() -> None:
             "scale_in_headroom": 0.3,
             "overload_band": 0.05,
             "settling_observations": 5,
+            "move_slack": 0.2,
             "move_budget": 0.1,
             "full_move_cost": 2,
             "exact_cells": 7,
@@ -39,6 +40,7 @@ def test_every_knob_arrives() -> None:
         scale_in_headroom=0.3,
         overload_band=0.05,
         settling=5,
+        move_slack=0.2,
         move_budget=0.1,
         full_move_cost=2,
         exact_cells=7,

@@ -1,0 +1,171 @@
+"""Trades a few bytes for fewer moves: each move pauses one partition, whatever its size.
+
+An incremental plan moves the fewest bytes, often as many light partitions. Among plans within a share of
+those bytes, one that moves a heavy partition in place of several light ones disturbs fewer consumers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from assigner.problem.problem import Ints, Policy, Problem, Ranks, moved_units
+from assigner.search.arrangement import Arrangement
+from assigner.stages.eviction import Mask
+from assigner.stages.incremental import StickyPlacement
+
+_PASSES: Final = 3
+_FIRST_CHOICES: Final = 6
+"""Heaviest partitions that are tried as the first of a set."""
+_LARGEST_SET: Final = 8
+
+
+def with_fewer_moves(problem: Problem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
+    """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the least.
+
+    Of each task that gives away several partitions, all return and the fewest, heaviest first, leave instead.
+    """
+    if not (kept.reached and kept.fits and policy.move_slack):
+        return kept
+    moved = moved_units(problem.sizes, problem.home, kept.task_of)
+    allowed = max(moved, int(kept.moved_bound * (1 + policy.move_slack)))
+    search = _Search(
+        problem, kept, Arrangement(problem.sizes, kept.task_of, len(kept.alive)), allowed - moved
+    )
+    for _ in range(_PASSES):
+        if not sum(search.improve(giver) for giver in search.givers()):
+            break
+    return replace(kept, task_of=search.state.task_of)
+
+
+@dataclass(slots=True)
+class _Search:
+    """`slack`: units that may still move beyond those that move now."""
+
+    problem: Problem
+    kept: StickyPlacement
+    state: Arrangement
+    slack: int
+
+    def givers(self) -> list[int]:
+        """Return the remaining tasks that give away two partitions or more, most first."""
+        home, alive = self.problem.home, self.kept.alive
+        leaves = (home >= 0) & (self.state.task_of != home)
+        leaves[leaves] = alive[home[leaves]]
+        tasks, counts = np.unique(home[leaves], return_counts=True)
+        several = counts > 1
+        return list(tasks[several][np.argsort(-counts[several], kind="stable")].tolist())
+
+    def improve(self, giver: int) -> bool:
+        """Replace what leaves the task by fewer partitions; return False where no such set was found."""
+        state, sizes = self.state, self.problem.sizes
+        leaving = np.flatnonzero((self.problem.home == giver) & (state.task_of != giver))
+        if len(leaving) < 2:
+            return False
+        units = int(sizes[leaving, 0].sum())
+        stay = state.members(giver)
+        candidates = np.sort(np.concatenate((leaving, stay[self.problem.home[stay] == giver])))
+        rooms = self._rooms_without(leaving, giver)
+        need = state.loads[giver] + sizes[leaving].sum(axis=0) - self.kept.target
+        extra = int(state.counts[giver]) + len(leaving)
+        least = extra - self.problem.per_task.most(extra)
+        for count in range(max(1, least), min(len(leaving), _LARGEST_SET + 1)):
+            chosen = self._choose(candidates, need, rooms, count, units + self.slack)
+            if chosen is not None:
+                self._apply(giver, leaving, chosen)
+                self.slack += units - int(sizes[list(chosen), 0].sum())
+                return True
+        return False
+
+    def _rooms_without(self, leaving: Ranks, giver: int) -> _Rooms:
+        """Return the room of each task, had the partitions that leave the giver not come."""
+        loads, counts = self.state.loads.copy(), self.state.counts.copy()
+        np.subtract.at(loads, self.state.task_of[leaving], self.problem.sizes[leaving])
+        np.subtract.at(counts, self.state.task_of[leaving], 1)
+        open_to = self.kept.alive.copy()
+        open_to[giver] = False
+        return _Rooms(self.kept.target - loads, counts, open_to, self.problem)
+
+    def _choose(
+        self, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
+    ) -> dict[int, int] | None:
+        """Return `count` partitions that cover the need, by rank with their new task; None without any."""
+        sizes = self.problem.sizes
+        firsts = [-1]
+        if count > 1:
+            heavy = candidates[sizes[candidates, 0] <= min(budget, rooms.largest)]
+            firsts = heavy[:_FIRST_CHOICES].tolist()
+        for first in firsts:
+            chosen = self._from(first, candidates, need, rooms, count, budget)
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _from(
+        self, first: int, candidates: Ranks, need: Ints, rooms: _Rooms, count: int, budget: int
+    ) -> dict[int, int] | None:
+        sizes, chosen = self.problem.sizes, dict[int, int]()
+        need, rooms = need.copy(), rooms.copy()
+        for number in range(count):
+            free = candidates[~np.isin(candidates, list(chosen))]
+            if number == count - 1:
+                covers = free[(sizes[free] >= need).all(axis=1) & (sizes[free, 0] <= budget)]
+                options = covers[::-1]
+            elif number == 0 and first >= 0:
+                options = np.array([first])
+            else:
+                options = free[sizes[free, 0] <= min(budget, max(int(need[0]), 0))]
+            placed = rooms.place_first(options)
+            if placed is None:
+                return None
+            rank, task = placed
+            chosen[rank] = task
+            need -= sizes[rank]
+            budget -= int(sizes[rank, 0])
+        return chosen
+
+    def _apply(self, giver: int, leaving: Ranks, chosen: dict[int, int]) -> None:
+        for rank in leaving.tolist():
+            self.state.transfer(int(self.state.task_of[rank]), giver, np.array([rank]))
+        for rank, task in chosen.items():
+            self.state.transfer(giver, task, np.array([rank]))
+
+
+@dataclass(slots=True)
+class _Rooms:
+    """Free room of each task. `free`: int64[T, D]. `counts`: int64[T]. `open_to`: bool[T]."""
+
+    free: Ints
+    counts: npt.NDArray[np.int64]
+    open_to: Mask
+    problem: Problem
+
+    @property
+    def largest(self) -> int:
+        """Units of the largest room."""
+        return int(self.free[self.open_to, 0].max(initial=0))
+
+    def copy(self) -> _Rooms:
+        """Return rooms that can be changed."""
+        return replace(self, free=self.free.copy(), counts=self.counts.copy())
+
+    def place_first(self, options: Ranks) -> tuple[int, int] | None:
+        """Place the first option that has room, in the tightest room; return its rank and task."""
+        admits = self.open_to & self.problem.per_task.admits(self.counts)
+        free = self.free[admits]
+        if not len(free):
+            return None
+        tasks = np.flatnonzero(admits)
+        largest = int(free[:, 0].max())
+        for rank in options[self.problem.sizes[options, 0] <= largest].tolist():
+            size = self.problem.sizes[rank]
+            fits = np.flatnonzero((free >= size).all(axis=1))
+            if len(fits):
+                task = int(tasks[fits[np.argmin(free[fits, 0])]])
+                self.free[task] -= size
+                self.counts[task] += 1
+                return rank, task
+        return None

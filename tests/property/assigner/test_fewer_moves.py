@@ -1,0 +1,50 @@
+"""Whatever is placed: fewer moves never cost more bytes than the slack, a task, or an overload."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assigner.planner import plan
+from assigner.problem.loads import PartitionLoads
+from assigner.problem.problem import Mode, Policy
+from mirror.model.load import TaskCapacity, TaskLimits
+from mirror.model.topics import TopicPartition
+from tests.examples import examples
+
+SLACK = 0.1
+LEAST = Policy(mode=Mode.INCREMENTAL, settling=1)
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    count=st.integers(2, 60),
+    tasks=st.integers(1, 6),
+    rebalance=st.booleans(),
+    messages=st.booleans(),
+    most=st.sampled_from([None, 10, 30]),
+)
+def test_fewer_moves_keep_what_the_fewest_bytes_promise(
+    seed: int, count: int, tasks: int, rebalance: bool, messages: bool, most: int | None
+) -> None:
+    random = np.random.default_rng(seed)
+    rates = np.round(random.pareto(1.5, (count, 2)) * 1000, 0) + 1
+    home = random.integers(-1, tasks, count).astype(np.int32)
+    usable = max(int(rates.max()), int(1.3 * rates.sum(axis=0).max() / tasks)) + 1
+    loads = PartitionLoads(
+        tuple(TopicPartition("t", number) for number in range(count)), rates, np.zeros(count, np.int8)
+    )
+    capacity = TaskCapacity(usable, usable if messages else None, 100)
+    limits = TaskLimits(min_tasks=min(tasks, count), max_partitions_per_task=most)
+    policy = replace(LEAST, rebalance=rebalance)
+    least = plan(loads, capacity, limits, policy, home)
+    fewer = plan(loads, capacity, limits, replace(policy, move_slack=SLACK), home)
+    assert fewer.tasks == least.tasks
+    assert fewer.moved_partitions <= least.moved_partitions
+    most_bytes = max(least.moved_bytes_per_second, least.moved_lower_bound * (1 + SLACK))
+    assert fewer.moved_bytes_per_second <= most_bytes + 0.01
+    assert len(fewer.overloaded) <= len(least.overloaded)
