@@ -26,6 +26,8 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 
 _WALL_SECONDS: Final = 60.0
 _LARGEST_SUM: Final = 2**55
+_COARSE_BYTES: Final = 1_000_000
+"""All bytes together where they only break ties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,15 @@ class SolverAnswer:
     proved: bool
     bound: int = 0
     work: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class MovedBytes:
+    """Units that a search may move, with its limit in deterministic seconds and its seed."""
+
+    units: int
+    effort: float
+    seed: int
 
 
 _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
@@ -118,6 +129,42 @@ def fewest_moved(
     if moved_units(sizes, home, answer.task_of) >= moved_units(sizes, home, incumbent):
         return replace(answer, task_of=None)
     return answer
+
+
+def fewest_moves(
+    sizes: Ints,
+    home: TaskOf,
+    incumbent: TaskOf,
+    rooms: Ints,
+    limits: Limits,
+    most: MovedBytes,
+) -> SolverAnswer:
+    """The placement within `rooms` (int64[m, D]) that moves the fewest partitions away from `home`, and of
+    those the one with the fewest bytes, approximately.
+
+    New partitions (home -1) cost nothing. `incumbent`: a placement within the rooms and the bytes. `bound` is
+    not set.
+    """
+    tasks = len(rooms)
+    model = _Model(sizes, tasks, rooms, limits)
+    placed = np.flatnonzero(home >= 0).tolist()
+    staying = [model.cell(rank, int(home[rank])) for rank in placed]
+    units = [int(sizes[rank, 0]) for rank in placed]
+    scale = max(1, sum(units) // _COARSE_BYTES)
+    builder = model.solver_model
+    shared = _common_divisor(sizes, rooms)
+    weights = [-(-one // shared) for one in units]
+    stays = cp_model.LinearExpr.weighted_sum(staying, weights)
+    builder.add(stays >= sum(weights) - most.units // shared)
+    coarse = [1 + (one // scale) for one in units]
+    one_move = sum(coarse) + 1
+    builder.maximize(cp_model.LinearExpr.weighted_sum(staying, [one_move + one for one in coarse]))
+    model.hint(incumbent)
+    answer = replace(model.solve(most.effort, most.seed), bound=0)
+    if answer.task_of is None:
+        return answer
+    moves, before = (int(((home >= 0) & (found != home)).sum()) for found in (answer.task_of, incumbent))
+    return answer if moves < before else replace(answer, task_of=None)
 
 
 def fewest_moved_of_heavy(

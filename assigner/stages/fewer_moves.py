@@ -12,21 +12,27 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from assigner.problem.problem import Ints, Policy, Problem, Ranks, moved_units
+from assigner.problem.problem import Ints, Policy, Problem, Ranks, TaskOf, moved_units
 from assigner.search.arrangement import Arrangement
+from assigner.search.exact import MovedBytes, fewest_moves
 from assigner.stages.eviction import Mask
+from assigner.stages.hysteresis import carried
 from assigner.stages.incremental import StickyPlacement
 
 _PASSES: Final = 3
 _FIRST_CHOICES: Final = 6
 """Heaviest partitions that are tried as the first of a set."""
 _LARGEST_SET: Final = 8
+_SOLVER_CELLS: Final = 2_000
+"""Partitions times tasks up to which the solver is used."""
+_EFFORT: Final = 1.0
 
 
 def with_fewer_moves(problem: Problem, policy: Policy, kept: StickyPlacement) -> StickyPlacement:
     """Return a placement with no more moves, and at most `policy.move_slack` more bytes than the least.
 
-    Of each task that gives away several partitions, all return and the fewest, heaviest first, leave instead.
+    Of each task that gives away several partitions, all return and the fewest, heaviest first, leave instead;
+    small cases are then solved.
     """
     if not (kept.reached and kept.fits and policy.move_slack):
         return kept
@@ -38,7 +44,45 @@ def with_fewer_moves(problem: Problem, policy: Policy, kept: StickyPlacement) ->
     for _ in range(_PASSES):
         if not sum(search.improve(giver) for giver in search.givers()):
             break
-    return replace(kept, task_of=search.state.task_of)
+    return _solved(problem, policy, replace(kept, task_of=search.state.task_of), allowed)
+
+
+def _solved(problem: Problem, policy: Policy, kept: StickyPlacement, allowed: int) -> StickyPlacement:
+    """Let the solver choose between the tasks within the target, unless no fewer moves are possible."""
+    within = (carried(problem.sizes, kept.task_of, len(kept.alive)) <= kept.target).all(axis=1)
+    tasks = np.flatnonzero(kept.alive & within)
+    local = np.full(len(kept.alive) + 1, -1, np.int32)  # the last entry is that of partitions without a home
+    local[tasks] = np.arange(len(tasks))
+    ranks = np.flatnonzero(local[kept.task_of] >= 0)
+    if len(ranks) * len(tasks) > min(policy.exact_cells, _SOLVER_CELLS):
+        return kept
+    sizes, homes, now = problem.sizes[ranks], local[problem.home[ranks]], local[kept.task_of[ranks]]
+    moves = int(((homes >= 0) & (now != homes)).sum())
+    if moves <= _fewest(sizes, homes, len(tasks), kept.target):
+        return kept
+    allowed -= moved_units(problem.sizes, problem.home, kept.task_of) - moved_units(sizes, homes, now)
+    rooms = np.broadcast_to(kept.target, (len(tasks), problem.dimensions))
+    answer = fewest_moves(
+        sizes, homes, now, rooms, problem.per_task, MovedBytes(allowed, _EFFORT * policy.effort, policy.seed)
+    )
+    if answer.task_of is None:
+        return kept
+    task_of = kept.task_of.copy()
+    task_of[ranks] = tasks[answer.task_of]
+    return replace(kept, task_of=task_of)
+
+
+def _fewest(sizes: Ints, homes: TaskOf, tasks: int, target: Ints) -> int:
+    """Return a lower bound on moves: of each task above the target, the heaviest until the rest fits."""
+    found = 0
+    excess = carried(sizes, homes, tasks) - target
+    for task in np.flatnonzero((excess > 0).any(axis=1)).tolist():
+        own = sizes[homes == task]
+        for dimension in range(sizes.shape[1]):
+            heaviest = np.cumsum(-np.sort(-own[:, dimension]))
+            excess[task, dimension] = np.searchsorted(heaviest, max(int(excess[task, dimension]), 0))
+        found += int(excess[task].max()) + 1
+    return found
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from multiprocessing import get_context
 from typing import Final
@@ -34,6 +34,7 @@ FULL: Final = 100
 PARTITIONS: Final = 200
 DELTAS: Final = (5, 10, 15, 20, 25)
 HEADROOMS: Final = (0.0, 0.02, 0.05, 0.1)
+SLACKS: Final = (0.0, 0.1)
 STARTS: Final = ("uniform", "0", "50", "100")
 _SEEDS: Final = (1, 2, 3)
 _CAPACITY: Final = TaskCapacity(FULL, None, 100)
@@ -54,18 +55,19 @@ assignor would.
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One sequence, and the headroom that Headrace requires before it removes a task."""
+    """One sequence, the headroom required before a task is removed, and the bytes allowed for fewer moves."""
 
     start: str
     delta: int
     seed: int
     headroom: float
+    slack: float
     steps: int
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Means over the steps. `moved`, `bound`: in consumers.
+    """Means over the steps. `moved`, `bound`: in consumers. `moves`, `moves_bound`: partitions.
 
     `surplus`: share of the tasks of best fit decreasing. `overloaded`: tasks above capacity in all steps.
     `cpu`, `slowest`: seconds of a plan.
@@ -73,6 +75,8 @@ class Score:
 
     moved: float
     bound: float
+    moves: float
+    moves_bound: float
     surplus: float
     overloaded: int
     cpu: float
@@ -98,9 +102,9 @@ def fewest_by_best_fit(loads: npt.NDArray[np.int64]) -> int:
 def measure(case: Case) -> Score:
     """Plan step by step, each from the previous placement."""
     names = [TopicPartition(f"topic-{number % 2}", number // 2) for number in range(PARTITIONS)]
-    policy = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=case.headroom, settling=1)
+    policy = Policy(mode=Mode.INCREMENTAL, scale_in_headroom=case.headroom, settling=1, move_slack=case.slack)
     current: npt.NDArray[np.int32] | None = None
-    moved, bounds, tasks, least, seconds = [], [], [], [], []
+    moved, bounds, moves, move_bounds, tasks, least, seconds = [], [], [], [], [], [], []
     overloaded = 0
     for loads in sequence(case.start, case.delta, case.seed, case.steps):
         rates = np.zeros((PARTITIONS, 2))
@@ -112,6 +116,8 @@ def measure(case: Case) -> Score:
         if current is not None:
             moved.append(answer.moved_bytes_per_second / FULL)
             bounds.append(answer.moved_lower_bound / FULL)
+            moves.append(answer.moved_partitions)
+            move_bounds.append(fewest_moves(loads, current, answer.alive))
             tasks.append(answer.tasks)
             least.append(fewest_by_best_fit(loads))
             overloaded += len(answer.overloaded)
@@ -120,11 +126,30 @@ def measure(case: Case) -> Score:
     return Score(
         float(np.mean(moved)),
         float(np.mean(bounds)),
+        float(np.mean(moves)),
+        float(np.mean(move_bounds)),
         surplus,
         overloaded,
         float(np.mean(seconds)),
         max(seconds),
     )
+
+
+def fewest_moves(
+    loads: npt.NDArray[np.int64], current: npt.NDArray[np.int32], alive: npt.NDArray[np.bool_]
+) -> int:
+    """Return a lower bound on the moves of any plan with these tasks.
+
+    All partitions of a removed task move, and the heaviest of a task above capacity until the rest fits.
+    """
+    found = 0
+    for task in np.unique(current).tolist():
+        held = -np.sort(-loads[current == task])
+        if not alive[task]:
+            found += len(held)
+        elif held.sum() > FULL:
+            found += 1 + int(np.searchsorted(np.cumsum(held), held.sum() - FULL))
+    return found
 
 
 def _closed_up(task_of: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
@@ -133,13 +158,14 @@ def _closed_up(task_of: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
 
 def row(case: Case, scores: Sequence[Score]) -> str:
     """Return the row of one start, δ and headroom: means over the seeds."""
-    moved, bound, surplus, cpu = (
+    moved, bound, moves, moves_bound, surplus, cpu = (
         float(np.mean([getattr(score, name) for score in scores]))
-        for name in ("moved", "bound", "surplus", "cpu")
+        for name in ("moved", "bound", "moves", "moves_bound", "surplus", "cpu")
     )
     ratio = moved / bound if bound else float("nan")
     return (
-        f"{case.start:>7} {case.delta:3} {case.headroom:9.2f} | {moved:6.2f} {bound:6.2f} {ratio:6.2f} "
+        f"{case.start:>7} {case.delta:3} {case.headroom:9.2f} {case.slack:6.2f} | "
+        f"{moved:6.2f} {bound:6.2f} {ratio:6.2f} | {moves:6.2f} {moves_bound:6.2f} | "
         f"{100 * surplus:8.2f} % | {sum(score.overloaded for score in scores):4} | {cpu:6.3f} "
         f"{max(score.slowest for score in scores):6.3f}"
     )
@@ -156,27 +182,27 @@ def _print_published() -> None:
 def main() -> None:
     """Print R, its bound and their ratio, tasks above best fit decreasing or capacity, and seconds per plan.
 
-    Environment: STEPS (500), STARTS (uniform,0,50,100), DELTAS, HEADROOMS and PROCESSES (1).
+    Environment: STEPS (500), STARTS (uniform,0,50,100), DELTAS, HEADROOMS, SLACKS and PROCESSES (1).
     """
     steps = int(os.environ.get("STEPS", "500"))
     starts = os.environ.get("STARTS", ",".join(STARTS)).split(",")
     deltas = [int(one) for one in os.environ.get("DELTAS", ",".join(map(str, DELTAS))).split(",")]
+    slacks = [float(one) for one in os.environ.get("SLACKS", ",".join(map(str, SLACKS))).split(",")]
     headrooms = [float(one) for one in os.environ.get("HEADROOMS", ",".join(map(str, HEADROOMS))).split(",")]
     _print_published()
     print(f"\nours, {steps} steps, means of seeds {', '.join(map(str, _SEEDS))}")
-    print("  start   δ  headroom |      R  bound      x   surplus | over | CPU s  most s")
+    print(
+        "  start   δ  headroom  slack |      R  bound      x |  moves  bound |  surplus | over | CPU s  most"
+    )
     processes = int(os.environ.get("PROCESSES", "1"))
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         waiting = [
             (
                 case,
-                [
-                    pool.submit(measure, Case(case.start, case.delta, seed, case.headroom, steps))
-                    for seed in _SEEDS
-                ],
+                [pool.submit(measure, replace(case, seed=seed)) for seed in _SEEDS],
             )
-            for start, delta, headroom in product(starts, deltas, headrooms)
-            for case in [Case(start, delta, 0, headroom, steps)]
+            for start, delta, headroom, slack in product(starts, deltas, headrooms, slacks)
+            for case in [Case(start, delta, 0, headroom, slack, steps)]
         ]
         for case, scores in waiting:
             print(row(case, [score.result() for score in scores]), flush=True)

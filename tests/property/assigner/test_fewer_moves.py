@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 from hypothesis import given, settings
@@ -48,3 +49,28 @@ def test_fewer_moves_keep_what_the_fewest_bytes_promise(
     most_bytes = max(least.moved_bytes_per_second, least.moved_lower_bound * (1 + SLACK))
     assert fewer.moved_bytes_per_second <= most_bytes + 0.01
     assert len(fewer.overloaded) <= len(least.overloaded)
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(4, 8), tasks=st.integers(2, 3))
+def test_no_plan_within_the_slack_takes_fewer_moves(seed: int, count: int, tasks: int) -> None:
+    random = np.random.default_rng(seed)
+    rates = np.zeros((count, 2))
+    rates[:, 0] = np.round(random.pareto(1.2, count) * 20) + 1
+    home = random.integers(0, tasks, count).astype(np.int32)
+    home[:tasks] = np.arange(tasks)
+    usable = max(int(rates.max()), int(1.15 * rates[:, 0].sum() / tasks) + 1)
+    loads = PartitionLoads(
+        tuple(TopicPartition("t", number) for number in range(count)), rates, np.zeros(count, np.int8)
+    )
+    capacity, limits = TaskCapacity(usable, None, 100), TaskLimits(min_tasks=tasks, max_tasks=tasks)
+    least = plan(loads, capacity, limits, LEAST, home)
+    fewer = plan(loads, capacity, limits, replace(LEAST, move_slack=SLACK), home)
+    if fewer.overloaded:
+        return  # no placement within capacity was found
+    most_bytes = max(least.moved_bytes_per_second, least.moved_lower_bound * (1 + SLACK)) + 0.001
+    for chosen in product(range(tasks), repeat=count):
+        task_of = np.array(chosen)
+        moves = task_of != home
+        if moves.sum() < fewer.moved_partitions and rates[moves, 0].sum() <= most_bytes:
+            assert max(rates[task_of == task, 0].sum() for task in range(tasks)) > usable
