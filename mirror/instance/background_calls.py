@@ -1,6 +1,6 @@
 """Runs calls to possibly slow servers on background threads, so that they do not block the leader's tick.
 
-Each line of calls has a thread of its own. The caller waits briefly for the result, and not at all on a line
+Each line of calls uses a separate thread. The caller waits briefly for the result, and not at all on a line
 that is already slow. The total wait for any number of slow lines is no longer than for one.
 """
 

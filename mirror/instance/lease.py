@@ -21,7 +21,7 @@ class Contact(Protocol):
         ...
 
     def last_contact(self) -> float:
-        """Return when the newest request with a response was sent (monotonic seconds)."""
+        """Return when the last request with a response was sent (monotonic seconds)."""
         ...
 
     def beat(self) -> None:

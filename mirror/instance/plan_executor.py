@@ -149,7 +149,7 @@ class PlanExecutor:
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes that should run here but do not, and are not known to be held by another instance."""
+        """Lanes that should run here but do not, although no other instance is known to hold them."""
         lanes = self._supervisor.lanes
         if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
@@ -232,7 +232,7 @@ class PlanExecutor:
     def _look(self, me: LiveInstance) -> None:
         """Read the plan and definitions, and recompute the desired lanes if either differs.
 
-        Raises SessionLost if this instance is no longer live for the others.
+        Raises SessionLost if this instance is no longer live in ZooKeeper.
         """
         self._shared.membership.require(me, self._wake)
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)

@@ -69,7 +69,7 @@ class LeaderSettings(Settings):
         "learned"
     )
     """Capacity of one task: a number, or `learned`, the measured throughput of one core per datastream. A
-    datastream can set a number of its own."""
+    datastream can set its own number."""
     unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
     """Assumed capacity of one task of a datastream until its capacity is learned."""
     task_capacity_messages_per_second: int | None = Field(default=None, gt=0, le=LARGEST_CAPACITY)
@@ -77,8 +77,8 @@ class LeaderSettings(Settings):
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """Interval at which loads are observed and every datastream is planned by them; placed partitions stay as
-    far as possible. The first such plan follows the third observation."""
+    """Interval at which loads are observed and every datastream is planned by them; placed partitions stay if
+    possible. The first such plan follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
     """Time for which an observed load keeps the tasks that it required; they are removed if no load observed
     within this time requires them. At least three times `replan_interval_seconds`."""
@@ -91,8 +91,8 @@ class LeaderSettings(Settings):
     imbalance_threshold: float = Field(default=1.3, ge=1)
     """Tasks move between instances if one carries more than this many times the mean for its weight."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
-    """Time in which a backlog is to be copied, in addition to new records: the backlog divided by it counts
-    as load. A datastream can choose another one (metadata `headrace-catch-up-seconds`)."""
+    """Target time for copying a backlog, in addition to new records: the backlog divided by it counts as
+    load. A datastream can choose another one (metadata `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
     """Times without optional moves: no task is removed, and none changes instance to balance them. Overloads
     are still relieved, partitions get tasks and requests are executed. Syntax as for

@@ -72,7 +72,7 @@ class LeaderStores:
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
-"""Decides which of all datastreams must not be mirrored at present, and why."""
+"""Decides which datastreams must not be mirrored at present, with reasons."""
 
 
 @dataclass(frozen=True)
@@ -377,7 +377,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Return the bytes per second of these lanes, without those for which only a default is known."""
+        """Return the bytes per second of these lanes, without loads that are only defaults."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for one in found:

@@ -52,11 +52,11 @@ class RouteGate:
         self._neighbours = Neighbours()
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Check a new or changed datastream against the others.
+        """Check a new or changed datastream against the existing ones.
 
         Raises InvalidRequest if it would copy in a circle, onto itself or to a topic written by another one,
-        or keep another one from copying. The leader finds what cannot be known now. `former`: the definition
-        before the change, whose problems are not caused by the change.
+        or keep another one from copying. The leader detects problems that cannot be detected now. `former`:
+        the definition before the change, whose problems are not caused by the change.
         """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
@@ -188,7 +188,7 @@ def _writing(names: Collection[str], one: Datastream, topics: Topics, written: W
 class _Facts:
     """State at one moment.
 
-    `near`: routes that may concern the new datastream; `around`: those of them that can close a circle.
+    `near`: routes that may concern the new datastream; `around`: the near routes that can close a circle.
     """
 
     there: Neighbours
@@ -200,8 +200,8 @@ class _Facts:
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
         """Return all datastreams of these groups and of the groups of the named datastreams.
 
-        Verdicts on the others are the same before and after. Groups are judged as a whole, because a member
-        may be rejected due to another one.
+        Verdicts on other datastreams are the same before and after. Groups are judged as a whole, because a
+        member may be rejected due to another one.
         """
         theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
         return [one for group in theirs.union(groups) for one in self.there.by_group.get(group, {}).values()]

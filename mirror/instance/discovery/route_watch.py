@@ -54,7 +54,7 @@ class _Look:
 
 
 class RouteMap:
-    """Routes of datastreams, with clusters given by their ids. Used by one thread at a time.
+    """Routes of datastreams, with cluster ids. Used by one thread at a time.
 
     `reserved`: names of Headrace's own topics, which are not valid destinations.
     """
@@ -109,7 +109,7 @@ class RouteWatch:
         self._last: tuple[_Look, Verdict] | None = None
 
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
-        """Return what must not be copied now and exclude those topics from now on.
+        """Return the topics that must not be copied, and exclude them from now on.
 
         A slow cluster is waited for only briefly; its earlier responses still count.
         """

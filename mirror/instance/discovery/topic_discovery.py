@@ -36,9 +36,9 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Hidden topics of a datastream, which it names and its source does not list.
+    """Topics that a datastream names but its source does not list.
 
-    `found`: those of `names` that we were not authorized to describe at `asked_at`.
+    `found`: topics of `names` that we were not authorized to describe at `asked_at`.
     """
 
     names: frozenset[str]
@@ -47,7 +47,7 @@ class _Hidden:
 
 
 class TopicDiscovery:
-    """Reads clusters at most once per interval; a slow cluster does not delay the others."""
+    """Reads clusters at most once per interval; a slow cluster does not delay other clusters."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Run another request to a cluster on a line of its own. Raises its exception, and StillAsking."""
+        """Run another request to a cluster on a separate line. Raises its exception, and StillAsking."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
@@ -137,7 +137,7 @@ class TopicDiscovery:
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def problem(self, cluster: ClusterRef) -> Exception:
-        """Return the error because of which a cluster's topics are unknown."""
+        """Return the error that made a cluster's topics unknown."""
         found = self._problems.get(cluster)
         return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
 
@@ -199,7 +199,7 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Set the topics that datastreams must not copy from now on, and those that wait.
+        """Set the topics that datastreams must not copy from now on, and the waiting ones.
 
         `topics`: the topics that were judged; newer ones are neither prepared nor planned until they are
         judged too.

@@ -38,7 +38,7 @@ _WRITTEN_EVERY_MS: Final = 60_000
 class Assessment:
     """Result of one planning. Fields share the names of `ports.GroupPlan`; rates are in bytes per second.
 
-    `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the newest load
+    `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the latest load
     used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first names
     in separate fields. `estimated`: loads estimated from their topic. `unknown`: partitions without a known
     load. `lower_bounds`: partitions with a backlog, whose loads may be higher. `capacity`: of a task; None if

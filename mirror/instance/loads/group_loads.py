@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
 """Report for groups whose datastreams choose to be planned by count."""
 _FIRST_SECONDS: Final = 5.0
-"""Interval between requests for loads while no load of a source is known."""
+"""Interval between requests for loads for a source without known loads."""
 
 
 class Observed(NamedTuple):

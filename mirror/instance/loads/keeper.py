@@ -1,4 +1,4 @@
-"""Stores the leader's observations for the next leader, and loads those of the former one."""
+"""Stores the leader's observations for the next leader, and restores the former leader's."""
 
 from __future__ import annotations
 

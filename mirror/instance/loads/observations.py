@@ -77,7 +77,7 @@ class Observation:
 class LoadMemory:
     """Observations by load source. Written by one thread; times are of one monotonic clock.
 
-    `newest`: latest loads from any report, including those that are not observations. `expected`: loads of
+    `newest`: latest loads from any report, including reports that are not observations. `expected`: loads of
     the coming hours. `sources`: load source of each group as of the leader's last tick; replaced atomically.
     `remembered_seconds`: time for which an observation counts, at most a day.
     """
@@ -94,7 +94,7 @@ class LoadMemory:
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Replace the kept observations by those of another leader."""
+        """Replace the kept observations by another leader's."""
         self._kept[source] = tuple(sorted(observations, key=lambda one: one.at_seconds))
 
     def note(

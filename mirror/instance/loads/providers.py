@@ -33,8 +33,8 @@ class ProviderInUse:
 class GroupSources:
     """Load source of each group.
 
-    `of`: source used for planning; for groups in `by_count`, the one that would be used. `missing`: reasons
-    for which a group uses the service's provider instead of its chosen one.
+    `of`: source used for planning; for groups in `by_count`, the source that would be used. `missing`:
+    reasons for which a group uses the service's provider instead of its chosen one.
     """
 
     of: Mapping[GroupName, LoadSource] = field(default_factory=dict)

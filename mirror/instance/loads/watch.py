@@ -51,7 +51,7 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadStanding:
-    """State of a source's loads, its start (epoch milliseconds) and reason, and the time of the newest
+    """State of a source's loads, its start (epoch milliseconds) and reason, and the time of the latest
     load.
     """
 

@@ -69,7 +69,7 @@ class Backlog:
 def positions_of(
     lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
 ) -> Mapping[LaneKey, SourcePosition]:
-    """Return the current positions of lanes; those that a source does not return in time are omitted."""
+    """Return the current positions of lanes; positions that a source does not return in time are omitted."""
     routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
     for key, spec in sorted(lanes.items()):
         routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key

@@ -1,4 +1,4 @@
-"""Determines the selected partitions that are not copied, and why, from the leader's view. Pure."""
+"""Determines the selected partitions that are not copied, with reasons, from the leader's view. Pure."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
-    """Return a text with the paused object, and who paused it and why if known."""
+    """Return a text with the paused object, the requester and the reason, if known."""
     who = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

@@ -113,8 +113,8 @@ class LaneStatus:
     def lag(self) -> tuple[int | None, int | None]:
         """Records not yet at the destination, and the age of the oldest in ms; None if unknown.
 
-        An empty backlog is known only while the lane copies and its source responds: earlier measurements may
-        be outdated. Records hidden by an open transaction count as waiting.
+        An empty backlog is certain only while the lane copies and its source responds: earlier measurements
+        may be outdated. Records hidden by an open transaction count as waiting.
         """
         rate = self.rate
         if rate is None:
@@ -232,8 +232,8 @@ class _LanesInTime:
 class LaneTable:
     """States of lanes.
 
-    `states`: lanes that a worker was told to copy and has not released, and lanes that none may copy.
-    `muted`: former states of lanes whose worker does not respond.
+    `states`: lanes assigned to a worker and not released, and lanes that none may copy. `muted`: former
+    states of lanes whose worker does not respond.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -257,7 +257,7 @@ class LaneTable:
         self._in_time.forget(key)
 
     def begin(self, spec: LaneSpec, worker: int) -> None:
-        """Record that a worker was told to copy a lane."""
+        """Record the assignment of a lane to a worker."""
         now = self._clock.monotonic()
         lost_at = self._lost.pop(spec.key, None)
         self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, lost_at=lost_at))

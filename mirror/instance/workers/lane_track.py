@@ -2,7 +2,7 @@
 
 Most reports are of lanes in time: the position has advanced, waiting records are young, and none is hidden.
 Workers omit the positions of these (as decided by `PositionWatch` alone), and send the last few with the next
-one that differs. The resulting `history` equals that of applying `LaneHistory.after` to each
+differing one. The resulting `history` equals that of applying `LaneHistory.after` to each
 (`tests/property/mirror/instance/test_lane_track.py`).
 """
 
@@ -25,7 +25,7 @@ from mirror.worker.protocol import LaneRate
 class LaneTrack:
     """Reports of one lane. Written by one thread, read by any.
 
-    `history`: positions of the lane as far as reported. `rate`: the last report; None if missing or outdated.
+    `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
     `calm_at`: for a lane in time with waiting records, monotonic seconds of the last report; infinite without
     waiting records, or if its worker reports the end of being in time; minus infinity for all other lanes.
     `may_lose`: whether the source may delete uncopied records as far as known. `unanswered`: overdue requests

@@ -2,9 +2,9 @@
 
 A crash counts if it soon follows a start of lanes: a process that crashes due to a lane crashes again when
 the lane restarts from its checkpoint. After the second such crash in a row the groups of that process are
-suspects, and are copied in separate processes, the cells, half of them in each. A cell that survives is
-cleared. One that crashes is split, and the part without a free cell waits. A group that is alone when its
-cell crashes repeatedly is suspended, and retried much later.
+suspects, and are copied in separate processes, the cells, half in each. A cell that survives is cleared. A
+crashing cell is split, and the part without a free cell waits. A group that is alone when its cell crashes
+repeatedly is suspended, and retried much later.
 """
 
 from __future__ import annotations

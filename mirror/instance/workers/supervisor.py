@@ -55,7 +55,7 @@ _CLOCK_SECONDS = 60.0
 
 
 class WorkerCount(NamedTuple):
-    """Number of running worker processes, of those that should run but do not, and of crashes.
+    """Numbers of running worker processes, missing ones, and crashes.
 
     Crashes include failed starts since the instance started, but not the end of a lease.
     """
@@ -122,7 +122,7 @@ class Supervisor:
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Lanes that a worker was told to copy and has not released, and those that none may copy."""
+        """Lanes assigned to a worker and not released, and lanes that none may copy."""
         return self._table.states
 
     @property
@@ -170,7 +170,7 @@ class Supervisor:
 
     @property
     def is_ready(self) -> bool:
-        """True if workers are running and all of them are ready."""
+        """True if workers are running and all are ready."""
         alive = self._pool.alive
         return bool(alive) and all(worker.slot.data_plane for worker in alive)
 
