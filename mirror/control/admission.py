@@ -331,7 +331,7 @@ def check_staying(
             raise InvalidRequest(
                 f"datastreams of group {other.group} must be alike: the {differing} of {new.name} would"
                 f" differ from {other.name}",
-                advice="change the whole group in one batch update (PUT /datastream?ids=List(…)), or create it"
+                advice="change the group in one batch update (PUT /datastream?ids=List(…)), or create it"
                 f" under another name with another {TASK_PREFIX}",
             )
 

@@ -42,7 +42,7 @@ def audit(
         AUDIT,
         action=action,
         datastream=legible(name),
-        principal=caller.name or "not authenticated",
+        principal=caller.name or "not asked",
         role=caller.role,
         remote=caller.remote,
         call=caller.request_id,

@@ -129,7 +129,7 @@ class _Line:
         if not done:
             if is_new:
                 answer.add_done_callback(lambda _: wake())
-            raise StillAsking(f"{key}: no answer yet", advice="other calls are not affected")
+            raise StillAsking(f"{key}: no response yet", advice="other calls are not affected")
         took_long = answer.done_at - answer.asked_at >= self._patience
         self._is_slow = took_long or (self._is_slow and answer.exception() is not None)
         del self._answers[key]

@@ -64,8 +64,8 @@ class EventPublisher:
             self._publish(events)
         except (Unreachable, CoordinationError):
             raise
-        except Exception:  # noqa: BLE001 - the bulkhead around publishing
-            _log.exception("events are lost", events=len(events))
+        except Exception:  # noqa: BLE001 - bulkhead around publishing
+            _log.exception("events lost", events=len(events))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class DefinitionWriter:
     def _write_alone(self, one: _Writing) -> None:
         try:
             self._definitions.replace(one.before, one.change.datastream, one.entries)
-        except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
+        except (VersionConflict, NotFound) as error:  # modified concurrently; the next tick reads it
             name = one.change.datastream.name
             _log.info("datastream not changed", datastream=name, reason=str(error))
             self._look_again()
@@ -169,4 +169,4 @@ def _audit_change(before: Datastream, change: Change) -> None:
 def audit_removal(name: DatastreamName, gone: Datastream | None) -> None:
     """Log the removal of a definition. `gone`: its last state, if readable."""
     asked_by = gone.halt.requested_by if gone is not None and gone.halt is not None else ""
-    audit("remove", name, SERVICE, gone, None, asked_by, "nothing runs for it any more")
+    audit("remove", name, SERVICE, gone, None, asked_by, "none of its tasks is left")

@@ -188,7 +188,7 @@ class Leader:
                 self._awake.wait(self._interval)
                 self._awake.clear()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
-            _log.exception("the leader thread died")
+            _log.exception("leader thread died")
             self._health.died("leader", error)
 
     def _try_tick(self) -> str:

@@ -72,7 +72,7 @@ class ProblemBoard:
             raise
         except StillAsking:
             self._unclear.update(names)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream's step
+        except Exception as error:  # noqa: BLE001 - bulkhead around one datastream's step
             self.note(error, *names)
 
     def note(self, error: Exception, *names: DatastreamName) -> None:

@@ -307,7 +307,7 @@ class WorldView:
             if left > 0:
                 self._tries[source] = left
             else:
-                _log.warning("loads not observed", source=str(source), reason=reason_of(error))
+                _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
             return
         groups = [group for group in world.groups if sources.of[group] == source]
         if self._memory.note(source, report, now, [partitions_of(world, group) for group in groups]):

@@ -157,7 +157,7 @@ class RouteWatch:
             try:
                 known = one.source in look.topics
                 selected[one.name] = matching.selected(one, look.topics) if known else copied_of(one, written)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+            except Exception as error:  # noqa: BLE001 - bulkhead around one datastream
                 failed[one.name] = reason_of(error)
         good = [route for route in look.routes if route.datastream.name not in failed]
         verdict = self._map.judge(good).verdict(selected, written)

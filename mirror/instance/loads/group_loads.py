@@ -119,7 +119,7 @@ class LoadGathering:
             if isinstance(error, LoadsOnTheWay):
                 late.add(source)
             else:
-                _log.warning("no new loads", source=str(source), reason=reason)
+                _log.warning("cannot read loads", source=str(source), reason=reason)
         else:
             self._memory.newest.note(source, report, now_ms)
             return report
