@@ -70,7 +70,7 @@ class PartitionLoad:
     measured_at_ms: int | None = None
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return the milliseconds since the newest measurement; None without measurements."""
+        """Return the milliseconds since the latest measurement; None without measurements."""
         return None if self.measured_at_ms is None else max(0, now_ms - self.measured_at_ms)
 
 
