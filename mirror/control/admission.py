@@ -57,8 +57,8 @@ class Access(StrEnum):
 class ClusterRights:
     """Access rights at one cluster: names, with `*` for any text.
 
-    `groups`: consumer groups that datastreams may use if they equal their name. Every reader of the
-    datastream may read the positions of these groups.
+    `groups`: consumer groups that a datastream of the same name may use for its positions. Every reader of
+    the datastream may read the positions of these groups.
     """
 
     readers: Sequence[str] = _EVERYBODY

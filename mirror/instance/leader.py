@@ -142,8 +142,9 @@ class Leader:
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Number of topics ignored for their illegal names, while this instance leads. Safe to read from any
-        thread.
+        """Number of topics ignored for their illegal names, by cluster, while this instance leads.
+
+        Safe to read from any thread.
         """
         return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
 
@@ -158,7 +159,7 @@ class Leader:
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Set our membership; None after leaving. Called from the follower's thread."""
+        """Set our membership; None without one. Called from the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
@@ -319,7 +320,7 @@ class Leader:
                     self._stores.beginnings.record(one, topics[one.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """Apply one step of an approved proposal; the next tick follows at once."""
+        """Apply one step of a stored proposal; the next tick follows at once."""
         failure = application.failure
         try:
             if application.decision is not None:

@@ -20,7 +20,7 @@ class TopicClaims:
         self._adopted = adopted
 
     def made_for(self, datastream: Datastream, written: Written, present: Collection[str]) -> frozenset[str]:
-        """Return the topics created for its group.
+        """Return the topics created for the datastream's group.
 
         Without a record, topics that the group copies were created by a version that kept no record.
         `present`: topics at the destination.
@@ -43,7 +43,7 @@ class TopicClaims:
         foreign: Collection[str],
         mirrored: Collection[str],
     ) -> frozenset[str]:
-        """Return the topics that existed before its group adopted them.
+        """Return the topics that existed before the datastream's group adopted them.
 
         A group that may no longer adopt keeps them. Without a record, topics that the group copies were
         adopted by a version that kept no record. `foreign`: topics at the destination not created for the

@@ -71,8 +71,8 @@ class RouteGate:
     ) -> Collection[ClusterRef]:
         """Return the aliases that may be this cluster: all except those whose ids are known to differ.
 
-        The ids are read now, and the id of the cluster is bound, so that a wrong id persists. `identity`: its
-        future id.
+        The ids are read now, and the id of the cluster is bound, so that a cluster that reported a false id
+        is held to it. `identity`: its future id.
         """
         identities = self._questions.identities([cluster, *aliases])
         with self._lock:

@@ -252,30 +252,33 @@ class TopicDiscovery:
         return Limits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
-        """Return its source topics, by name, with more partitions than the destination may have."""
+        """Return the datastream's source topics, by name, with more partitions than the destination may
+        have.
+        """
         known = self._prepared.get(datastream.name)
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
-        """Return the part of its definition that would be rejected today; empty if none."""
+        """Return the part of a stored definition that would be rejected today; empty if none."""
         known = self._objections.get(datastream.name)
         if known is None or known[0] is not datastream:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
     def refusal(self, datastream: Datastream) -> str:
-        """Return why it is not mirrored at all under the current settings; empty if it is."""
+        """Return why a datastream is not mirrored at all under the current settings; empty if it is."""
         return self._rules.refusal(datastream)
 
     def remarks(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence for each part of its expressions without effect; none before its source
-        responds.
+        """Return a sentence for each part of a datastream's expressions without effect.
+
+        Empty until the source responds.
         """
         topics = self._judged
         return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
-        """Return the topics that it names in full but that we are not authorized to describe at its source.
+        """Return the topics that a datastream names in full but that we are not authorized to describe.
 
         The source does not list them. The result of the last request counts; requests are sent when other
         topics are missing and every minute.

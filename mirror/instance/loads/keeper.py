@@ -47,7 +47,8 @@ class MemoryKeeper:
     def keep(self, source: LoadSource) -> None:
         """Store the new observations of a source.
 
-        A failure is recorded as a problem; the next observation retries.
+        A failure is logged, and recorded as a problem unless ZooKeeper is unreachable. The next observation
+        retries.
         """
         observations = self._memory.all_of(source)
         known = self._names.get(source, {})
