@@ -74,7 +74,7 @@ class CopyEngine(Protocol):
         ...
 
     def measured_checkpoints(self) -> Sequence[int]:
-        """Those of the lanes of the last measurements, in order."""
+        """Return the checkpoints of the lanes in the last measurements, in order."""
         ...
 
     def unanswered(self) -> Mapping[LaneKey, Unanswered]:

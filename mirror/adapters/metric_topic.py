@@ -28,8 +28,8 @@ from mirror.repeats import RepeatedErrors
 _log = structlog.get_logger(__name__)
 _Record = TypeVar("_Record")
 _QUIET_SECONDS: Final = 15.0
-"""Time without drops, while other records are delivered, after which an episode of drops is over. Without it,
-an occasionally full queue would log without end."""
+"""Time without drops, while other records are delivered, after which an episode of drops ends. Without it, an
+occasionally full queue would log without end."""
 
 
 _FULL: Final = f"Queue full: {QUEUE_BYTES // 2**20} MiB wait to be delivered"

@@ -108,7 +108,7 @@ class KafkaCluster(Settings):
     groups: list[str] = Field(default=["*"])
     """Consumer groups (`*` matches any text) under which datastreams may commit their positions here; any
     other `group.id` requires an operator. Positions of these groups in topics of a datastream are visible to
-    everyone who may read the datastream; those of other groups only to operators."""
+    everyone who may read the datastream; positions of other groups only to operators."""
 
 
 class ZooKeeperSecurity(Settings):

@@ -211,7 +211,7 @@ class ZooKeeper:
     def _all(
         self, paths: Sequence[str], ask: Callable[[str], AsyncResult[_T]], *left_out: type[NotFound]
     ) -> dict[str, _T]:
-        """Return the results by path, in the given order, omitting those that raise `left_out`."""
+        """Return the results by path, in the given order, omitting nodes that raise `left_out`."""
         answers: dict[str, _T] = {}
         for start in range(0, len(paths), _WINDOW):
             some = paths[start : start + _WINDOW]

@@ -1,7 +1,7 @@
 """Authentication of a ZooKeeper session: kazoo's options, TLS, and SASL with DIGEST-MD5.
 
 kazoo's built-in SASL requires another package, pure-sasl; this module replaces it for one mechanism. It uses
-private methods of kazoo's connection; a test fails if one of them disappears.
+private methods of kazoo's connection; a test fails if one disappears.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Request:
 
     `on_answer` gets the response body and the slab that contains it, which it may retain. Exactly one of
     `on_answer` and `on_failure` is called, once. `wait_seconds`: the broker's maximum wait according to the
-    request, to which `timeout_seconds` is added; None if the response time says nothing about its health.
+    request, to which `timeout_seconds` is added; None if the response time is unrelated to its health.
     `most_bytes`: maximum size of the response.
     """
 

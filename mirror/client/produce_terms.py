@@ -10,9 +10,8 @@ from mirror.protocol import produce
 _BROKER_SHARE: Final = 0.8
 """Fraction of our timeout that the broker may use to replicate."""
 _REPLICATION_SECONDS: Final = 4.0
-"""Upper limit of that time. Partitions share requests, and the slowest one delays the response for all of
-them by up to this time; after that it is sent alone. Shorter than the time after which a broker counts as
-silent."""
+"""Upper limit of that time. Partitions share requests, and the slowest one delays the response for all by up
+to this time; after that it is sent alone. Shorter than the time after which a broker counts as silent."""
 TRANSACTION_FEATURE: Final = "transaction.version"
 IMPLICIT_LEVEL: Final = 2
 

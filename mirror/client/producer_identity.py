@@ -46,8 +46,8 @@ async def retake_identity(
     """Reacquire the producer id of transactions that was `former`; None if another owner has taken it since.
 
     Before every attempt, reads the owner from the coordinator (Kafka 3.0 or later), and acquires it only from
-    the epoch shown. A new owner in between is left alone, unless it also begins a transaction within that
-    request. Raises Fenced if it begins none, Unreachable, NotAuthorized.
+    the epoch shown. A new owner in between is left alone, unless it also starts a transaction within that
+    request. Raises Fenced if it starts none, Unreachable, NotAuthorized.
     """
 
     async def attempt() -> ProducerStamp | None:

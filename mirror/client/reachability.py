@@ -1,6 +1,6 @@
 """Tracks which brokers of a cluster are unreachable, silent or slow, and since when.
 
-Logs one line when an outage begins and one when it ends, regardless of the number of attempts. The end of an
+Logs one line when an outage starts and one when it ends, regardless of the number of attempts. The end of an
 outage also wakes everything that waits for the cluster.
 """
 
@@ -122,7 +122,7 @@ class Reachability:
             self._outages.succeeded(_name(gone), 0.0)
 
     def silence(self) -> tuple[float, str]:
-        """Return since when, and why, an address is unreachable, the longest case; (infinity, "") if none."""
+        """Return the start and reason of the longest outage of a broker; (infinity, "") if none."""
         if not self._trying:
             return inf, ""
         endpoint = min(self._trying, key=self._trying.__getitem__)

@@ -1,8 +1,8 @@
-"""What a definition may do: which clusters it may read, write and adopt, by who asks for it. Pure.
+"""Clusters that a definition may read, write and adopt, depending on the requester. Pure.
 
-Where callers are known, who asks is the principal: the owner is a field that callers write. Elsewhere it is
-the owner. It is asked when a datastream is created, and when a change touches what it decides about. What is
-stored already runs on: `objection` says what would be refused today.
+With authentication, the requester is the principal, because the owner is a field that callers write. Without,
+it is the owner. Checked when a datastream is created, and when a change affects the decision. Stored
+datastreams continue to run; `objection` returns the part that would be rejected today.
 """
 
 from __future__ import annotations
@@ -31,32 +31,35 @@ from mirror.model.names.look_alikes import check_look
 from mirror.wording import counted
 
 LONGEST_EXPRESSION: Final = 4_096
-"""Bytes of an expression of a new datastream: some hundred topics by name. What is stored may be longer."""
+"""Maximum bytes of an expression of a new datastream: some hundred topics by name. Stored ones may be
+longer."""
 
 _EVERYBODY: Final = ("*",)
 _MAY_BE_UNSAID: Final = frozenset({"placement strategy", "load provider"})
-"""Of members of a group: those that do not choose leave it to the others."""
+"""Attributes that members of a group may leave unset to adopt the group's choice."""
 _MAY_DIFFER: Final = frozenset({"limits"})
-"""Of members of a group, once they are there: the strictest count."""
-_MOST_TASKS: Final = "ask for fewer, or have mirror.definitions.most_tasks raised"
+"""Attributes that existing members of a group may differ in; the strictest value counts."""
+_MOST_TASKS: Final = "request fewer tasks, or have an operator raise mirror.definitions.most_tasks"
 
 
 class Access(StrEnum):
-    """What somebody may do at a cluster."""
+    """Kind of access to a cluster."""
 
     READ = "read"
     """Copy its topics."""
     WRITE = "write"
-    """Make topics there, and copy into them."""
+    """Create topics there, and copy into them."""
     ADOPT = "adopt"
-    """Copy into topics that were there before the datastream, and let them grow."""
+    """Copy into topics that existed before the datastream, and extend them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterRights:
-    """Who may do what at one cluster: names, with `*` for any text. `groups`: consumer groups that
-    datastreams may commit positions as by their names alone, and whose positions everybody may read who may
-    read the datastream."""
+    """Access rights at one cluster: names, with `*` for any text.
+
+    `groups`: consumer groups that a datastream of the same name may use for its positions. Every reader of
+    the datastream may read the positions of these groups.
+    """
 
     readers: Sequence[str] = _EVERYBODY
     writers: Sequence[str] = _EVERYBODY
@@ -64,25 +67,25 @@ class ClusterRights:
     groups: Sequence[str] = _EVERYBODY
 
     def names(self, access: Access) -> Sequence[str]:
-        """Those who may."""
+        """Return the names with this access."""
         return {Access.READ: self.readers, Access.WRITE: self.writers, Access.ADOPT: self.adopters}[access]
 
     @property
     def is_restricted(self) -> bool:
-        """Whether there is anything that not everybody may do."""
+        """True if any access is restricted."""
         return not all("*" in names for names in (*map(self.names, Access), self.groups))
 
     def has_group(self, group: str) -> bool:
-        """Whether a datastream of that name may commit its positions here."""
+        """Return whether a datastream of that name may commit its positions here."""
         return any(fnmatchcase(group, name) for name in self.groups)
 
 
 SameAs = Callable[[ClusterRef, Collection[ClusterRef]], Collection[ClusterRef]]
-"""Those aliases that may be the cluster of an address: all but those that are known to be another one."""
+"""Returns the aliases that may be the cluster of an address: all except those known to be another cluster."""
 
 
 class _Use(NamedTuple):
-    """One thing that a definition does at a cluster; `pointer`: the field that says so."""
+    """One use of a cluster by a definition; `pointer`: the field that contains it."""
 
     cluster: ClusterRef
     access: Access
@@ -90,7 +93,7 @@ class _Use(NamedTuple):
 
 
 class _Problem(NamedTuple):
-    """Why a definition may not do something at a cluster."""
+    """Reason why a definition may not use a cluster in some way."""
 
     use: _Use
     detail: str
@@ -99,10 +102,13 @@ class _Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class Admission:
-    """`clusters`: the configured ones by alias. `addresses`: patterns of others that may be named;
-    `most_tasks`: that the limits of a datastream may ask for. `knows_callers`: rights are those of
-    principals, which what is stored does not name. `quotas`: by owner. `strategies`, `providers`:
-    find the names of the placement strategies and load providers that there are."""
+    """Rules for new and changed definitions.
+
+    `clusters`: configured clusters by alias. `addresses`: patterns of other addresses that may be used.
+    `most_tasks`: maximum of the limits of a datastream. `knows_callers`: rights apply to principals, which
+    stored definitions do not contain. `quotas`: by owner. `strategies` and `providers`: return the names of
+    the available placement strategies and load providers.
+    """
 
     clusters: Mapping[ClusterRef, ClusterRights] = field(default_factory=dict)
     addresses: Sequence[str] = ()
@@ -113,21 +119,23 @@ class Admission:
     providers: Callable[[], Collection[str]] = lambda: ()
 
     def reason(self, who: str, alias: ClusterRef, access: Access) -> str | None:
-        """Why an owner or a principal may not do this at a configured cluster; None: it may."""
+        """Return why an owner or a principal lacks this access to a configured cluster; None if it has it."""
         names = self._rights(alias).names(access)
         if any(name == "*" or fnmatchcase(who, name) for name in names):
             return None
         what = {
             Access.READ: "read from",
             Access.WRITE: "write to",
-            Access.ADOPT: "write into topics that were there before at",
+            Access.ADOPT: "write to existing topics of",
         }[access]
         return f"{shown(who)} may not {what} cluster {alias}"
 
     def check(self, new: Datastream, former: Datastream | None, same_as: SameAs, principal: str = "") -> None:
-        """Raises InvalidRequest with every field that may not be so. `former`: what it has been, if it is not
-        new: what a change leaves as it is, is none of this rule's. `principal`: who asks; empty: nobody was
-        asked who they are."""
+        """Check a new or changed definition. Raises InvalidRequest with every invalid field.
+
+        `former`: the definition before a change; unchanged parts are not checked. `principal`: the requester;
+        empty without authentication.
+        """
         found = FieldProblems()
         if former is None:
             _check_looks(new, found)
@@ -144,7 +152,7 @@ class Admission:
                 if (getattr(new.limits, key) or 0) > self.most_tasks:
                     found.refuse(
                         f"/limits/{key}",
-                        f"a datastream has {counted(self.most_tasks, 'task')} at most",
+                        f"a datastream may have at most {counted(self.most_tasks, 'task')}",
                         _MOST_TASKS,
                     )
         if former is None or former.placement.strategy != new.placement.strategy:
@@ -157,29 +165,37 @@ class Admission:
     def check_clusters(
         self, one: Datastream, clusters: Collection[ClusterRef], same_as: SameAs, principal: str = ""
     ) -> None:
-        """As `check`, of what a stored datastream does at these clusters alone. Raises InvalidRequest."""
+        """Check the use of only these clusters by a stored datastream, as `check` does. Raises
+        InvalidRequest.
+        """
         found = FieldProblems()
         for use, detail, advice in self._problems(one, same_as, principal or _owner(one), clusters):
             found.refuse(use.pointer, detail, advice)
         found.check(InvalidRequest)
 
     def objection(self, stored: Datastream) -> str:
-        """What of a stored definition would be refused now; empty: nothing, as far as its names say."""
+        """Return the part of a stored definition that would be rejected now; empty if none.
+
+        Clusters are compared by name only.
+        """
         owned = () if self.knows_callers else self._problems(stored, _no_alias, _owner(stored))
         problems = [detail for _, detail, _ in owned]
         problems += [detail for detail, _ in self._foreign_groups(stored, _no_alias)]
         problems += [_secret(key) for key, value in stored.metadata.items() if holds_secret(key, value)]
-        return f"{problems[0]}; it runs on, and cannot be created so again" if problems else ""
+        return f"{problems[0]}; it continues to run, but cannot be created again" if problems else ""
 
     def refusal(self, stored: Datastream) -> str:
-        """Return why a stored datastream is not mirrored: the settings of today have no such cluster. Empty
-        where they do."""
+        """Return why a stored datastream is not mirrored: a cluster is no longer configured. Empty if all
+        are.
+        """
         uses = (use for use in _uses(stored) if use.access is not Access.ADOPT)
         return next((problem.detail for use in uses if (problem := self._unknown(use))), "")
 
     def adopts(self, datastream: Datastream, same_as: SameAs) -> bool:
-        """Whether a datastream may write into topics that were at its destination before it. One that does
-        not say so may, where everybody may adopt."""
+        """Return whether a datastream may write to topics that existed at its destination before it.
+
+        Without its own setting, it may if everyone may adopt.
+        """
         if datastream.adopts is not None:
             return datastream.adopts
         aliases = self._aliases(datastream.destination, same_as)
@@ -187,19 +203,19 @@ class Admission:
 
     @property
     def limits_partitions(self) -> bool:
-        """Whether any owner has a quota of partitions."""
+        """True if any owner has a quota of partitions."""
         return any(one.partitions for one in self.quotas.values())
 
     def waiting(
         self, selected: Sequence[tuple[Datastream, Counts]], held: Mapping[GroupName, Counts]
     ) -> Mapping[DatastreamName, Mapping[str, Waiting]]:
-        """What datastreams are not to copy yet, by the quotas of their owners."""
+        """Return the topics that datastreams must not copy yet due to the quotas of their owners."""
         return waiting_for_quota(self.quotas, selected, held)
 
     def _problems(
         self, one: Datastream, same_as: SameAs, who: str, clusters: Collection[ClusterRef] | None = None
     ) -> list[_Problem]:
-        """Return what is refused of a datastream, at `clusters` only unless that is None."""
+        """Return the rejected uses of a datastream, at `clusters` only unless that is None."""
         found = []
         for use in _uses(one):
             if clusters is not None and use.cluster not in clusters:
@@ -210,30 +226,32 @@ class Admission:
             for alias in self._aliases(use.cluster, same_as):
                 reason = self.reason(who, alias, use.access)
                 if reason is not None:
-                    same = "" if alias == use.cluster else f", which {use.cluster} is, or may be"
-                    advice = f"the operator decides, in [clusters.{alias}] of the settings"
+                    same = "" if alias == use.cluster else f" (which {use.cluster} is, or may be)"
+                    advice = f"ask the operator to change [clusters.{alias}] of the settings"
                     found.append(_Problem(use, f"{reason}{same}", advice))
         return found
 
     def _foreign_groups(self, one: Datastream, same_as: SameAs) -> list[tuple[str, str]]:
-        """What is wrong with the group that it commits positions as, and what to do. Another one than its
-        name takes a right of its own (`api.access.rights`)."""
+        """Return the problems of the group as which it commits positions, each with advice.
+
+        Another group than its name requires a separate right (`api.access.rights`).
+        """
         if one.consumer_group != one.name:
             return []
         aliases = self._aliases(one.source, same_as)
         return [
             (
-                f"it would commit its positions as the consumer group {shown(one.consumer_group)}, which is"
-                f" none of those for datastreams at cluster {alias}",
+                f"the consumer group {shown(one.consumer_group)} of its positions is not allowed"
+                f" for datastreams at cluster {alias}",
                 f"choose a name that matches {', '.join(map(shown, rights.groups)) or 'none of them can be'}"
-                f" ([clusters.{alias}] groups), or have an operator give it {GROUP_ID}",
+                f" ([clusters.{alias}] groups), or have an operator set {GROUP_ID}",
             )
             for alias in aliases
             if (rights := self.clusters.get(alias)) and not rights.has_group(one.consumer_group)
         ]
 
     def hidden_at(self, group: str, clusters: Sequence[ClusterRef], same_as: SameAs) -> ClusterRef | None:
-        """Return the first of the clusters whose `groups` leave out a consumer group."""
+        """Return the first of the clusters whose `groups` do not include a consumer group."""
         aliases = (alias for cluster in clusters for alias in self._aliases(cluster, same_as))
         return next((one for one in aliases if not self._rights(one).has_group(group)), None)
 
@@ -256,8 +274,10 @@ class Admission:
             return _Problem(use, detail, "add it under [clusters]")
         if self._is_allowed(cluster):
             return None
-        detail = f"the {role} cluster {shown(cluster)} is no address of a configured cluster (known: {known})"
-        advice = "name an alias, or have it added under [clusters] or allowed in mirror.definitions.addresses"
+        detail = (
+            f"the {role} cluster {shown(cluster)} is not an address of a configured cluster (known: {known})"
+        )
+        advice = "use an alias, or have it added under [clusters] or allowed in mirror.definitions.addresses"
         return _Problem(use, detail, advice)
 
     def _is_allowed(self, address: str) -> bool:
@@ -268,52 +288,56 @@ class Admission:
 def _check_is_there(
     key: str, what: str, name: str | None, names: Callable[[], Collection[str]], found: FieldProblems
 ) -> None:
-    """Whether what a datastream chooses under this key of its placement is among the names that there are."""
+    """Reject a choice under this key of a datastream's placement that is not available."""
     if name is not None and name not in (known := names()):
-        advice = f"there are {', '.join(known)}" if known else ""
+        advice = f"available: {', '.join(known)}" if known else ""
         found.refuse(f"/placement/{key}", f"there is no {what} {shown(name)}", advice)
 
 
 def _no_alias(cluster: ClusterRef, aliases: Collection[ClusterRef]) -> Collection[ClusterRef]:
-    """Nothing is known of which cluster an address is."""
+    """Return no aliases, because the cluster of the address is unknown."""
     return ()
 
 
 def check_joining(new: Datastream, mates: Iterable[Datastream]) -> None:
-    """Who shares tasks shares what becomes of them: raises InvalidRequest unless a new member of a group has
-    the owner, the policies, the limits and the start of those who are there, and the placement strategy and
-    load provider that any of them chooses."""
+    """Check that a new member of a group is like its members, because they share tasks.
+
+    Raises InvalidRequest unless it has their owner, policies, limits and start, and the placement strategy
+    and load provider that any member chooses.
+    """
     for other in mates:
         if differing := _differing(new, other):
             detail = (
-                f"datastreams of group {other.group} are alike: its {differing} is not that of {other.name}"
+                f"datastreams of group {other.group} must be alike: its {differing} differs from {other.name}"
             )
             pointer = pointer_to(["metadata", TASK_PREFIX])
             raise InvalidRequest(
                 detail,
                 fields=[FieldProblem(pointer, detail)],
-                advice=f"make it the same, or give it another {TASK_PREFIX}",
+                advice=f"use the same value, or set another {TASK_PREFIX}",
             )
 
 
 def check_staying(
     before: Datastream, new: Datastream, mates: Iterable[tuple[Datastream, Datastream]]
 ) -> None:
-    """Raises InvalidRequest where a change makes a member of a group differ from another one in owner,
-    policies, start, placement strategy or load provider. `mates`: as they are, and as the same call leaves
-    them."""
+    """Raise InvalidRequest if a change makes a member of a group differ from another one.
+
+    Compares owner, policies, start, placement strategy and load provider. `mates`: the other members before
+    and after the same call.
+    """
     for other_before, other in mates:
         if differing := _differing(new, other, _parted(before, other_before) | _MAY_DIFFER):
             raise InvalidRequest(
-                f"datastreams of group {other.group} are alike: {new.name} would have another {differing}"
-                f" than {other.name}",
-                advice="change all of them in one batch update (PUT /datastream?ids=List(…)), or create it"
+                f"datastreams of group {other.group} must be alike: the {differing} of {new.name} would"
+                f" differ from {other.name}",
+                advice="change the group in one batch update (PUT /datastream?ids=List(…)), or create it"
                 f" under another name with another {TASK_PREFIX}",
             )
 
 
 def _parted(one: Datastream, other: Datastream) -> set[str]:
-    """What two members differ in already, as former versions let them."""
+    """Return the attributes that already differ between two members, as earlier versions allowed."""
     theirs = _alike(other)
     return {
         what
@@ -323,13 +347,13 @@ def _parted(one: Datastream, other: Datastream) -> set[str]:
 
 
 def _differing(new: Datastream, other: Datastream, but: Collection[str] = ()) -> str:
-    """The first of what members of a group have alike that two have not."""
+    """Return the first attribute that must be equal in a group but differs; empty if none."""
     parted = _parted(new, other)
     return next((what for what in _alike(new) if what in parted and what not in but), "")
 
 
 def _alike(one: Datastream) -> dict[str, object]:
-    """What members of a group have alike."""
+    """Return the attributes that members of a group have in common."""
     return {
         "owner": _owner(one),
         "policy": one.policy,
@@ -353,7 +377,9 @@ def _uses(one: Datastream) -> list[_Use]:
 
 
 def _asks_for(one: Datastream, principal: str) -> tuple[object, ...]:
-    """What rights are needed for; also of whom, where they are the owner's."""
+    """Return the parts of a definition that require rights, including the owner where owners hold the
+    rights.
+    """
     whose = "" if principal else _owner(one)
     return one.selection, whose, one.adopts, one.grows_existing
 
@@ -363,7 +389,7 @@ def _owner(one: Datastream) -> str:
 
 
 def _check_owner(new: Datastream, former: Datastream | None, found: FieldProblems) -> None:
-    """Owners are names as those of datastreams and task prefixes are."""
+    """Check that an owner is a valid name, as for datastreams and task prefixes."""
     owner = new.metadata.get(OWNER, "")
     if former is None or former.metadata.get(OWNER) != owner:
         found.attempt("/owner", lambda: check_name(owner, "an owner"), None)
@@ -389,7 +415,7 @@ def _check_expressions(new: Datastream, former: Datastream | None, found: FieldP
             found.refuse(
                 f"/source/{key}",
                 f"the expression has {size} bytes",
-                f"{LONGEST_EXPRESSION} are possible; share the topics out among several datastreams",
+                f"at most {LONGEST_EXPRESSION} are allowed; use several datastreams",
             )
 
 
@@ -400,9 +426,9 @@ def _check_secrets(new: Datastream, former: Datastream | None, found: FieldProbl
             found.refuse(
                 pointer_to(["metadata", key]),
                 _secret(key),
-                "credentials belong to [clusters] in the settings; a place is named as ${file:…}",
+                "put credentials under [clusters] of the settings; reference a file as ${file:…}",
             )
 
 
 def _secret(key: str) -> str:
-    return f"metadata {shown(key)} reads as a secret, and definitions are stored as they are"
+    return f"metadata {shown(key)} looks like a secret, and definitions are stored unencrypted"

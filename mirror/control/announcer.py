@@ -1,7 +1,7 @@
-"""What people asked for: who created, changed, paused, resumed, stopped, deleted or moved what, and why.
+"""Reports requested changes: the actor, the action (create, change, pause, move, ...), and the reason.
 
-Each change is an event, for people, and a line of the log for auditors, with what was before and after, who
-has asked, and from where.
+Each change becomes an event for operators, and an audit line in the log, with the state before and after, the
+requester and the remote address.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DONE: Final = {
 
 
 class Announcer:
-    """Stores and publishes them. A command that was carried out does not fail because its event is lost."""
+    """Stores and publishes events of changes. Losing an event does not fail the command."""
 
     def __init__(
         self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None], clock: Clock
@@ -49,36 +49,38 @@ class Announcer:
         self._caller = NOBODY_IN_PARTICULAR
 
     def of(self, caller: Caller) -> Announcer:
-        """The same, of what this caller does."""
+        """Return an announcer for the actions of this caller."""
         mine = copy.copy(self)
         mine._caller = caller  # noqa: SLF001 - its own copy
         return mine
 
     def creation(self, command: CreateDatastream) -> tuple[PlacementEvent, NextNode]:
-        """The event of a creation, and what stores it together with the definition, which costs no question
-        of its own; `created` follows."""
+        """Return the event of a creation, and the entry that stores it.
+
+        The entry is written in the transaction of the definition, which saves a request; `created` follows.
+        """
         status = command.status
         how = f" {status}" if status is not DatastreamStatus.INITIALIZING else ""
         event = self._event(command, command.datastream.name, f"created the datastream{how}")
         return event, self._events.entry((event,))
 
     def created(self, command: CreateDatastream, after: Datastream, event: PlacementEvent) -> None:
-        """A datastream is there that was not, and its event is stored."""
+        """Announce a created datastream whose event is already stored."""
         self._guard(event, self._events.trim_now_and_then)
         self._audit("create", after.name, None, after, command.requested_by, command.reason)
 
     def forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """A definition that ZooKeeper had lost was dropped."""
+        """Announce that a definition lost by ZooKeeper was dropped."""
         command = ChangeStatus(lost.name, "forget", reason, requested_by)
         self.status_changed(command, lost, None)
 
     def asked(self, request: Request, name: DatastreamName) -> None:
-        """The leader is asked for something; its event is the leader's."""
+        """Audit a request to the leader; its event is published by the leader."""
         kind = type(request).__name__.removesuffix("Request").lower()
         self._audit(kind, name, None, None, request.requested_by, request.reason)
 
     def updated(self, command: UpdateDatastream, before: Datastream, after: Datastream) -> None:
-        """A definition has become another one."""
+        """Announce a changed definition."""
         fields = [one.pointer for one in definition_changes(before, after)]
         self._announce(command, after.name, f"changed {first_few(fields, _FIELDS_SHOWN)}")
         self._audit("change", after.name, before, after, command.requested_by, command.reason)
@@ -86,13 +88,15 @@ class Announcer:
     def status_changed(
         self, command: ChangeStatus, before: Datastream | None, after: Datastream | None
     ) -> None:
-        """A datastream was paused, resumed, stopped or deleted; nothing is known of one that was damaged."""
+        """Announce that a datastream was paused, resumed, stopped or deleted; None for a damaged
+        definition.
+        """
         what = f"{_DONE.get(command.action, command.action)} the datastream{_until(command.until_ms)}"
         self._announce(command, command.name, what)
         self._audit(command.action, command.name, before, after, command.requested_by, command.reason)
 
     def pauses_changed(self, command: ChangePauses, before: Datastream, after: Datastream) -> None:
-        """Partitions were paused or resumed."""
+        """Announce paused or resumed partitions."""
         shown = ", ".join(
             f"{topic}:{'*' if numbers is None else ','.join(map(str, sorted(numbers)))}"
             for topic, numbers in sorted(command.partitions.items())
@@ -134,7 +138,7 @@ class Announcer:
         try:
             store()
             self._publish((event,))
-        except Exception as error:  # noqa: BLE001 - the bulkhead around telling
+        except Exception as error:  # noqa: BLE001 - bulkhead around reporting
             _log.warning(
                 "event lost", datastream=event.datastream, sentence=event.sentence, reason=str(error)
             )

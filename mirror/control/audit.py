@@ -1,4 +1,4 @@
-"""Lines of the log for auditors: what was changed, before and after, who has asked, and from where."""
+"""Audit lines in the log: a change, the state before and after, the requester and the remote address."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mirror.model.identifiers import DatastreamName
 
 _log = structlog.get_logger(__name__)
 AUDIT: Final = "audit"
-"""What all of them have as their event."""
+"""Event name of all audit lines."""
 SERVICE: Final = Caller("headrace", "service")
-"""The leader, where nobody has asked just now. No token and no certificate has this role."""
+"""The leader acting without a current request. No token and no certificate has this role."""
 MONITOR: Final = Caller("monitor", "service")
-"""The monitor of the instance that leads."""
+"""The monitor of the leading instance."""
 _VALUE_SHOWN: Final = 2_000
 
 
@@ -35,7 +35,7 @@ def audit(
     requested_by: str = "",
     reason: str = "",
 ) -> None:
-    """Log one change. The values are of the fields that differ; all, of a creation and of a removal."""
+    """Log one change with the values of the differing fields; all fields of a creation or a removal."""
     was, becomes = (shown_document(one) if one else {} for one in (before, after))
     changes = list(differences(was, becomes))
     _log.info(
@@ -54,10 +54,10 @@ def audit(
 
 
 def shown_document(datastream: Datastream) -> dict[str, Any]:
-    """A definition as it is logged and printed: without secrets."""
+    """Return a definition without secrets, for logging and printing."""
     return {**to_document(datastream), "metadata": without_secrets(datastream.metadata)}
 
 
 def _values(fields: Sequence[tuple[str, Any]]) -> dict[str, str]:
-    """By pointer, each cut where it is long."""
+    """Return the values by pointer, each truncated if long."""
     return {legible(pointer): legible(json.dumps(value), _VALUE_SHOWN) for pointer, value in fields}

@@ -1,4 +1,4 @@
-"""Who asks for a change, and what that change concerns."""
+"""The caller of a change, and the objects that the change concerns."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from mirror.model.identifiers import DatastreamName
 
 @dataclass(frozen=True, slots=True)
 class AskedChange:
-    """What somebody asks for. `before` and `after`: the datastream as it is and as it would be; None where it
-    is not there, or cannot be read. `mates`: others whose tasks, or positions, it concerns."""
+    """A requested change.
+
+    `before` and `after`: the datastream now and after the change; None if missing or unreadable. `mates`:
+    others whose tasks or positions are affected.
+    """
 
     name: DatastreamName
     before: Datastream | None
@@ -23,18 +26,18 @@ class AskedChange:
 
 
 class Rights(Protocol):
-    """What a caller may do."""
+    """Rights of a caller."""
 
     def check(self, change: AskedChange) -> None:
-        """Raises Forbidden with the reason."""
+        """Raise Forbidden with the reason unless the change is allowed."""
         ...
 
 
 class EveryRight:
-    """Satisfies `Rights`: of the service itself, and of everybody where nobody is asked who they are."""
+    """All rights: of the service itself, and of everyone without authentication. Satisfies `Rights`."""
 
     def check(self, change: AskedChange) -> None:
-        """Nothing is refused."""
+        """Allow every change."""
 
 
 _EVERY: Final = EveryRight()
@@ -42,8 +45,11 @@ _EVERY: Final = EveryRight()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as the service has made sure of it. `name`: of the principal; empty where nobody is asked who
-    they are. `remote`: the other end of the connection. `request_id`: what the log has of the call."""
+    """Authenticated origin of a request.
+
+    `name`: of the principal; empty without authentication. `remote`: remote address of the connection.
+    `request_id`: id of the call in the log.
+    """
 
     name: str = ""
     role: str = ""
@@ -58,8 +64,11 @@ class Caller:
         after: Datastream | None,
         others: Callable[[], Sequence[Datastream]],
     ) -> None:
-        """Raises Forbidden. `others`: the datastreams among which are those whose tasks it concerns; and
-        those as whose consumer group a new one would commit positions."""
+        """Raise Forbidden unless the change is allowed.
+
+        `others`: datastreams to search for those whose tasks the change affects, and for those whose consumer
+        group a new one would use.
+        """
         if isinstance(self.rights, EveryRight):
             return
         known = after or before
@@ -69,14 +78,17 @@ class Caller:
         self.rights.check(AskedChange(name, before, after, mates))
 
     def signed(self, said: str) -> str:
-        """Who is kept as having asked. `said`: what the call says of itself, which proves nothing."""
+        """Return the name to store as the requester. `said`: unverified name given in the call."""
         if not self.name or said == self.name:
             return said
         return f"{self.name} (for {said})"[:LONGEST_NAME] if said else self.name
 
 
 def _concerns(known: Datastream, other: Datastream, is_new: bool) -> bool:
-    """The consumer group counts whichever the source is: one cluster may have two names."""
+    """Return whether a change concerns the other datastream.
+
+    Equal consumer groups count regardless of the source, because one cluster may have two names.
+    """
     return known.group == other.group or (is_new and known.consumer_group == other.consumer_group)
 
 

@@ -1,4 +1,4 @@
-"""What can be asked of the service, as frozen values."""
+"""Commands to the service, as frozen values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class CreateDatastream:
-    """Register a definition. `status`: INITIALIZING, which the leader makes READY, or PAUSED or STOPPED
-    for one that must not run yet. `is_taken_over`: it has run elsewhere and keeps the time of its creation;
-    any other is stamped, so that nobody can be older than those who were here before. `is_restored`: it was
-    here before ZooKeeper lost it, and also keeps its pauses and its halt. Where the definition has a
-    `creation`, the same call may be sent again. `reason` and `requested_by`: for the event."""
+    """Register a definition.
+
+    `status`: INITIALIZING, which the leader changes to READY, or PAUSED or STOPPED for a datastream that must
+    not run yet. `is_taken_over`: it has run elsewhere and keeps its creation time; others are stamped, so
+    that none can claim to be older than existing ones. `is_restored`: it existed before ZooKeeper lost it,
+    and also keeps its pauses and its halt. If the definition has a `creation`, the call may be repeated.
+    `reason` and `requested_by`: for the event.
+    """
 
     datastream: Datastream
     status: DatastreamStatus = DatastreamStatus.INITIALIZING
@@ -29,9 +32,11 @@ class CreateDatastream:
 
 @dataclass(frozen=True, slots=True)
 class UpdateDatastream:
-    """Let a definition become another one, in what `mirror.model.datastreams.change` allows. `before`: what
-    was read, which the change was made of. `is_exact`: nothing at all may have happened to it since; without
-    that it may have been paused, resumed or stopped, which stays."""
+    """Replace a definition, within the limits of `mirror.model.datastreams.change`.
+
+    `before`: the version from which the change was made. `is_exact`: the version must be unchanged; otherwise
+    it may have been paused, resumed or stopped since, which is kept.
+    """
 
     before: StoredDatastream
     after: Datastream
@@ -42,10 +47,12 @@ class UpdateDatastream:
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatus:
-    """Pause, resume, stop or delete a datastream. `action`: a key of `model.lifecycle.TRANSITIONS`. `reason`
-    and `requested_by`: kept with a pause or a stop, and for the events. `before`: what was read; nothing at
-    all may have happened to it since. None: whatever is there is changed. `until_ms`: when a pause ends by
-    itself (epoch); of one that is paused already it changes the end."""
+    """Pause, resume, stop or delete a datastream.
+
+    `action`: a key of `model.lifecycle.TRANSITIONS`. `reason` and `requested_by`: stored with a pause or a
+    stop, and for the events. `before`: expected version; None accepts any. `until_ms`: end of a pause
+    (epoch); for a paused datastream it changes the end.
+    """
 
     name: DatastreamName
     action: str
@@ -57,9 +64,11 @@ class ChangeStatus:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Pause or resume all datastreams that share tasks, or none of them. `action`: pause or resume. `reason`,
-    `requested_by`, `until_ms`: as of `ChangeStatus`. `before`: all of them as they were read; nothing at all
-    may have happened to any of them since. None: whatever is there is changed."""
+    """Pause or resume all datastreams that share tasks, or none.
+
+    `action`: pause or resume. `reason`, `requested_by`, `until_ms`: as in `ChangeStatus`. `before`: expected
+    versions of all members; None accepts any.
+    """
 
     group: GroupName
     action: str
@@ -69,15 +78,17 @@ class ChangeGroup:
     until_ms: int | None = None
 
     def of(self, name: DatastreamName) -> ChangeStatus:
-        """What is done with one of them."""
+        """Return the command for one member."""
         return ChangeStatus(name, self.action, self.reason, self.requested_by, None, self.until_ms)
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePauses:
-    """Pause partitions of a datastream, or resume them (`pause` false). They stay where they are planned.
-    `reason` and `requested_by`: kept with a pause, and for the events. `before` and `until_ms`: as of
-    `ChangeStatus`."""
+    """Pause partitions of a datastream, or resume them (`pause` false). They keep their places in the plan.
+
+    `reason` and `requested_by`: stored with a pause, and for the events. `before` and `until_ms`: as in
+    `ChangeStatus`.
+    """
 
     name: DatastreamName
     partitions: Partitions
@@ -90,8 +101,7 @@ class ChangePauses:
 
 @dataclass(frozen=True, slots=True)
 class MovePartitions:
-    """Bring partitions of a datastream to an instance, by its name or its host. `before`: what was read; it
-    must be the newest there is."""
+    """Move partitions of a datastream to an instance, given by name or host. `before`: expected version."""
 
     name: DatastreamName
     partitions: frozenset[TopicPartition]
@@ -102,7 +112,7 @@ class MovePartitions:
 
 @dataclass(frozen=True, slots=True)
 class TriggerRebalance:
-    """Ask the leader to plan a datastream's tasks again; `full`: forget the present placement."""
+    """Request a new plan for a datastream's tasks. `full`: ignore the current placement."""
 
     name: DatastreamName
     full: bool

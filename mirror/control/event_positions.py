@@ -1,4 +1,4 @@
-"""Positions in the log of events: what comes after one, and whether something was missed before it. Pure."""
+"""Positions in the event log: the events after one, and detection of gaps before it. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from mirror.model.bounds import shown
 from mirror.model.metrics import PlacementEvent
 
 Publications = Mapping[int, tuple[PlacementEvent, ...]]
-"""What the log holds, by number. A number that is missing is a publication that was dropped."""
+"""Publications in the log by number. Missing numbers are dropped publications."""
 
 POSITION: Final = r"[0-9]{1,10}-[0-9]{1,10}"
 
 
 class EventPosition(NamedTuple):
-    """Between two events: all publications before this one were seen, and `seen` events of it. `0-0` is in
-    front of all events that there ever were."""
+    """Position between two events.
+
+    All earlier publications and `seen` events of this one have been read. `0-0` precedes all events.
+    """
 
     publication: int
     seen: int
@@ -30,8 +32,10 @@ class EventPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """The rest of one publication. `missed`: what was between the position and it is not kept any more.
-    `events`: each with the position behind it."""
+    """Rest of one publication. `missed`: publications between it and the position were dropped.
+
+    `events`: each with the position after it.
+    """
 
     missed: bool
     events: tuple[tuple[EventPosition, PlacementEvent], ...]
@@ -39,22 +43,20 @@ class Following:
 
 
 def position_of(text: str) -> EventPosition:
-    """Raises InvalidRequest for what is no position."""
+    """Parse a position. Raises InvalidRequest."""
     if not re.fullmatch(POSITION, text):
-        raise InvalidRequest(
-            f"{shown(text)} is no id of an event", advice="0-0 stands for all events that are kept"
-        )
+        raise InvalidRequest(f"{shown(text)} is not an event id", advice="use 0-0 for all stored events")
     publication, _, index = text.partition("-")
     return EventPosition(int(publication), int(index))
 
 
 def end_of(kept: Publications) -> EventPosition:
-    """Behind everything."""
+    """Return the position after all events."""
     return EventPosition(max(kept) + 1, 0) if kept else EventPosition(0, 0)
 
 
 def following(kept: Publications, position: EventPosition) -> Following | None:
-    """What comes next; None: nothing yet. A position beyond the end is of a log that was lost."""
+    """Return the next publication; None if there is none. A position beyond the end belongs to a lost log."""
     later = [number for number in kept if number >= position.publication]
     if not kept or (not later and position <= end_of(kept)):
         return None

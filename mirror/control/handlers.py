@@ -1,4 +1,4 @@
-"""Carries out commands: checks them, then writes the desired state with compare-and-set."""
+"""Executes commands: checks them, then writes the desired state with compare-and-set."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _CREATION_ATTEMPTS: Final = 20
 
 @dataclass(frozen=True)
 class ControlStores:
-    """The shared state that the use cases read and write. `publish` also gets the events of `events`."""
+    """Shared state that the use cases read and write. `publish` also receives the events of `events`."""
 
     definitions: DefinitionStore
     requests: RequestQueue
@@ -70,7 +70,7 @@ class ControlStores:
 
 
 class Control:
-    """The use cases. `admission`: what a definition may do."""
+    """The use cases. `admission`: rules for definitions."""
 
     def __init__(self, stores: ControlStores, admission: Admission, clock: Clock, routes: RouteCheck) -> None:
         self._definitions = stores.definitions
@@ -84,41 +84,47 @@ class Control:
         self._caller = NOBODY_IN_PARTICULAR
 
     def of(self, caller: Caller) -> Control:
-        """The same use cases for one caller: what it has no right to raises Forbidden, and what it does is
-        kept with its name."""
+        """Return the use cases for one caller: they raise Forbidden without rights, and record the caller's
+        name.
+        """
         mine = copy.copy(self)
         mine._caller, mine._announcer = caller, self._announcer.of(caller)  # noqa: SLF001 - its own copy
         return mine
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller of these use cases."""
         return self._caller
 
     def check_right(self, name: DatastreamName) -> Datastream:
-        """The datastream, whose tasks, and those of all that share them, the caller may change. Raises
-        NotFound, DamagedState, Forbidden."""
+        """Return a datastream if the caller may change its tasks, also for all datastreams that share them.
+
+        Raises NotFound, DamagedState, Forbidden.
+        """
         datastream = self.get(name)
         self._check_right(name, datastream, datastream, of_tasks=True)
         return datastream
 
     def hides_group(self, group: str, datastream: Datastream) -> str:
-        """Return why the positions of a consumer group at the clusters of a datastream are not for everybody
-        who may read the datastream; empty where they are."""
+        """Return why not every reader of the datastream may read the positions of a consumer group at its
+        clusters; empty if allowed.
+        """
         clusters, same_as = (datastream.source, datastream.destination), self._checks.routes.same_as
         found = self._checks.admission.hidden_at(group, clusters, same_as)
         if found is None:
             return ""
-        return f"consumer group {shown(group)} is none of those for datastreams at cluster {found}"
+        return f"consumer group {shown(group)} is not allowed for datastreams at cluster {found}"
 
     def check_right_to_group(self, group: GroupName) -> None:
-        """As `check_right` of one of those that share these tasks. Raises Forbidden."""
+        """Check as `check_right` does, for a datastream that has these tasks. Raises Forbidden."""
         one = next((one for one in self.list().datastreams if one.group == group), None)
         self._check_right(one.name if one else DatastreamName(group), one, one, of_tasks=True)
 
     def check_right_to_all(self, action: str = "", reason: str = "") -> None:
-        """The caller may change every datastream. `action`: what it does to all of them, for the auditors.
-        Raises Forbidden."""
+        """Check that the caller may change every datastream. Raises Forbidden.
+
+        `action`: name of the action in the audit.
+        """
         nobody = DatastreamName("")
         self._check_right(nobody, None, None, of_tasks=False)
         if action:
@@ -126,30 +132,34 @@ class Control:
 
     @property
     def groups(self) -> Groups:
-        """The use cases of all datastreams that share tasks."""
+        """The use cases for all datastreams that share tasks."""
         return Groups(self._definitions, self._known, self._announcer, self._caller, self._clock)
 
     def note_asked(self, request: Request) -> None:
-        """The leader was asked for something by other means than these use cases."""
+        """Record a request to the leader made by other means than these use cases."""
         self._announcer.asked(request, DatastreamName(request.group))
 
     def may_adopt(self, datastream: Datastream) -> bool:
-        """Return whether a datastream may write into topics that were at its destination before it."""
+        """Return whether a datastream may write to topics that existed at its destination before it."""
         return self._checks.admission.adopts(datastream, self._checks.routes.same_as)
 
     def note_forgotten(self, lost: Datastream, reason: str, requested_by: str) -> None:
-        """The caller has dropped a definition that ZooKeeper had lost."""
+        """Record that the caller dropped a definition lost by ZooKeeper."""
         self._announcer.forgotten(lost, reason, self._caller.signed(requested_by))
 
     def _check_right(
         self, name: DatastreamName, before: Datastream | None, after: Datastream | None, *, of_tasks: bool
     ) -> None:
-        """Raises Forbidden. `of_tasks`: it concerns the tasks of all datastreams that share them."""
+        """Raise Forbidden unless allowed. `of_tasks`: the tasks of all datastreams that share them are
+        affected.
+        """
         self._caller.check(name, before, after, lambda: self.list().datastreams if of_tasks else ())
 
     def create(self, command: CreateDatastream) -> StoredDatastream:
-        """Returns the definition as stored, also one that the same call has created before. Raises
-        InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden."""
+        """Create a datastream and return the stored definition, also if the same call created it before.
+
+        Raises InvalidRequest, AlreadyExists, KeyReused, DamagedState, Forbidden, VersionConflict.
+        """
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         with self._turns.of(self._checks.quota_owner(command.datastream)):
             for _ in range(_CREATION_ATTEMPTS):
@@ -157,11 +167,11 @@ class Control:
                     return self._create(command)
         raise VersionConflict(
             f"too many concurrent changes of the group or the owner of {command.datastream.name}",
-            advice="create it again in a moment",
+            advice="retry in a moment",
         )
 
     def _create(self, command: CreateDatastream) -> StoredDatastream:
-        """Raises VersionConflict where another call has changed meanwhile what the checks depend on."""
+        """Create a datastream. Raises VersionConflict if another call changed the input of the checks."""
         guard = self._definitions.guard(self._checks.guarded((command.datastream,)))
         created, others = self._there(command.datastream)
         if created is not None:
@@ -179,8 +189,10 @@ class Control:
         return stored
 
     def _there(self, asked: Datastream) -> tuple[StoredDatastream | None, Sequence[Datastream]]:
-        """What the same call has created before, and the others. Raises AlreadyExists, KeyReused,
-        Forbidden."""
+        """Return the definition that the same call created before, and the other datastreams.
+
+        Raises AlreadyExists, KeyReused, Forbidden.
+        """
         found, name = self.list(), asked.name
         others = [one for one in found.datastreams if one.name != name]
         self._caller.check(name, None, asked, lambda: others)
@@ -188,7 +200,10 @@ class Control:
         return self._created_before(asked) if is_listed else None, others
 
     def _created_before(self, asked: Datastream) -> StoredDatastream | None:
-        """None: nothing has its name. Raises AlreadyExists, KeyReused."""
+        """Return the definition that the same call created before; None if the name is unused.
+
+        Raises AlreadyExists and KeyReused.
+        """
         try:
             found = self._definitions.look(asked.name)
         except NotFound:
@@ -203,8 +218,10 @@ class Control:
         return found
 
     def check_update(self, commands: Sequence[UpdateDatastream]) -> None:
-        """Whether datastreams may all become what changes make of them, beside each other and the others.
-        Raises IllegalTransition, InvalidRequest."""
+        """Check that all these changes are valid, together and with the other datastreams.
+
+        Raises IllegalTransition, InvalidRequest and Forbidden.
+        """
         after = {one.after.name: one.after for one in commands}
         there = self.list().datastreams
         for command in commands:
@@ -214,21 +231,28 @@ class Control:
             self._checks.check_change(command, after, there, self._caller.name)
 
     def check_clusters(self, datastream: Datastream, identities: Mapping[ClusterRef, str]) -> None:
-        """Raise InvalidRequest or IllegalTransition unless the clusters with these ids may be those of a
-        datastream from now on."""
+        """Check that a datastream may use the clusters with these ids from now on.
+
+        Raises InvalidRequest and IllegalTransition.
+        """
         self._checks.check_clusters(datastream, identities, self.list().datastreams, self._caller.name)
 
     def update(self, command: UpdateDatastream) -> StoredDatastream:
-        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, InvalidRequest;
-        StaleVersion or VersionConflict where somebody else has written meanwhile."""
+        """Change a definition and return it as stored.
+
+        Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, Forbidden; StaleVersion or
+        VersionConflict after a concurrent change.
+        """
         guard = self._checked_guard((command,))
         return self._become(command, (command,), guard)
 
     def update_together(
         self, commands: Sequence[UpdateDatastream]
     ) -> Mapping[DatastreamName, StoredDatastream | HeadraceError]:
-        """All are checked before any is written; one that cannot be written then leaves the others. Returns
-        what became of each. Raises IllegalTransition, InvalidRequest."""
+        """Change definitions: check all before writing any, and return the result of each.
+
+        A failed write does not affect the other ones. Raises IllegalTransition, InvalidRequest and Forbidden.
+        """
         guard = self._checked_guard(commands)
         found: dict[DatastreamName, StoredDatastream | HeadraceError] = {}
         for command in commands:
@@ -239,7 +263,10 @@ class Control:
         return found
 
     def _checked_guard(self, commands: Sequence[UpdateDatastream]) -> Guard:
-        """Return what fails where something changes that the checks depend on. Raises what these raise."""
+        """Check changes and return a guard that fails if the input of the checks changes meanwhile.
+
+        Raises the exceptions of the checks.
+        """
         guard = self._definitions.guard(self._checks.guarded([one.after for one in commands]))
         self.check_update(commands)
         return guard
@@ -247,7 +274,7 @@ class Control:
     def _become(
         self, command: UpdateDatastream, together: Sequence[UpdateDatastream], guard: Guard
     ) -> StoredDatastream:
-        """`together`: all changes of the same call, which are checked again where others came between."""
+        """Write a change. `together`: all changes of the call, checked again after concurrent changes."""
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, after = command.before.datastream, command.after
         for _ in range(_ATTEMPTS):
@@ -269,38 +296,38 @@ class Control:
             self._known.changed(after.name)
             self._announcer.updated(command, stored.datastream, changed)
             return written
-        raise VersionConflict(
-            f"somebody else has changed datastream {after.name} meanwhile", advice=READ_AGAIN
-        )
+        raise VersionConflict(f"datastream {after.name} was modified concurrently", advice=READ_AGAIN)
 
     def stored(self, name: DatastreamName) -> StoredDatastream:
-        """The definition with its version. Raises NotFound, DamagedState."""
+        """Return the definition with its version. Raises NotFound and DamagedState."""
         return self._definitions.get(name)
 
     def get(self, name: DatastreamName) -> Datastream:
-        """Raises NotFound, DamagedState."""
+        """Return the definition. Raises NotFound and DamagedState."""
         return self._definitions.get(name).datastream
 
     def look(self, name: DatastreamName) -> StoredDatastream | DamagedDefinition:
-        """The definition with its version, or what is wrong with it. Raises NotFound."""
+        """Return the definition with its version, or its damage. Raises NotFound."""
         return self._definitions.look(name)
 
     def catch_up(self) -> None:
-        """What is read from now on is at least as new as what any instance had written before."""
+        """Ensure that later reads include all writes that other instances have completed."""
         self._definitions.catch_up()
 
     def list(self) -> Definitions:
-        """All definitions, those that are damaged apart."""
+        """Return all definitions, with damaged ones separately."""
         return self._known.newest()
 
     def list_again(self) -> Definitions:
-        """As `list`, of which everything is read again."""
+        """Return all definitions, reading everything again."""
         self._known.look_again()
         return self._known.newest()
 
     def delete(self, command: ChangeStatus) -> StoredDatastream | DamagedDefinition:
-        """Mark for removal; a definition that is damaged is removed at once. Returns what was there, as
-        stored now. Raises NotFound, IllegalTransition, VersionConflict."""
+        """Mark for removal; a damaged definition is removed at once. Return the definition as stored now.
+
+        Raises NotFound, IllegalTransition, VersionConflict, StaleVersion, Forbidden.
+        """
         found = self.look(command.name)
         if isinstance(found, StoredDatastream):
             return self.change_status(command)
@@ -314,32 +341,41 @@ class Control:
         return found
 
     def change_status(self, command: ChangeStatus) -> StoredDatastream:
-        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition, StaleVersion,
-        VersionConflict."""
+        """Change the status and return the stored definition.
+
+        Raises NotFound, DamagedState, IllegalTransition, StaleVersion, VersionConflict, Forbidden.
+        """
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, changed = self._change(command)
         self._announcer.status_changed(command, before, changed.datastream)
         return changed
 
     def change_pauses(self, command: ChangePauses) -> StoredDatastream:
-        """Returns the definition as stored. Raises NotFound, DamagedState, IllegalTransition,
-        InvalidRequest, StaleVersion, VersionConflict."""
+        """Pause or resume partitions and return the stored definition.
+
+        Raises NotFound, DamagedState, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict,
+        Forbidden.
+        """
         command = replace(command, requested_by=self._caller.signed(command.requested_by))
         before, stored = self._change(command)
         self._announcer.pauses_changed(command, before, stored.datastream)
         return stored
 
     def move(self, command: MovePartitions) -> MoveRequest:
-        """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition,
-        InvalidRequest, StaleVersion."""
+        """Queue a move for the leader and return the request; a plan answers it.
+
+        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden.
+        """
         request = self.move_request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
     def move_request_of(self, command: MovePartitions) -> MoveRequest:
-        """What `move` would queue, for a dry run. Raises NotFound, IllegalTransition, InvalidRequest,
-        StaleVersion."""
+        """Return the request that `move` would queue, for a dry run.
+
+        Raises NotFound, IllegalTransition, InvalidRequest, StaleVersion, Forbidden.
+        """
         if command.before is not None:
             self.catch_up()
         stored = self.stored(command.name)
@@ -351,7 +387,7 @@ class Control:
         if not any(command.host in {one.name, one.host} for one in live):
             raise InvalidRequest(
                 f"no instance is named {shown(command.host)}",
-                advice=f"these are here: {', '.join(sorted(one.name for one in live)) or 'none'}",
+                advice=f"live instances: {', '.join(sorted(one.name for one in live)) or 'none'}",
             )
         return MoveRequest(
             group=datastream.group,
@@ -362,8 +398,10 @@ class Control:
         )
 
     def _change(self, command: ChangeStatus | ChangePauses) -> tuple[Datastream, StoredDatastream]:
-        """As it was, and as it is stored now. Again from the stored definition when somebody else was faster,
-        unless it had to be as `before`."""
+        """Apply a change; return the definition before it and as stored now.
+
+        Retries after concurrent changes, unless `before` requires a version.
+        """
         now_ms = self._clock.now_ms()
         for attempt in range(_ATTEMPTS):
             stored = self._definitions.get(command.name)
@@ -386,8 +424,10 @@ class Control:
     def expected(
         self, command: CreateDatastream | ChangeStatus | ChangePauses
     ) -> tuple[Datastream | None, Datastream]:
-        """What is there, and what the command would make of it; for a dry run. Raises what carrying it out
-        would raise."""
+        """Return the present definition and the result of the command, for a dry run.
+
+        Raises the exceptions of executing it.
+        """
         if isinstance(command, CreateDatastream):
             created, others = self._there(command.datastream)
             if created is not None:
@@ -399,17 +439,23 @@ class Control:
         return stored.datastream, outcome(stored.datastream, command, self._clock.now_ms())
 
     def rebalance(self, command: TriggerRebalance) -> RebalanceRequest:
-        """Returns what waits for the leader now; a plan answers it. Raises NotFound, IllegalTransition."""
+        """Queue a rebalance for the leader and return the request; a plan answers it.
+
+        Raises NotFound, IllegalTransition, Forbidden.
+        """
         request = self.request_of(command)
         added = replace(request, identity=self._requests.add(request, superseded_by(request)))
         self._announcer.asked(added, command.name)
         return added
 
     def request_of(self, command: TriggerRebalance) -> RebalanceRequest:
-        """What `rebalance` would queue, for a dry run. Raises NotFound, IllegalTransition."""
+        """Return the request that `rebalance` would queue, for a dry run.
+
+        Raises NotFound, IllegalTransition, Forbidden.
+        """
         datastream = self.check_right(command.name)
         if not datastream.status.is_mirrored:
-            kept = "keeps its tasks as they are" if datastream.status.has_tasks else "has no tasks"
+            kept = "keeps its tasks unchanged" if datastream.status.has_tasks else "has no tasks"
             raise IllegalTransition(f"datastream {command.name} is {datastream.status} and {kept}")
         return RebalanceRequest(
             group=datastream.group,

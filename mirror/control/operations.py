@@ -1,4 +1,4 @@
-"""Long work that somebody asked for, as any instance sees it: under way, or over for at most a day."""
+"""Long-running operations as seen by any instance: in progress, or finished for at most a day."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mirror.ports import Clock
 
 
 class Operations:
-    """Reads only. For any thread."""
+    """Reads operations. Thread-safe."""
 
     def __init__(
         self, control: Control, requests: RequestQueue, outcomes: OutcomeStore, clock: Clock
@@ -32,24 +32,22 @@ class Operations:
         self._clock = clock
 
     def all(self) -> tuple[Operation, ...]:
-        """The newest first."""
+        """Return all operations, newest first."""
         return tuple(sorted(self._known(self._control.list()).values(), key=_moment_of, reverse=True))
 
     def get(self, identity: str) -> Operation:
-        """One that any instance has acknowledged, as it is now. Raises NotFound."""
+        """Return the current state of an operation that any instance has acknowledged. Raises NotFound."""
         if OPERATION_ID.fullmatch(identity):
             found = self._look(identity, self._control.list())
-            if found is None:  # what another instance has written may not have been told here yet
+            if found is None:  # writes of another instance may not have arrived here yet
                 self._control.catch_up()
                 found = self._look(identity, self._control.list_again())
             if found is not None:
                 return found
-        raise NotFound(
-            f"there is no operation {shown(identity)}", advice="what became of one is kept for a day"
-        )
+        raise NotFound(f"unknown operation {shown(identity)}", advice="results are kept for a day")
 
     def _look(self, identity: str, definitions: Definitions) -> Operation | None:
-        """A stop is also known by what has stopped, for as long as that lasts."""
+        """Return an operation; a stop is also derived from a stopped datastream while it lasts."""
         known = self._known(definitions).get(identity)
         if known is not None or not identity.startswith("s"):
             return known
@@ -57,8 +55,11 @@ class Operations:
         return next((one for one in halts if one is not None and one.identity == identity), None)
 
     def _known(self, definitions: Definitions) -> Mapping[str, Operation]:
-        """By id. What ends an operation is one transaction, and what is under way is read first: none that
-        ends meanwhile is missed."""
+        """Return the known operations by id.
+
+        An operation ends in one transaction, and running ones are read first, so none that ends meanwhile is
+        missed.
+        """
         halts = (halting(one) for one in definitions.datastreams)
         running = [one for one in halts if one is not None and one.state is OperationState.RUNNING]
         queued = [waiting(one) for one in self._requests.waiting()]
@@ -68,6 +69,6 @@ class Operations:
 
 
 def _moment_of(operation: Operation) -> tuple[bool, int, str]:
-    """What has no moment is still under way."""
+    """Return a sort key; operations without a time are still in progress."""
     moments = [one for one in (operation.created_ms, operation.finished_ms) if one is not None]
     return not moments, moments[0] if moments else 0, operation.identity

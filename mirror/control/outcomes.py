@@ -1,4 +1,4 @@
-"""What commands make of a definition. Pure."""
+"""Results of commands on definitions. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_REST: Final = frozenset({DatastreamStatus.STOPPING, DatastreamStatus.STOPPED
 
 
 def outcome(datastream: Datastream, command: ChangeStatus | ChangePauses, now_ms: int) -> Datastream:
-    """The definition as the command leaves it. Raises IllegalTransition, InvalidRequest."""
+    """Return the definition after the command. Raises IllegalTransition and InvalidRequest."""
     if isinstance(command, ChangeStatus):
         return _with_status(datastream, command, now_ms)
     return _with_pauses(datastream, command, now_ms)
@@ -27,20 +27,26 @@ def outcome(datastream: Datastream, command: ChangeStatus | ChangePauses, now_ms
 def joint_outcome(
     stored: Sequence[StoredDatastream], command: ChangeGroup, now_ms: int
 ) -> tuple[tuple[StoredDatastream, Datastream], ...]:
-    """All of those that share tasks, each with what the command makes of it. Raises IllegalTransition where
-    one cannot be so, or all of them are so already; StaleVersion where they are not as they were read."""
+    """Return all members of a group, each with its definition after the command.
+
+    Raises IllegalTransition if a member does not allow it or none changes; StaleVersion if they differ from
+    the expected versions.
+    """
     if command.before is not None and tuple(stored) != command.before:
         raise stale_group(command.group)
     changes = tuple((one, _of_member(one.datastream, command, now_ms)) for one in stored)
     if all(before.datastream == after for before, after in changes):
-        raise IllegalTransition(f"{command.action} changes none of the datastreams of {command.group}")
+        raise IllegalTransition(f"{command.action} changes no datastream of {command.group}")
     return changes
 
 
 def _of_member(datastream: Datastream, command: ChangeGroup, now_ms: int) -> Datastream:
-    """What is stopped, or stops, copies nothing and stays so. One that is paused stays so until the later of
-    both ends: nothing is copied earlier than anybody asked for. Raises IllegalTransition for one that is
-    about to begin and cannot be paused yet."""
+    """Return the definition of a member after the command.
+
+    Stopped and stopping members are unchanged. A paused one stays paused until the later of both ends, so
+    that copying does not resume earlier than requested. Raises IllegalTransition for an initializing member,
+    which cannot be paused yet.
+    """
     is_paused = datastream.status is DatastreamStatus.PAUSED
     if datastream.status in _AT_REST or (command.action == "resume" and not is_paused):
         return datastream
@@ -55,7 +61,7 @@ def _of_member(datastream: Datastream, command: ChangeGroup, now_ms: int) -> Dat
 
 
 def check_ready(datastream: Datastream) -> None:
-    """Raises IllegalTransition."""
+    """Raise IllegalTransition unless the datastream is READY."""
     if datastream.status is not DatastreamStatus.READY:
         raise IllegalTransition(f"datastream {datastream.name} is {datastream.status}; it must be READY")
 
@@ -71,8 +77,11 @@ def _with_pauses(datastream: Datastream, command: ChangePauses, now_ms: int) -> 
 
 
 def _with_status(datastream: Datastream, command: ChangeStatus, now_ms: int) -> Datastream:
-    """As the action leaves it: one that is paused, stopped or deleted already keeps the first reason, unless
-    another end of the pause is asked for."""
+    """Return the definition after the action.
+
+    A datastream that is already paused, stopped or deleted keeps the first reason, unless the end of the
+    pause changes.
+    """
     halt = datastream.halt
     if command.until_ms is not None and datastream.status is DatastreamStatus.PAUSED:
         since_ms, former = (halt.since_ms, halt.requested_by) if halt else (now_ms, "")

@@ -1,7 +1,7 @@
-"""How much the datastreams of one owner may be, and take, together. Pure.
+"""Quotas of the datastreams of one owner together. Pure.
 
-It is asked of what is new or takes more than before; what is stored runs on. Topics come and grow without a
-call: of partitions the leader also decides, each time it looks, which ones wait.
+They apply to new datastreams and increased use; stored datastreams continue to run. Topics appear and grow
+without a call, so the leader also decides at each tick which partitions wait.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mirror.model.identifiers import DatastreamName, GroupName
 from mirror.wording import counted
 
 EVERY_OTHER: Final = "*"
-"""The quota of owners that none is named for."""
+"""Entry for owners without a quota of their own."""
 Counts = Mapping[str, int]
-"""Partitions by source topic."""
-_ADVICE: Final = "the operator decides, in [mirror.definitions.quotas] of the settings"
+"""Partition counts by source topic."""
+_ADVICE: Final = "ask the operator to change [mirror.definitions.quotas] of the settings"
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerQuota:
-    """What the datastreams of an owner may be together; 0: any number."""
+    """Limits of the datastreams of an owner together; 0 means no limit."""
 
     datastreams: int = 0
     bytes_per_second: int = 0
@@ -37,7 +37,10 @@ class OwnerQuota:
 def check_quota(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> None:
-    """Raises QuotaExceeded. `former`: what it has been, if it is not new."""
+    """Check the quotas of datastreams and bytes. Raises QuotaExceeded.
+
+    `former`: the definition before a change.
+    """
     owner = _owner(new)
     quota = quota_of(quotas, owner)
     mine = [one for one in others if _owner(one) == owner and one.name != new.name]
@@ -52,15 +55,17 @@ def check_quota(
 
 
 def quota_of(quotas: Mapping[str, OwnerQuota], owner: str) -> OwnerQuota:
-    """What counts for an owner."""
+    """Return the quota that applies to an owner."""
     return quotas.get(owner) or quotas.get(EVERY_OTHER) or OwnerQuota()
 
 
 def counted_with(
     quotas: Mapping[str, OwnerQuota], new: Datastream, former: Datastream | None, others: Sequence[Datastream]
 ) -> list[Datastream]:
-    """Those whose partitions count against the same quota of partitions as those of a new datastream; none
-    where there is no such quota, or the change is none of what it selects."""
+    """Return the datastreams whose partitions count against the quota of a new or changed one.
+
+    Empty without such a quota, or if the change does not affect the selection.
+    """
     owner = _owner(new)
     if not quota_of(quotas, owner).partitions or (former is not None and _chosen(former) == _chosen(new)):
         return []
@@ -73,8 +78,11 @@ def check_partitions(
     former: tuple[Datastream, Counts] | None,
     others: Sequence[tuple[Datastream, Counts]],
 ) -> None:
-    """Raises QuotaExceeded. `former`: as in `check_quota`, with what it selects now; `others`: those of the
-    same owner. What is not known of them is left to the leader."""
+    """Check the quota of partitions. Raises QuotaExceeded.
+
+    `former`: as in `check_quota`, with its present selection. `others`: of the same owner. Partitions unknown
+    here are left to the leader.
+    """
     owner = _owner(new[0])
     most = quota_of(quotas, owner).partitions
     before = [*others, *([former] if former is not None and _owner(former[0]) == owner else [])]
@@ -85,7 +93,7 @@ def check_partitions(
             "/source/topics",
             f"the datastreams of {shown(owner)} may copy {counted(most, 'partition')} "
             f"together, of which {theirs} are"
-            f" taken: the {after - theirs} that it would add are not possible",
+            f" taken: cannot add {after - theirs}",
         )
 
 
@@ -94,9 +102,12 @@ def waiting_for_quota(
     selected: Sequence[tuple[Datastream, Counts]],
     held: Mapping[GroupName, Counts],
 ) -> dict[DatastreamName, dict[str, Waiting]]:
-    """Topics, by datastream, of which not all may be copied yet. What is copied goes on, however little the
-    quota is. What is new of a topic is copied as a whole where it fits, the older datastreams first.
-    `selected`: the older first; `held`: what groups copy by the plan."""
+    """Return the topics, by datastream, that may not be copied entirely yet.
+
+    Copied partitions continue, however small the quota is. New partitions of a topic are copied if all fit,
+    older datastreams first. `selected`: older datastreams first. `held`: partitions that groups copy
+    according to the plan.
+    """
     by_owner: dict[str, list[tuple[Datastream, Counts]]] = {}
     for one, counts in selected:
         by_owner.setdefault(_owner(one), []).append((one, counts))
@@ -111,7 +122,7 @@ def waiting_for_quota(
 
 
 _Key = tuple[GroupName, str]
-"""A source topic, as one group copies it: datastreams that share tasks copy it once."""
+"""A source topic copied by one group: datastreams that share tasks copy it once."""
 
 
 def _waiting(
@@ -134,7 +145,7 @@ def _waiting(
 
 
 def _wanted(selected: Iterable[tuple[Datastream, Counts]]) -> dict[_Key, int]:
-    """In the order of the datastreams, and of the names of their topics."""
+    """Return the partition counts in the order of the datastreams and their sorted topics."""
 
     def entries() -> Iterator[tuple[_Key, int]]:
         for one, counts in selected:
@@ -149,10 +160,10 @@ def _chosen(one: Datastream) -> tuple[object, ...]:
 
 
 def _check_rate(most: int, new: Datastream, mine: Sequence[Datastream], owner: str) -> None:
-    """One that says no rate would take what there is."""
+    """Check the quota of bytes; a datastream without a rate would take everything."""
     taken, rate = sum(map(_rate, mine)), _rate(new)
     if not rate or taken + rate > most:
-        wanted = f"{rate} more are not possible" if rate else "it says not which part of them it takes"
+        wanted = f"cannot add {rate}" if rate else "the datastream must set its own limit"
         _refuse(
             "/quota/bytes_per_second",
             f"the datastreams of {shown(owner)} may take {most} bytes per second together, of which {taken}"

@@ -1,4 +1,4 @@
-"""Whether a change is of the version that is stored."""
+"""Checks that a change is based on the stored version."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from mirror.errors import StaleVersion
 from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import DatastreamName, GroupName
 
-READ_AGAIN: Final = "read it again, and make the change of what it is now"
+READ_AGAIN: Final = "read it again and retry"
 
 
 def check_unchanged(stored: StoredDatastream, before: StoredDatastream | None) -> None:
-    """Raises StaleVersion where the stored one is not the one that was read."""
+    """Raise StaleVersion if the stored version differs from the one read."""
     if before is not None and stored != before:
         raise stale(stored.datastream.name)
 
 
 def stale(name: DatastreamName) -> StaleVersion:
-    """For a change of a version that is not the present one."""
-    return StaleVersion(f"datastream {name} has another version by now", advice=READ_AGAIN)
+    """Return the error for a change based on an outdated version."""
+    return StaleVersion(f"datastream {name} was modified concurrently", advice=READ_AGAIN)
 
 
 def stale_group(group: GroupName) -> StaleVersion:
-    """For a change of those that share tasks, which are not the versions, or not those, that were read."""
-    return StaleVersion(f"datastreams of {group} have other versions by now", advice=READ_AGAIN)
+    """Return the error for a change of a group whose members or their versions have changed."""
+    return StaleVersion(f"datastreams of {group} were modified concurrently", advice=READ_AGAIN)
 
 
 def with_state_of(stored: Datastream, definition: Datastream) -> Datastream:
-    """A definition in the state in which the stored one is."""
+    """Return a definition with the state of the stored one."""
     return replace(definition, status=stored.status, pauses=stored.pauses, halt=stored.halt)

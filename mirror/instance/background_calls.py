@@ -1,6 +1,7 @@
-"""Questions to servers that may be slow, so that the leader's tick is not: each has a line of its own.
-The asking thread waits a moment for the answer; in a line that is slow already, not at all. However many
-lines are slow, it waits for all of them together no longer than for one.
+"""Runs calls to possibly slow servers on background threads, so that they do not block the leader's tick.
+
+Each line of calls uses a separate thread. The caller waits briefly for the result, and not at all on a line
+that is already slow. The total wait for any number of slow lines is no longer than for one.
 """
 
 from __future__ import annotations
@@ -21,32 +22,34 @@ from mirror.ports import LoadProvider
 
 _T = TypeVar("_T")
 _REFILL: Final = 0.1
-"""Seconds of waiting that a thread gets back for each second that passes."""
+"""Seconds of waiting that a thread regains per second that passes."""
 _LEAST_SECONDS: Final = 0.05
-"""What a quick line may take even when slow ones have used up the patience."""
+"""Wait allowed on a fast line even if slow lines have used up the budget."""
 _FRESH_SECONDS: Final = 15.0
-"""A caller that waits for an answer is woken when it comes. An answer that lies longer was meant for another
-question."""
+"""Age limit of a result. A waiting caller is woken as soon as the result arrives, so an older one belongs to
+an abandoned call."""
 
 
 class StillAsking(TimedOut):
-    """There is no answer yet; the next call gets it."""
+    """The result is pending; a later call returns it."""
 
 
 class BackgroundCalls(Protocol):
     """Runs jobs that may take long."""
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """The job's result, or that of the job of the same key that was under way. Jobs of one line are done
-        one after the other. Raises what the job raises, and StillAsking."""
+        """Return the result of the job, or of a running job with the same key.
+
+        Jobs of one line run one after another. Raises the exception of the job, and StillAsking.
+        """
         ...
 
 
 class WaitBudget:
-    """How long one thread may wait for answers: `limit_seconds` in a row, and a tenth of its time after that,
-    beside a moment for each answer.
+    """Time that one thread may spend waiting for results.
 
-    Without it each of N clusters that do not answer would hold up a tick of the leader by the whole patience.
+    It is `limit_seconds` in a row, then a tenth of the elapsed time, plus a moment for each result. Without
+    this limit each of N unresponsive clusters would delay a tick of the leader by the whole patience.
     """
 
     def __init__(self, limit_seconds: float) -> None:
@@ -54,22 +57,24 @@ class WaitBudget:
         self._counted_at: float | None = None
 
     def left(self, now: float) -> float:
-        """Seconds that a wait which begins at `now` (monotonic seconds) may take."""
+        """Return the seconds that a wait starting at `now` (monotonic seconds) may take."""
         if self._counted_at is not None:
             self._left = min(self._limit, self._left + (now - self._counted_at) * _REFILL)
         self._counted_at = now
         return max(self._left, min(self._limit, _LEAST_SECONDS))
 
     def spend(self, now: float) -> None:
-        """Take off the wait that has begun at the last call of `left` and ends at `now`."""
+        """Deduct the wait that started with the last call of `left` and ends at `now`."""
         if self._counted_at is not None:
             self._left = max(0.0, self._left - (now - self._counted_at))
         self._counted_at = now
 
 
 class ThreadedCalls:
-    """One daemon thread for each line that has something to do. `wake` is called, from that thread, when an
-    answer came late."""
+    """Runs each line with pending jobs on a daemon thread.
+
+    `wake` is called, on that thread, when a result arrived too late for its caller.
+    """
 
     def __init__(self, patience_seconds: float, wake: Callable[[], None]) -> None:
         self._patience = patience_seconds
@@ -78,7 +83,7 @@ class ThreadedCalls:
         self._lines: dict[str, _Line] = {}
 
     def ask(self, line: str, key: str, job: Callable[[], _T]) -> _T:
-        """As in the port. Used by one thread."""
+        """Return the result as specified by `BackgroundCalls.ask`. Used by one thread."""
         if line not in self._lines:
             self._lines = {name: one for name, one in self._lines.items() if not one.is_forgotten()}
             self._lines[line] = _Line(line, self._patience)
@@ -89,9 +94,12 @@ class ThreadedCalls:
 
 
 class _Line:
-    """Does one job after the other, and keeps the answers that nobody has fetched yet. Its thread ends when
-    there is nothing left to do. It is slow from an answer that took longer than `patience_seconds` to a good
-    one that did not: a server that was waited for in vain may be said to be away at once the next time."""
+    """A line runs its jobs one after another and keeps results until they are fetched.
+
+    Its thread ends when no jobs remain. A line becomes slow with a result that took longer than
+    `patience_seconds`, and fast again with a successful result that did not: a server that timed out once is
+    reported as unavailable without waiting the next time.
+    """
 
     def __init__(self, name: str, patience_seconds: float) -> None:
         self._name = name
@@ -104,7 +112,7 @@ class _Line:
         self._is_running = False
 
     def is_forgotten(self) -> bool:
-        """Whether nobody waits for anything any more."""
+        """Return whether no caller can still expect a result."""
         return not self._is_running and all(one.is_stale() for one in self._answers.values())
 
     def ask(self, key: str, job: Callable[[], _T], wait_seconds: float, wake: Callable[[], None]) -> _T:
@@ -121,15 +129,15 @@ class _Line:
         if not done:
             if is_new:
                 answer.add_done_callback(lambda _: wake())
-            raise StillAsking(f"{key}: no answer yet", advice="the others go on meanwhile")
+            raise StillAsking(f"{key}: no response yet", advice="other calls are not affected")
         took_long = answer.done_at - answer.asked_at >= self._patience
         self._is_slow = took_long or (self._is_slow and answer.exception() is not None)
         del self._answers[key]
         return answer.result()
 
     def _is_worth_waiting(self, answer: _Answer[_T]) -> bool:
-        """Not where the job before has not ended yet, or what it waits for is slow."""
-        while self._awaited and self._awaited[0].done():  # answers come in the order of the questions
+        """Return whether to wait: not behind an unfinished job, and not on a slow line."""
+        while self._awaited and self._awaited[0].done():  # results arrive in the order of the calls
             self._awaited.popleft()
         if not self._awaited:
             return not self._is_slow
@@ -155,7 +163,7 @@ class _Line:
 
 
 class _Answer(Future[_T]):
-    """`asked_at`, `done_at`: when the question was asked and its answer came, in monotonic seconds."""
+    """A result. `asked_at` and `done_at`: monotonic seconds of the call and of its completion."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,14 +171,14 @@ class _Answer(Future[_T]):
         self.done_at = math.inf
 
     def is_stale(self) -> bool:
-        """Whether it came too long ago for anybody to have waited for it."""
+        """Return whether the result came too long ago for a caller to be waiting for it."""
         return monotonic() - self.done_at > _FRESH_SECONDS
 
 
 def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
     try:
         result = job()
-    except BaseException as error:  # noqa: BLE001 - raised where the answer is asked for
+    except BaseException as error:  # noqa: BLE001 - re-raised in the caller
         answer.done_at = monotonic()
         answer.set_exception(error if isinstance(error, Exception) else HeadraceError(named(error)))
     else:
@@ -179,12 +187,14 @@ def _do(job: Callable[[], _T], answer: _Answer[_T]) -> None:
 
 
 class LoadsOnTheWay(LoadUnavailable):
-    """The provider has been asked and has not answered yet."""
+    """The provider has not responded yet."""
 
 
 class PatientLoads:
-    """A load provider that never holds up who asks. Satisfies `ports.LoadProvider`. `name`: of one that
-    datastreams choose; each is asked in a line of its own."""
+    """A load provider that never blocks its caller. Satisfies `ports.LoadProvider`.
+
+    `name`: name of a provider chosen by datastreams; each uses a separate line.
+    """
 
     def __init__(self, provider: LoadProvider, background_calls: BackgroundCalls, name: str = "") -> None:
         self._provider = provider
@@ -192,7 +202,7 @@ class PatientLoads:
         self._name = name
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """The provider's answer. Raises LoadUnavailable, and LoadsOnTheWay."""
+        """Return the loads of the provider. Raises LoadUnavailable and LoadsOnTheWay."""
         try:
             return self._background_calls.ask(
                 f"loads by {self._name}" if self._name else "loads",
@@ -200,16 +210,16 @@ class PatientLoads:
                 lambda: self._provider.loads(cluster, partitions),
             )
         except StillAsking as error:
-            raise LoadsOnTheWay(error.message, advice="the next plan has them") from error
+            raise LoadsOnTheWay(error.message, advice="the next plan uses them") from error
 
 
 class PatientFreshness:
-    """How new a provider's loads are, asked without ever waiting: `background_calls` has no patience."""
+    """Freshness of a provider's loads, without waiting: `background_calls` has no patience."""
 
     def __init__(self, ask: Callable[[ClusterRef], Freshness], background_calls: BackgroundCalls) -> None:
         self._ask = ask
         self._background_calls = background_calls
 
     def __call__(self, cluster: ClusterRef) -> Freshness:
-        """The newest answer. Raises StillAsking, and what the question raises."""
+        """Return the latest freshness. Raises StillAsking and the exceptions of the provider."""
         return self._background_calls.ask("freshness", f"freshness of {cluster}", lambda: self._ask(cluster))

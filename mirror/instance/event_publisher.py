@@ -1,5 +1,6 @@
-"""What the leader does is published: events go into the log in ZooKeeper, and out as records; what it changes
-of definitions is stored together with the events of it.
+"""Publishes the leader's actions: events go to the log in ZooKeeper and are sent as records.
+
+Changes of definitions are stored together with their events.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Events = tuple[PlacementEvent, ...]
 
 
 class EventPublisher:
-    """What cannot be published must not hold up what is done; only ZooKeeper's failures are raised."""
+    """Stores and sends events. Only failures of ZooKeeper are raised; others do not stop the leader."""
 
     def __init__(self, log: EventLog, publish: Callable[[Sequence[PlacementEvent]], None]) -> None:
         self._events = log
@@ -41,15 +42,15 @@ class EventPublisher:
         self._guard(events, lambda: self._events.append(events))
 
     def sent(self, events: Events) -> None:
-        """Send events that were stored together with what they tell of."""
+        """Send events that were already stored together with their cause."""
         self._guard(events, self._events.trim)
 
     def prepare(self, plan: Plan, events: Events) -> None:
-        """A plan is about to be published; its publication may break off, and be in force nevertheless."""
+        """Keep the events of a plan before publishing it: a failed publication may still take effect."""
         self._unpublished = plan, events
 
     def catch_up(self, in_force: Plan) -> None:
-        """Publish what is known of the plan that was published last, if it is the one in force."""
+        """Publish the events of the last plan published, if that plan is in effect."""
         if self._unpublished is None:
             return
         plan, events = self._unpublished
@@ -63,13 +64,13 @@ class EventPublisher:
             self._publish(events)
         except (Unreachable, CoordinationError):
             raise
-        except Exception:  # noqa: BLE001 - the bulkhead around publishing
-            _log.exception("events are lost", events=len(events))
+        except Exception:  # noqa: BLE001 - bulkhead around publishing
+            _log.exception("events lost", events=len(events))
 
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """A change with what is stored together with it, and what is told of it."""
+    """A change with the nodes stored together with it and its events."""
 
     change: Change
     before: StoredDatastream
@@ -79,7 +80,7 @@ class _Writing:
 
 
 class DefinitionWriter:
-    """Stores what the leader changes of definitions. `look_again`: somebody else was faster."""
+    """Stores definitions changed by the leader. `look_again` is called after a conflicting change."""
 
     def __init__(
         self,
@@ -101,8 +102,10 @@ class DefinitionWriter:
         stored: Mapping[DatastreamName, StoredDatastream],
         board: ProblemBoard,
     ) -> None:
-        """In a few transactions; what fails for one datastream sets that one aside. Raises Unreachable,
-        SessionLost."""
+        """Store changes in a few transactions; a failure affects only the datastream that it concerns.
+
+        Raises Unreachable and SessionLost.
+        """
         writings: dict[DatastreamName, _Writing] = {}
         for one in changes:
             with board.guarding(one.datastream.name):
@@ -128,7 +131,7 @@ class DefinitionWriter:
     def _write_alone(self, one: _Writing) -> None:
         try:
             self._definitions.replace(one.before, one.change.datastream, one.entries)
-        except (VersionConflict, NotFound) as error:  # somebody was faster; the next look sees it
+        except (VersionConflict, NotFound) as error:  # modified concurrently; the next tick reads it
             name = one.change.datastream.name
             _log.info("datastream not changed", datastream=name, reason=str(error))
             self._look_again()
@@ -145,13 +148,15 @@ class DefinitionWriter:
 
 
 def _change_events(change: Change, now_ms: int) -> Events:
-    """What is told of a change of a definition, if anything."""
+    """Return the event of a definition change, or none if it is not reported."""
     return (command_event(change.datastream.name, change.why, now_ms),) if change.is_told else ()
 
 
 def _audit_change(before: Datastream, change: Change) -> None:
-    """Log what nobody has asked for just now: a time to live or a pause that is over. What the leader makes
-    of a request is in the audit with that request."""
+    """Log a change without a current request: the end of a time to live or of a pause.
+
+    Changes that implement a request are in the audit with that request.
+    """
     after = change.datastream
     if not change.is_told:
         return
@@ -162,6 +167,6 @@ def _audit_change(before: Datastream, change: Change) -> None:
 
 
 def audit_removal(name: DatastreamName, gone: Datastream | None) -> None:
-    """Log that the definition is there no more. `gone`: as it was, if it could be read."""
+    """Log the removal of a definition. `gone`: its last state, if readable."""
     asked_by = gone.halt.requested_by if gone is not None and gone.halt is not None else ""
-    audit("remove", name, SERVICE, gone, None, asked_by, "nothing runs for it any more")
+    audit("remove", name, SERVICE, gone, None, asked_by, "none of its tasks is left")

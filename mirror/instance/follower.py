@@ -1,8 +1,8 @@
-"""Follows the plan: the loop in which an instance joins, obeys epochs, and gives up in time.
+"""Follows the plan: the loop in which an instance joins, obeys epochs, and releases its lanes in time.
 
-One thread decides; everything else (watches, session states, workers) only puts into the inbox.
-When ZooKeeper has been silent for longer than the lease allows, by our own clock, or the session is
-over, all workers are killed before anybody else may start their lanes; then the instance joins again.
+One thread decides; watches, session states and workers only put items into the inbox. If ZooKeeper has been
+silent for longer than the lease allows by our own clock, or the session has ended, all workers are killed
+before another instance may start their lanes; then the instance joins again.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _log = structlog.get_logger(__name__)
 _IDLE_SECONDS: Final = 1.0
 _BUSY_SECONDS: Final = 0.1
 _SLOW_SECONDS: Final = 1.0
-"""An answer of ZooKeeper's that takes longer is worth a remark."""
+"""Response time of ZooKeeper from which it is reported as slow."""
 _LEAVE: Final = "leave"
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this instance is. `incarnation` distinguishes this process from all others of its name."""
+    """Identity of this instance. `incarnation` distinguishes this process from all others with its name."""
 
     name: InstanceName
     host: str
@@ -54,7 +54,7 @@ class Identity:
 
 
 class Follower:
-    """One thread, started by `start` and ended by `stop`."""
+    """Follows the plan on one thread, started by `start` and ended by `stop`."""
 
     def __init__(
         self,
@@ -96,79 +96,83 @@ class Follower:
         self.on_joined: Callable[[LiveInstance | None], None] = lambda _: None
         self._lost_definitions = shared.losses
         self.event_drops: Callable[[], Drops] = Drops
-        """Events of this process that were not delivered."""
+        """Returns the drops of events of this process."""
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Every lane of this instance, as of the last turn of the loop: also those that wait for a worker
-        process, and those that it has given up until it knows again what is its own. Safe to read from any
-        thread."""
+        """All lanes of this instance, as of the last turn of the loop. Safe to read from any thread.
+
+        Includes lanes that wait for a worker process, and lanes given up until the instance knows its
+        assignment again.
+        """
         return self._lanes_seen
 
     @property
     def in_time(self) -> LanesInTime:
-        """What there is to say of those that are in time, as of that turn. Safe to read from any thread."""
+        """Summary of the lanes that are in time, as of the last turn. Safe to read from any thread."""
         return self._in_time_seen
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """By kind, the records of this instance that were not delivered; safe to read from any thread."""
+        """Records of this instance that were not delivered, by kind. Safe to read from any thread."""
         return self._drops_seen
 
     @property
     def epoch(self) -> Epoch:
-        """Of the plan that is obeyed."""
+        """Epoch of the plan in effect."""
         return self._plan_executor.epoch
 
     @property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Every datastream, as read last; safe to read from any thread."""
+        """All datastreams, as last read. Safe to read from any thread."""
         return self._plan_executor.datastreams
 
     @property
     def me(self) -> LiveInstance | None:
-        """Our place among the live ones; None while we have none."""
+        """Membership of this instance; None while it has not joined."""
         return self._me
 
     @property
     def session(self) -> Condition:
-        """Whether there is a ZooKeeper session, and a place among the live ones. Safe to read from any
-        thread."""
+        """True if the instance has a ZooKeeper session and has joined. Safe to read from any thread."""
         if self._is_suspended:
-            return Condition(False, "ZooKeeper does not answer")
+            return Condition(False, "ZooKeeper does not respond")
         has_place = self._me is not None
-        return Condition(has_place, "it has its place" if has_place else "it has no place in the service yet")
+        return Condition(has_place, "joined the service" if has_place else "not joined yet")
 
     @property
     def has_drained(self) -> bool:
-        """Whether, after `drain` was called, nothing is left that somebody else could take."""
+        """True if, after `drain` was called, no task remains that another instance could take."""
         return self._drained.is_set()
 
     def wake(self) -> None:
-        """Something in the shared state changed. Called by watches, from any thread."""
+        """Note that the shared state changed. Called by watches, from any thread."""
         self._inbox.put("wake")
 
     def session_changed(self, state: SessionState) -> None:
-        """Called from the coordination client's thread."""
+        """Process a change of the session state. Called from the thread of the coordination client."""
         if state is SessionState.LOST:
-            self._losses += 1  # before another session has a contact, which would extend our leases
+            self._losses += 1  # before the next session makes contact, which would extend our leases
         self._inbox.put(state)
 
     def attend(self) -> None:
-        """Called by every thread that waits for an answer of ZooKeeper's, now and then. Ours extends leases
-        meanwhile: where answers are slow, a turn with many of them takes longer than a lease."""
+        """Extend the leases while a turn waits for ZooKeeper.
+
+        Called periodically by every thread that waits for ZooKeeper; only the thread of the current turn
+        acts. If responses are slow, a turn with many requests takes longer than a lease.
+        """
         if threading.get_ident() == self._turning:
             self._extend_lease()
             self._report_slowness()
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start following the plan."""
         self._supervisor.start()
         self._lost_definitions.start()
         self._thread.start()
 
     def drain(self, deadline_seconds: float) -> None:
-        """Ask for our tasks to be moved, and wait until they have or until nobody can take them."""
+        """Request that our tasks be moved, and wait until they are or until no instance can take them."""
         self._inbox.put(_LEAVE)
         if self._thread.is_alive():
             self._drained.wait(deadline_seconds)
@@ -183,14 +187,14 @@ class Follower:
             self._lost_definitions.stop(5)
 
     def turn(self, wait_seconds: float) -> None:
-        """Once round the loop; waits at most `wait_seconds` for something to happen."""
+        """Run the loop once; wait at most `wait_seconds` for an item."""
         self._turning = threading.get_ident()
         self._take_in(wait_seconds)
         self._guard_lease()
         if not self._is_suspended:
             self._follow()
         if self._is_leaving and self._me is None:
-            self._drained.set()  # there is nothing of ours to hand over
+            self._drained.set()  # no tasks of ours to hand over
         self._supervisor.restart_dead()
         self._report()
 
@@ -202,7 +206,7 @@ class Follower:
                 self.turn(usual if put_off is None else min(usual, put_off))
             self._leave()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
-            _log.exception("the follower died")
+            _log.exception("follower thread died")
             self._supervisor.kill_all()
             self._health.died("follower", error)
 
@@ -227,7 +231,7 @@ class Follower:
                 self._is_suspended = True
             case SessionState.LOST:
                 self._losses_noted += 1
-                self._give_up("the ZooKeeper session is over")
+                self._give_up("the ZooKeeper session has ended")
             case SessionState.CONNECTED:
                 self._is_suspended = False
                 self._plan_executor.look_again()
@@ -239,8 +243,8 @@ class Follower:
     def _handle(self, item: WorkerSaid | WorkerGone) -> None:
         try:
             self._supervisor.handle(item)
-        except Exception:  # noqa: BLE001 - the bulkhead around one message of a worker
-            _log.exception("message of a worker skipped", worker=item.worker)
+        except Exception:  # noqa: BLE001 - bulkhead around one worker message
+            _log.exception("worker message skipped", worker=item.worker)
 
     def _guard_lease(self) -> None:
         if self._me is not None and self._lease.is_over(self._clock.monotonic()):
@@ -248,7 +252,7 @@ class Follower:
         self._extend_lease()
 
     def _extend_lease(self) -> None:
-        """As far as ZooKeeper's last answer reaches; not by an answer to a session that followed ours."""
+        """Extend leases up to the end given by the last contact, unless that belongs to a later session."""
         self._lease.renew()
         until = self._lease.ends_at()
         if self._me is not None and self._losses == self._losses_noted:
@@ -266,8 +270,8 @@ class Follower:
         self.on_joined(None)
 
     def _note_given_up(self, why: str) -> None:
-        """Nobody copies them here; whether another instance does is not known without ZooKeeper."""
-        reason = f"given up, because {why}; whether another instance copies it is not known here"
+        """Record the lanes given up; whether another instance copies them is unknown without ZooKeeper."""
+        reason = f"given up because {why}; unknown whether another instance copies it"
         lanes = {
             key: LaneStatus(state.spec, NOBODY, LanePhase.WAITING, reason)
             for key, state in {**self._supervisor.lanes, **self._waiting_lanes()}.items()
@@ -296,7 +300,7 @@ class Follower:
         except Exception as error:
             if isinstance(error, HeadraceError) and error.fatal:
                 raise
-            # What runs goes on: also when a document is damaged, the plan that is obeyed is still right.
+            # Running lanes continue: the plan in effect stays valid even if a document is damaged.
             reason = reason_of(error)
             if reason != self._trouble_told:
                 trace = None if isinstance(error, HeadraceError) else error
@@ -305,24 +309,25 @@ class Follower:
             self._plan_executor.look_again()
 
     def _join(self) -> None:
-        """Take a place among the live ones, unless another process has our name.
+        """Join the live instances, unless another process has our name.
 
-        Not before the workers are up: who is live is given partitions, and they would stand still meanwhile.
+        Waits for the workers first: a live instance gets partitions, which would not be copied until the
+        workers run.
         """
         if not self._supervisor.is_ready:
-            self._trouble = "waiting for its workers to start"
+            self._trouble = "waiting for the workers to start"
             return
         members, identity = self._members, self._identity
         twins = [one for one in members.live(self.wake) if one.name == identity.name]
         for twin in twins:
             if twin.incarnation == identity.incarnation:
-                members.leave(twin)  # ours: we gave up while the session lived, or an answer was lost
+                members.leave(twin)  # ours: we gave up while the session lived, or a response was lost
         if any(twin.incarnation != identity.incarnation for twin in twins):
-            self._trouble = f"waiting for the other instance named {identity.name} to go"
+            self._trouble = f"waiting for another instance named {identity.name} to leave"
             return
         me = members.join(LiveInstance(sequence=0, **asdict(identity)))
         if any(one.name == me.name and one.sequence < me.sequence for one in members.live()):
-            members.leave(me)  # both had looked before either was there
+            members.leave(me)  # both had checked before either joined
             return
         self._me = me
         self._plan_executor.joined()
@@ -330,7 +335,7 @@ class Follower:
         self.on_joined(me)
 
     def _go_on_leaving(self, me: LiveInstance) -> None:
-        """Once we want to go: until the leader has given our tasks to others, and they are released here."""
+        """Continue leaving: until the leader has moved our tasks and they are released here."""
         if not self._is_leaving or self.has_drained:
             return
         self._members.begin_to_leave(me)
@@ -345,9 +350,9 @@ class Follower:
         kept = {key: one for key, one in idle.items() if key not in busy}
         self._in_time_seen = self._supervisor.in_time.beside(kept)
         if self._is_suspended:
-            self._health.report("follower", False, "ZooKeeper does not answer; lanes end with the lease")
+            self._health.report("follower", False, "ZooKeeper does not respond; lanes end with the lease")
         elif self._trouble or self._me is None:
-            self._health.report("follower", False, self._trouble or "without a ZooKeeper session")
+            self._health.report("follower", False, self._trouble or "no ZooKeeper session")
         else:
             lanes, down = self._supervisor.lanes, self._supervisor.workers_down
             silent, starving = self._supervisor.workers_silent, self._supervisor.workers_starving
@@ -358,10 +363,10 @@ class Follower:
                 f"epoch {self.epoch}: {counted(len(lanes), 'lane')} in "
                 f"{counted(self._supervisor.workers_running, 'worker')}, "
                 f"{paused} paused, {self._plan_executor.waiting} waiting for their former owner"
-                + (f"; {counted(down, 'worker')} ended, to start again" if down else "")
-                + (f"; {counted(silent, 'worker does', 'workers do')} not answer" if silent else "")
+                + (f"; {counted(down, 'worker')} ended, restart pending" if down else "")
+                + (f"; {counted(silent, 'worker does', 'workers do')} not respond" if silent else "")
                 + (
-                    f"; {counted(starving, 'worker')} lost the lease that this instance has"
+                    f"; {counted(starving, 'worker')} lost the lease although this instance has one"
                     if starving
                     else ""
                 ),
@@ -371,23 +376,23 @@ class Follower:
         self._report_slowness()
 
     def _report_slowness(self) -> None:
-        """A remark: what is copied does not wait for ZooKeeper, as long as it answers within the lease."""
+        """Report a slow ZooKeeper as a remark: copying continues as long as it responds within the lease."""
         seconds = 0.0 if self._is_suspended else self._lease.answer_seconds
         if seconds >= _SLOW_SECONDS:
             self._health.report(
                 "ZooKeeper",
                 True,
-                f"takes {seconds:.1f} s to answer: plans, pauses and moves come later, what runs copies on",
+                f"takes {seconds:.1f} s to respond: plans, pauses and moves are delayed, copying continues",
             )
         else:
             self._health.forget("ZooKeeper")
         if self._is_slow != (seconds >= _SLOW_SECONDS):
             self._is_slow = not self._is_slow
-            said = "ZooKeeper is slow" if self._is_slow else "ZooKeeper is quick again"
+            said = "ZooKeeper is slow" if self._is_slow else "ZooKeeper is fast again"
             _log.warning(said, answer_seconds=round(seconds, 1))
 
     def _report_drops(self) -> None:
-        """A remark: nothing that is copied depends on these records."""
+        """Report dropped records as a remark: copying does not depend on them."""
         self._drops_seen = {"metrics": self._supervisor.drops, "events": self.event_drops()}
         for kind, drops in self._drops_seen.items():
             part = f"{kind} records"
@@ -412,4 +417,4 @@ class Follower:
             self._measured.withdraw(self._me.name)
             self._members.leave(self._me)
         except HeadraceError as error:
-            _log.warning("left without saying so", reason=str(error))
+            _log.warning("left without deregistering", reason=str(error))

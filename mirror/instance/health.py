@@ -1,4 +1,4 @@
-"""Is this instance well? Red is sticky for threads that died, and it stops the group."""
+"""Health of this instance. A thread that died stays unhealthy, and this stops the instance."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What one part says of itself."""
+    """Condition reported by one part."""
 
     is_well: bool
     sentence: str
 
 
 class Health:
-    """Thread-safe; parts report, REST and the service read."""
+    """Conditions of all parts. Thread-safe: parts report, REST and the service read."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -24,31 +24,31 @@ class Health:
         self._died = threading.Event()
 
     def report(self, part: str, is_well: bool, sentence: str) -> None:
-        """Replace what the part said before."""
+        """Replace the condition of a part."""
         with self._lock:
             self._conditions[part] = Condition(is_well, sentence)
 
     def forget(self, part: str) -> None:
-        """The part is not ours any more."""
+        """Remove a part for which this instance is no longer responsible."""
         with self._lock:
             self._conditions.pop(part, None)
 
     def died(self, part: str, error: BaseException) -> None:
-        """A thread ended that should not have; the service must stop."""
+        """Report that a thread ended unexpectedly; the service must stop."""
         self.report(part, False, f"died: {type(error).__name__}: {error}")
         self._died.set()
 
     @property
     def has_died(self) -> threading.Event:
-        """Set when a part died."""
+        """Event that is set when a part died."""
         return self._died
 
     def conditions(self) -> Mapping[str, Condition]:
-        """A copy of what every part said last."""
+        """Return a copy of the latest condition of every part."""
         with self._lock:
             return dict(self._conditions)
 
     @property
     def is_well(self) -> bool:
-        """Whether every part is."""
+        """True if every part is healthy."""
         return all(condition.is_well for condition in self.conditions().values())

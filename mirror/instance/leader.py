@@ -1,7 +1,7 @@
-"""The leader's duties: look at the world once a tick, publish a plan when it should differ.
+"""The leader's duties: read the state of the service once per tick and publish a plan if it should differ.
 
-Every instance runs this thread; it acts only while the instance has the lowest sequence. A tick
-returns one sentence that says what was decided and why; it is logged when it changes.
+Every instance runs this thread, but it acts only while the instance has the lowest sequence. A tick returns
+one sentence with its decision and the reason, which is logged when it changes.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ from mirror.wording import counted
 
 _log = structlog.get_logger(__name__)
 _PREPARED: Final = frozenset({DatastreamStatus.INITIALIZING, DatastreamStatus.READY})
-"""States in which the destination's topics are looked after."""
+"""States in which the topics at the destination are prepared and checked."""
 _LONGEST_REST_SECONDS: Final = 0.5
 _SHARED_STATE: Final = (Unreachable, CoordinationError)
-"""ZooKeeper's failures: no single datastream's; the look at the world ends and another follows."""
+"""Failures of ZooKeeper. They concern no single datastream: the tick ends and another follows."""
 
 
 class Leader:
-    """One thread, started by `start` and ended by `stop`."""
+    """Runs the leader's ticks on one thread, started by `start` and ended by `stop`."""
 
     def __init__(
         self,
@@ -122,51 +122,54 @@ class Leader:
 
     @property
     def is_leading(self) -> bool:
-        """Whether the last tick was a leader's, and we still have that place."""
+        """True if the last tick ran as leader under our current membership."""
         return self._leads_as is not None and self._leads_as is self._me
 
     @property
     def sentence(self) -> str:
-        """What the last tick decided."""
+        """Decision of the last tick."""
         return self._sentence
 
     @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Datastreams that are set aside, while we lead; safe to read from any thread."""
+        """Problems of datastreams while this instance leads. Safe to read from any thread."""
         return self._board.problems if self.is_leading else {}
 
     @property
     def loads(self) -> Mapping[LoadSource, LoadStanding]:
-        """What is known of the loads of each source, while we lead; safe to read from any thread."""
+        """State of the loads of each source while this instance leads. Safe to read from any thread."""
         return self._load_watch.standings if self.is_leading else {}
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """Listed topics that are ignored for their names, while we lead; safe to read from any thread."""
+        """Number of topics ignored for their illegal names, by cluster, while this instance leads.
+
+        Safe to read from any thread.
+        """
         return self._world_view.topic_discovery.illegal_topics if self.is_leading else {}
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:
-        """Partitions that nobody copies, while we lead; safe to read from any thread."""
+        """Partitions that no instance copies, while this instance leads. Safe to read from any thread."""
         return self._uncopied.lanes if self.is_leading else ()
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """What the last planning of each group found, while we lead; safe to read from any thread."""
+        """Result of each group's last planning while this instance leads. Safe to read from any thread."""
         return self._assessments.known if self.is_leading else {}
 
     def joined(self, me: LiveInstance | None) -> None:
-        """Who we are among the live ones; None: nobody. Called from the follower's thread."""
+        """Set our membership; None without one. Called from the follower's thread."""
         self._joined_at = self._clock.monotonic()
         self._me = me
         self._awake.set()
 
     def wake(self) -> None:
-        """Something in the shared state changed. Called by watches, from any thread."""
+        """Note that the shared state changed. Called by watches, from any thread."""
         self._awake.set()
 
     def start(self) -> None:
-        """Begin to tick."""
+        """Start ticking."""
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
@@ -181,12 +184,12 @@ class Leader:
             while not self._stopping.is_set():
                 began = self._clock.monotonic()
                 self._say(self._try_tick())
-                # Where changes come all the time, half of the interpreter is left for REST and the follower.
+                # Under constant changes, half of the interpreter's time remains for REST and the follower.
                 self._stopping.wait(min(self._clock.monotonic() - began, _LONGEST_REST_SECONDS))
                 self._awake.wait(self._interval)
                 self._awake.clear()
         except Exception as error:  # noqa: BLE001 - the top of a service loop
-            _log.exception("the leader thread died")
+            _log.exception("leader thread died")
             self._health.died("leader", error)
 
     def _try_tick(self) -> str:
@@ -194,30 +197,30 @@ class Leader:
             sentence = self.tick()
         except _SHARED_STATE as error:
             self._forget()
-            return f"will look again: {error}"
+            return f"retrying: {error}"
         except HeadraceError as error:
             self._is_well = False
             return f"no new plan: {error}"
-        except Exception as error:  # noqa: BLE001 - no look at the world may end what the instance copies
+        except Exception as error:  # noqa: BLE001 - no failed tick may stop what the instance copies
             self._forget()
             self._is_well = False
             sentence = f"no new plan: {reason_of(error)}"
             if sentence != self._sentence:
-                _log.exception("a look at the world broke off")
+                _log.exception("leader tick failed")
             return sentence
         self._is_well = True
         return sentence
 
     def _forget(self) -> None:
-        """What was read may be out of date."""
+        """Discard cached state that may be out of date."""
         self._plan = NO_PLAN
         self._definitions.look_again()
 
     def tick(self) -> str:
-        """One look at the world. Raises HeadraceError when it cannot be finished."""
+        """Run one tick and return its decision. Raises HeadraceError if it cannot be finished."""
         me = self._me
         if me is None:
-            self._resign()  # before ZooKeeper is asked who leads: it may be what is away
+            self._resign()  # before asking ZooKeeper for the leader: ZooKeeper may be down
         leader = self._stores.membership.leader(me.sequence if me is not None else 0, self.wake)
         if me is None or leader is None or leader.sequence != me.sequence:
             self._resign()
@@ -233,7 +236,7 @@ class Leader:
         return self._lead(self._definitions.all(), me)
 
     def _resign(self) -> None:
-        """We do not lead: what a leader shows is another's to find."""
+        """Stop leading: discard the state that only a leader reports."""
         self._leads_as = None
         self._stores.beginnings.look_again()
         self._board.resign()
@@ -243,20 +246,20 @@ class Leader:
         self._has_taken_up = False
 
     def _read_plan(self, me: LiveInstance) -> None:
-        """The plan in force; one that cannot be read is replaced under an epoch that nobody has obeyed."""
+        """Read the plan in effect; replace an unreadable one under an epoch that no instance has obeyed."""
         try:
             stored = self._stores.plans.read(self._plan)
         except DamagedState as error:
             self._plan, held = self._stores.plans.recover(self._newest, self._obeyed_epochs())
             if not self._is_recovered:
-                reason = f"{error.message}; it holds {held}"
-                _log.error("plan put together again", reason=reason, epoch=self._plan.plan.epoch)
+                reason = f"{error.message}; it contains {held}"
+                _log.error("plan rebuilt", reason=reason, epoch=self._plan.plan.epoch)
                 now_ms = self._clock.now_ms()
                 self._publisher.announce((recovery_event(me.name, self._plan.plan, reason, now_ms),))
             self._is_recovered = True
             return
         if stored.version is None:
-            # It was deleted while instances run: a plan of an epoch that one of them obeys would mislead.
+            # It was deleted while instances run: a plan with an epoch that one of them obeys would mislead.
             epoch = max(self._obeyed_epochs(), default=NO_EPOCH)
             stored = replace(stored, plan=replace(stored.plan, epoch=epoch))
         self._plan, self._newest, self._is_recovered = stored, stored.plan, False
@@ -267,7 +270,7 @@ class Leader:
         return [one.epoch for one in holdings if one is not None]
 
     def _lead(self, definitions: Definitions, me: LiveInstance) -> str:
-        """What the leader does for every datastream; what fails for one sets that one aside."""
+        """Run the duties for every datastream; a failure affects only the datastream that it concerns."""
         datastreams = definitions.datastreams
         stored = {one.datastream.name: one for one in definitions.readable}
         self._board.begin()
@@ -281,7 +284,7 @@ class Leader:
         world = self._world_view.world(after(datastreams, changes), self._plan.plan, refused, self.wake)
         world = replace(world, is_whole=definitions.is_whole, is_recovered=self._is_recovered)
         if is_too_early(self._plan.plan, world.live, self._clock.monotonic() - self._joined_at):
-            return "waits for the others to come back before it plans"
+            return "waiting for other instances to return before planning"
         self._record_beginnings(world)
         application = next_application(world, self._stores.proposals, self._clock.now_ms())
         if application is not None:
@@ -307,7 +310,7 @@ class Leader:
         return decision.sentence
 
     def _record_beginnings(self, world: World) -> None:
-        """Before a plan can hold a partition that was not there at first."""
+        """Record the first partitions before a plan can contain a later one."""
         topics = self._world_view.topic_discovery.known_topics(
             sorted({one.source for one in world.datastreams})
         )
@@ -317,7 +320,7 @@ class Leader:
                     self._stores.beginnings.record(one, topics[one.source])
 
     def _apply(self, application: Application, me: LiveInstance) -> str:
-        """One step by itself; another look at the world follows at once."""
+        """Apply one step of a stored proposal; the next tick follows at once."""
         failure = application.failure
         try:
             if application.decision is not None:
@@ -335,13 +338,15 @@ class Leader:
             self._publisher.announce(events)
 
     def _refused(self, datastreams: tuple[Datastream, ...]) -> Mapping[DatastreamName, str]:
-        """Where the question itself fails, what was refused before stays refused."""
+        """Return the datastreams that must not be mirrored; if the check fails, those refused by the last
+        one.
+        """
         try:
             self._verdict = self._world_view.judgement(datastreams, self._plan.plan)
         except _SHARED_STATE:
             raise
-        except Exception as error:  # noqa: BLE001 - the bulkhead around a check of all datastreams
-            _log.exception("cannot say which datastreams must not be mirrored", reason=reason_of(error))
+        except Exception as error:  # noqa: BLE001 - bulkhead around the check of all datastreams
+            _log.exception("check of datastreams failed", reason=reason_of(error))
         for name, remark in self._verdict.remarks.items():
             self._board.remark(remark, name)
         for name, reason in self._verdict.refused.items():
@@ -351,7 +356,7 @@ class Leader:
     def _status_changes(
         self, datastreams: tuple[Datastream, ...], stored: Set[DatastreamName]
     ) -> list[Change]:
-        """Of those that can be stored again."""
+        """Return the status changes of the datastreams whose definitions are readable."""
         found: list[Change] = []
         for one in (one for one in datastreams if one.name in stored):
             with self._board.guarding(one.name):
@@ -392,14 +397,14 @@ class Leader:
         is_ours = self._stores.requests.take(request, outcome_entries(outcome))
         if is_ours and failure is not None:
             reason = reason_of(failure)
-            _log.warning("request not carried out", request=request.identity, reason=reason)
+            _log.warning("request failed", request=request.identity, reason=reason)
             self._publisher.announce((request_event(me.name, request, reason, now_ms),))
 
     def _look_after(self, datastreams: Sequence[Datastream]) -> dict[DatastreamName, str]:
-        """What these need at their destinations; a sentence of each."""
+        """Prepare the destinations of datastreams and return a sentence for each."""
         sentences = {}
         for datastream in datastreams:
-            sentences[datastream.name] = f"{datastream.status}; a cluster has not answered yet"
+            sentences[datastream.name] = f"{datastream.status}; a cluster has not responded yet"
             with self._board.guarding(datastream.name):
                 sentences[datastream.name] = self._prepare(datastream)
         return sentences
@@ -408,7 +413,7 @@ class Leader:
         topic_discovery, group, plan = self._world_view.topic_discovery, datastream.group, self._plan.plan
         for work in topic_discovery.prepare_destination(datastream, lambda: written_by(plan).get(group, ())):
             _log.info(
-                "destination topic made" if work.create else "destination topic grown",
+                "destination topic created" if work.create else "destination topic extended",
                 datastream=datastream.name,
                 topic=work.topic.name,
                 partitions=work.topic.partitions,

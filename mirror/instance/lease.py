@@ -1,8 +1,8 @@
-"""How long an instance may believe that its session lives, by its own clock.
+"""Time for which an instance may assume, by its own clock, that its ZooKeeper session is alive.
 
-ZooKeeper ends a session that was silent for the session timeout. The last request that was answered
-was sent at `last_contact()`, so the session lives at least until that moment plus the timeout; the
-lease ends earlier, so that our workers have stopped before anybody else may start.
+ZooKeeper ends a session that was silent for the session timeout. The last request with a response was sent at
+`last_contact()`, so the session lives at least until that moment plus the timeout. The lease ends earlier, so
+that our workers have stopped before another instance may start.
 """
 
 from __future__ import annotations
@@ -10,48 +10,48 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 SHARE: Final = 0.7
-"""Of the session timeout."""
+"""Length of the lease as a share of the session timeout."""
 
 
 class Contact(Protocol):
-    """What a session knows of its server."""
+    """Contact of a session with its server."""
 
     def session_timeout_seconds(self) -> float:
-        """What the server granted, which may be less than what was asked for."""
+        """Return the timeout granted by the server, which may be less than requested."""
         ...
 
     def last_contact(self) -> float:
-        """When the newest request that was answered had been sent (monotonic clock, seconds)."""
+        """Return when the last request with a response was sent (monotonic seconds)."""
         ...
 
     def beat(self) -> None:
-        """Ask for a sign of life without waiting for it."""
+        """Request a sign of life without waiting for it."""
         ...
 
     def answer_seconds(self) -> float:
-        """How long an answer takes now."""
+        """Return the current response time of ZooKeeper in seconds."""
         ...
 
 
 class Lease:
-    """Times are those of the monotonic clock, in seconds; workers on this machine share it."""
+    """Lease of an instance. Times are monotonic seconds; workers on this machine share the clock."""
 
     def __init__(self, contact: Contact) -> None:
         self._contact = contact
 
     def renew(self) -> None:
-        """Ask for a contact, which moves the end."""
+        """Request a contact, which extends the lease."""
         self._contact.beat()
 
     @property
     def answer_seconds(self) -> float:
-        """How long ZooKeeper takes to answer."""
+        """Current response time of ZooKeeper."""
         return self._contact.answer_seconds()
 
     def ends_at(self) -> float:
-        """When it ends if ZooKeeper never answers again."""
+        """Return when the lease ends if ZooKeeper never responds again."""
         return self._contact.last_contact() + self._contact.session_timeout_seconds() * SHARE
 
     def is_over(self, now: float) -> bool:
-        """Whether everything must be given up."""
+        """Return whether the lease has ended, so that all lanes must stop."""
         return now >= self.ends_at()

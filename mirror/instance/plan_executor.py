@@ -1,7 +1,7 @@
-"""Carries out the plan on one instance: what `coordination.reconcile` decides, against the real world.
+"""Carries out the plan on one instance: applies the decisions of `coordination.reconcile`.
 
-Each call of `obey` is one round: read what has changed, stop what is surplus, say what is held, look at
-what the others hold, start what is free. Every round may break off anywhere; the next one goes on.
+Each call of `obey` is one round: read changes, stop surplus lanes, announce our holding, read the holdings of
+the other instances, start the free lanes. A round may fail at any point; the next one continues.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _log = structlog.get_logger(__name__)
 _SHARING_SECONDS: Final = 5.0
 _COSTS_SECONDS: Final = 15.0
 _RESTS: Final = 4
-"""After a look at the definitions, times as long as it took until the next: where they change all the time,
-most of the interpreter is left for REST."""
+"""Multiple of the time taken to read the definitions until they are read again: under constant changes, most
+of the interpreter's time remains for REST."""
 _LONGEST_REST_SECONDS: Final = 0.25
 
 
 @dataclass(frozen=True)
 class SharedState:
-    """The stores an instance reads and writes."""
+    """The stores that an instance reads and writes."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -69,7 +69,9 @@ class SharedState:
 
 
 class PlanExecutor:
-    """Used by the follower's thread. `wake` is called, from any thread, when shared state has changed."""
+    """Executes plans. Used by the follower's thread. `wake` is called, from any thread, when shared state
+    changes.
+    """
 
     def __init__(
         self,
@@ -94,7 +96,7 @@ class PlanExecutor:
         self.reset()
 
     def reset(self) -> None:
-        """Nothing is known, nothing has been said."""
+        """Discard all state, read or announced."""
         self._definitions.look_again()
         self._plan: StoredPlan = NO_PLAN
         self._datastreams: tuple[Datastream, ...] = ()
@@ -108,48 +110,48 @@ class PlanExecutor:
         self._waiting_since: dict[LaneKey, float] = {}
         self._is_stale, self._is_plan_new, self._is_put_off = True, False, False
         self.definitions: Definitions | None = None
-        """All definitions, as read last; None: not since the instance joined."""
+        """All definitions, as last read; None before the first read after joining."""
         self._rests_until = 0.0
 
     def joined(self) -> None:
-        """The instance has taken its place, and says so far that it holds nothing."""
+        """Note that the instance has joined, announcing an empty holding."""
         self._announced = Holding()
         self._is_stale, self._rests_until = True, 0.0
 
     def look_again(self) -> None:
-        """Something in the shared state may have changed."""
+        """Note that the shared state may have changed."""
         self._is_stale = True
 
     @property
     def looks_again_in(self) -> float | None:
-        """In how many seconds a round will look at what has changed; None: a look has not been put off."""
+        """Seconds until a round reads pending changes; None if no read is postponed."""
         return max(0.0, self._rests_until - self._clock.monotonic()) if self._is_put_off else None
 
     @property
     def epoch(self) -> Epoch:
-        """Of the plan that is obeyed."""
+        """Epoch of the plan in effect."""
         return self._plan.plan.epoch
 
     @property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Every datastream, as read last."""
+        """All datastreams, as last read."""
         return self._datastreams
 
     @property
     def waiting(self) -> int:
-        """Lanes that somebody else still holds."""
+        """Number of lanes still held by another instance."""
         return len(self._waiting_since)
 
     @property
     def troubles(self) -> Mapping[GroupName, str]:
-        """Groups of which lanes stand still here, and why; as of the last round."""
+        """Reasons why lanes of a group are stalled here, as of the last round."""
         return self._troubles
 
     @property
     def unstarted(self) -> list[LaneSpec]:
-        """Lanes that should run here, do not, and that nobody else is known to hold."""
+        """Lanes that should run here but do not, although no other instance is known to hold them."""
         lanes = self._supervisor.lanes
-        if len(lanes) >= len(self._desired):  # nearly always; lanes that stop still count among those
+        if len(lanes) >= len(self._desired):  # nearly always; stopping lanes still count
             return []
         return [
             spec for key, spec in self._desired.items() if key not in lanes and key not in self._waiting_since
@@ -157,13 +159,13 @@ class PlanExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the newest plan that was read gives nothing to us, and nothing runs any more."""
+        """True if the latest plan read assigns no lane to us and no lane runs."""
         return not self._desired and not self._supervisor.lanes
 
     def obey(self, me: LiveInstance) -> None:
-        """One round. Raises HeadraceError when it could not be finished."""
+        """Run one round. Raises HeadraceError if it cannot be finished."""
         began = self._clock.monotonic()
-        # Another plan is looked at at once.
+        # Changes of the plan are read at once.
         self._is_put_off = self._is_stale and not self._is_plan_new and began < self._rests_until
         if self._is_stale and not self._is_put_off:
             self._is_stale, self._is_plan_new, self._rests_until = False, False, 0.0
@@ -190,7 +192,7 @@ class PlanExecutor:
         self._supervisor.share_quotas(self._quotas)
 
     def share_rates(self, me: LiveInstance) -> None:
-        """Say what our lanes carry, which stand still and which are held back, every few seconds."""
+        """Publish the demand, stalled lanes and throttled lanes of this instance, every few seconds."""
         now = self._clock.monotonic()
         if now < self._rates_due:
             return
@@ -211,7 +213,7 @@ class PlanExecutor:
         self._share_costs(me, now)
 
     def _share_costs(self, me: LiveInstance, now: float) -> None:
-        """Say what copying has cost here, after having taken up what was said before a restart."""
+        """Publish the cost of copying here, after restoring the state published before a restart."""
         book = self._supervisor.costs
         if self._costs_due is None:
             book.restore(self._shared.costs.of(me.name))
@@ -223,13 +225,15 @@ class PlanExecutor:
                 self._shared.costs.put(me.name, book.hours)
 
     def _note_plan(self) -> None:
-        """Called by a watch, from any thread."""
+        """Note a new plan. Called by a watch, from any thread."""
         self._is_plan_new = True
         self._wake()
 
     def _look(self, me: LiveInstance) -> None:
-        """Desired lanes are worked out again only when the plan or a definition is another one. Raises
-        SessionLost where others do not see this instance any more."""
+        """Read the plan and definitions, and recompute the desired lanes if either differs.
+
+        Raises SessionLost if this instance is no longer live in ZooKeeper.
+        """
         self._shared.membership.require(me, self._wake)
         plan = self._shared.plans.read_for(me.name, self._plan, self._note_plan)
         definitions = self._definitions.all()
@@ -247,15 +251,19 @@ class PlanExecutor:
         self._plan, self._datastreams, self.definitions = plan, datastreams, definitions
 
     def _describe(self, found: LaneSpecs) -> None:
-        """Lanes that run and cannot be described any more go on as they are."""
+        """Set the desired lanes; running lanes that can no longer be described continue unchanged."""
         for key in found.problems.keys() - self._undescribed.keys():
-            _log.error("lane set aside", lane=str(key), exc_info=found.problems[key])
+            _log.error("cannot describe lane", lane=str(key), exc_info=found.problems[key])
         lanes = self._supervisor.lanes
         kept = {key: lanes[key].spec for key in found.problems if key in lanes}
         self._desired, self._undescribed = {**found.specs, **kept}, found.problems
 
     def _take_over(self, me: LiveInstance, todo: Duties) -> None:
-        """Ask after we have announced: an instance that announced before is seen, a later one sees us."""
+        """Start the missing lanes that no other instance holds.
+
+        Holdings are read after our own announcement: we see an instance that announced before, and a later
+        one sees us.
+        """
         members, now = self._shared.membership, self._clock.monotonic()
         members.refresh()
         live = others_of(members.live(), me.sequence)
@@ -275,12 +283,12 @@ class PlanExecutor:
             return
         taken = sorted(str(spec.key.partition) for spec in found.start if spec.key in overdue)
         if taken:
-            _log.warning("lanes taken from an instance that does not release them", lanes=taken)
-        self._supervisor.extend_lease(self._lease.ends_at())  # nobody copies without one
+            _log.warning("lanes taken over without release", lanes=taken)
+        self._supervisor.extend_lease(self._lease.ends_at())  # no lane copies without a lease
         self._supervisor.start_lanes(found.start, self.epoch)
-        _log.info("lanes start here", plan=self.epoch, lanes=len(found.start))
+        _log.info("lanes started", plan=self.epoch, lanes=len(found.start))
 
 
 def _describes(plan: Plan) -> tuple[object, object]:
-    """What lanes are worked out from."""
+    """Return the parts of a plan from which lanes are computed."""
     return plan.tasks, plan.excluded

@@ -1,5 +1,6 @@
-"""The leader's collection of what is wrong with single datastreams: noted during a look at the world,
-then stored for every instance, shown in health, and given back as events.
+"""Problems of single datastreams found by the leader.
+
+They are collected during a tick, then stored for all instances, reported in health, and returned as events.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from mirror.ports import Clock
 _log = structlog.get_logger(__name__)
 _NOTHING: Final[Mapping[DatastreamName, Problem]] = {}
 _MOST_TOLD: Final = 5
-"""Reasons of one problem that become events."""
+"""Number of reasons of one problem that become events."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
 class ProblemBoard:
-    """Used by the leader's thread; `problems` may be read from any.
+    """Collects problems. Used by the leader's thread; `problems` may be read from any.
 
-    A look begins with `begin`; each step of a datastream runs within `guarding`, or is noted; `settle` ends
-    the look. A look that breaks off in between leaves everything as the last one found it.
+    A tick starts with `begin`; each step for a datastream runs within `guarding`, or is noted; `settle` ends
+    the tick. A tick that fails in between leaves everything as the previous one did.
     """
 
     def __init__(self, store: ProblemStore, health: Health, clock: Clock) -> None:
@@ -50,11 +51,11 @@ class ProblemBoard:
 
     @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """What the last look found, while we lead."""
+        """Problems found by the last tick, while this instance leads."""
         return self._stored or _NOTHING
 
     def begin(self) -> None:
-        """Nothing is found yet."""
+        """Start a tick without any problems."""
         if self._stored is None:
             self._stored = dict(self._store.all())
         self._found = {}
@@ -64,19 +65,21 @@ class ProblemBoard:
 
     @contextmanager
     def guarding(self, *names: DatastreamName, through: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-        """A step that serves these datastreams: whatever it raises sets them aside, but for `through`."""
+        """Run a step for these datastreams; every exception except `through` sets them aside."""
         try:
             yield
         except through:
             raise
         except StillAsking:
             self._unclear.update(names)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream's step
+        except Exception as error:  # noqa: BLE001 - bulkhead around one datastream's step
             self.note(error, *names)
 
     def note(self, error: Exception, *names: DatastreamName) -> None:
-        """Set datastreams aside; the first reason of a look counts. An unexpected one is logged once with
-        its traceback."""
+        """Set datastreams aside with the first reason of a tick.
+
+        An unexpected exception is logged once with its traceback.
+        """
         reason = reason_of(error)
         for name in names:
             if name in self._found:
@@ -88,13 +91,15 @@ class ProblemBoard:
                 self._logged[name] = reason
 
     def remark(self, text: str, name: DatastreamName) -> None:
-        """Say something about a datastream that does not set it aside, beside what is said already."""
+        """Add a remark to a datastream without setting it aside."""
         said = self._remarks.get(name)
         self._remarks[name] = text if said is None else f"{said}; {text}"
 
     def mention(self, text: str, *names: DatastreamName) -> None:
-        """The same of what comes and goes with the records: shown where nothing sets the datastream aside,
-        behind its remarks, and no event."""
+        """Add a short-lived remark that changes with the records.
+
+        It is shown after the remarks, only if the datastream is not set aside, and produces no event.
+        """
         self._mentions.update(dict.fromkeys(names, text))
 
     def settle(
@@ -103,8 +108,11 @@ class ProblemBoard:
         me: InstanceName,
         tell: Callable[[tuple[PlacementEvent, ...]], None],
     ) -> None:
-        """End a look: tell what began and what is over, store it, and show it with the sentences of those
-        that are well. Raises Unreachable, CoordinationError; the next look then does the rest."""
+        """End a tick: report started and ended problems, store them, and publish all sentences in health.
+
+        `sentences`: of datastreams without problems. Raises Unreachable and CoordinationError; the next tick
+        then completes the work.
+        """
         shown = self._stored or _NOTHING
         before = {name: problem for name, problem in shown.items() if problem.is_told}
         now_ms = self._clock.now_ms()
@@ -127,7 +135,7 @@ class ProblemBoard:
         for name in before.keys() - found.keys():
             self._logged.pop(name, None)
             self._told.pop(name, None)
-            _log.info("datastream is not set aside any more", datastream=legible(name))
+            _log.info("datastream no longer set aside", datastream=legible(name))
         for name, text in sorted(self._mentions.items()):
             remark = found.get(name)
             if remark is None:
@@ -141,22 +149,24 @@ class ProblemBoard:
     def _keep(
         self, found: Mapping[DatastreamName, Problem], stored: Mapping[DatastreamName, Problem]
     ) -> None:
-        self._stored = None  # a write that fails leaves open what is stored
+        self._stored = None  # after a failed write the stored state is unknown
         self._store.remove_each(sorted(stored.keys() - found.keys()))
         self._store.put_each({name: one for name, one in found.items() if stored.get(name) != one})
         self._stored = found
 
     def resign(self) -> None:
-        """We do not lead: what is wrong is another's to find."""
+        """Stop leading: discard all problems."""
         self._stored = None
         self._logged = {}
         self._told = {}
         self._show({})
 
     def _is_news(self, problem: Problem, name: DatastreamName, before: Problem | None) -> bool:
-        """Whether the reason is to be told: the first one, and while the problem lasts a few others that
-        differ in more than numbers. One that comes back is told once, so that two that change places do not
-        fill the events."""
+        """Return whether to report the reason.
+
+        The first reason is reported, and while the problem lasts a few others that differ in more than
+        numbers. A recurring reason is reported once, so that two alternating ones do not fill the events.
+        """
         if before is None:
             return True
         told = self._told.setdefault(name, [_shape(before.reason)])

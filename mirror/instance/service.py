@@ -1,4 +1,4 @@
-"""One running instance as a service: started in order, stopped in reverse, also after half a start."""
+"""One running instance as a service: started in order, stopped in reverse, also after a partial start."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from mirror.instance.leader import Leader
 
 
 class CoordinationSession(Protocol):
-    """The session that everything shared hangs on."""
+    """Session on which all shared state depends."""
 
     def start(self) -> None:
         """Connect. Raises Unreachable."""
         ...
 
     def stop(self) -> None:
-        """End it at once. Idempotent."""
+        """End the session at once. Idempotent."""
         ...
 
 
 class Instance:
-    """Session, then follower, then leader. `prepare` runs once the session is up."""
+    """Starts the session, then the follower, then the leader. `prepare` runs once the session is up."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Instance:
         self._started: list[Callable[[float], None]] = []
 
     def start(self) -> None:
-        """Raises Unreachable, NewerFormat; what had started is stopped again."""
+        """Start all parts; stop the started ones on failure. Raises Unreachable and NewerFormat."""
         try:
             self._session.start()
             self._started.append(lambda _: self._session.stop())
@@ -55,9 +55,9 @@ class Instance:
             raise
 
     def stop(self, deadline_seconds: float) -> None:
-        """Hand our tasks over, stop leading, drain what is left, end the session. Safe to call twice.
+        """Hand our tasks over, stop leading, drain the remaining lanes, end the session. Safe to call twice.
 
-        Meanwhile we lead on if we do: somebody has to give our tasks away.
+        A leader keeps leading until its tasks have moved, because it has to reassign them.
         """
         if self._started:
             self._follower.drain(deadline_seconds)

@@ -1,4 +1,4 @@
-"""What an operator can set about an instance, its worker processes and its duties as leader."""
+"""Settings of an instance, its worker processes and its duties as leader."""
 
 from __future__ import annotations
 
@@ -16,95 +16,99 @@ from mirror.options import Seconds, Settings, read_by
 
 
 class WorkerSettings(Settings):
-    """The worker processes of an instance. Those of `headrace copy` obey `restart_delay_seconds` and
-    `silence_limit_seconds` as well, and nothing else of this."""
+    """Settings of the worker processes of an instance.
+
+    `headrace copy` uses only `restart_delay_seconds` and `silence_limit_seconds`.
+    """
 
     processes: int = Field(default=0, ge=0)
-    """Number of worker processes; 0 means one for each core we may use, in a container its limit."""
+    """Number of worker processes; 0 means one per available core, within the limit of the container."""
     checkpoint_interval_seconds: Seconds = 2.0
-    """How often progress is made durable; a crash copies at most this much again."""
+    """Interval at which progress is stored durably; a crash repeats at most this much copying."""
     metrics_interval_seconds: Seconds = 5.0
-    """How often measurements are published."""
+    """Interval at which measurements are published."""
     restart_delay_seconds: Seconds = 1.0
-    """Wait before a worker that died is started again; doubles up to 30 s while it keeps dying."""
+    """Delay before a dead worker is restarted; doubles up to 30 s while it keeps dying."""
     silence_limit_seconds: float = Field(default=20.0, ge=5)
-    """A worker that says nothing for this long and does not compute (it is frozen, or hangs) is killed, and
-    its tasks start again from their checkpoints. After half of it its lanes do not count as copying."""
+    """A worker that sends no message for this long and does not compute (frozen or hung) is killed, and its
+    tasks restart from their checkpoints. After half of this time its lanes no longer count as copying."""
     stop_deadline_seconds: Seconds = 20.0
-    """How long a stop may drain before what is left is given up (and copied again later)."""
+    """Time that a stop may spend draining; the remainder is abandoned and copied again later."""
     task_bytes_per_second_limit: int = Field(default=0, ge=0)
     """Quota of one task; 0 means none."""
     handover_deadline_seconds: Seconds = 10.0
-    """How long a moved partition waits for an instance that does not release it; then it is taken, and the
-    broker refuses what the former owner still writes."""
+    """Time that a moved partition waits for an instance that does not release it. It is then taken over, and
+    the broker rejects further writes of the former owner."""
 
 
 class LeaderSettings(Settings):
-    """The duties of the leading instance."""
+    """Settings of the leading instance."""
 
     load_provider: str = Field(default="self", pattern=PLUG_IN_NAME)
-    """Where loads come from: `self`, the mirror's own counts; `pinot`, samples of Cruise Control or of the
-    sampler; `none`, nowhere; or the name of a plug-in (docs/plug-ins.md)."""
+    """Source of loads: `self`, the mirror's own counts; `pinot`, samples of Cruise Control or of the sampler;
+    `none`, no loads; or the name of a plug-in (docs/plug-ins.md)."""
     load_provider_options: dict[str, SecretStr] = Field(default={})
-    """What a plug-in is given: text by name."""
+    """Options of the load provider plug-in: text by name."""
     provider_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """What plug-ins are given that datastreams choose for their loads and that are not the service's: for the
-    name of each a table of text by name."""
+    """Options of plug-ins that datastreams choose for their loads and that differ from the service's: by
+    plug-in name, a table of text by name."""
     placement_strategy: str = Field(default="auto", pattern=PLUG_IN_NAME)
-    """Who decides how many tasks there are and what each carries: `assigner`, with bounds and proofs;
-    `simple`, which needs nothing else; `auto`, the assigner where it is installed; or the name of a plug-in.
-    """
+    """Strategy that decides the number of tasks and the partitions of each: `assigner`, with bounds and
+    proofs; `simple`, without further dependencies; `auto`, the assigner if installed; or the name of a
+    plug-in."""
     placement_strategy_options: dict[str, SecretStr] = Field(default={})
-    """What a plug-in is given: text by name."""
+    """Options of the placement strategy plug-in: text by name."""
     strategy_options_by_name: dict[Annotated[str, Field(pattern=PLUG_IN_NAME)], dict[str, SecretStr]] = Field(
         default={}
     )
-    """What plug-ins are given that datastreams choose and that are not the service's: for the name of each
-    a table of text by name."""
+    """Options of plug-ins that datastreams choose and that differ from the service's: by plug-in name, a
+    table of text by name."""
     task_capacity_bytes_per_second: Annotated[int, Field(gt=0, le=LARGEST_CAPACITY)] | Literal["learned"] = (
         "learned"
     )
-    """What one task bears: a number, or `learned`: of each datastream what one core was seen to copy of it.
-    A datastream can say a number of its own."""
+    """Capacity of one task: a number, or `learned`, the measured throughput of one core per datastream. A
+    datastream can set its own number."""
     unlearned_capacity_bytes_per_second: int = Field(default=10 * 2**20, gt=0, le=LARGEST_CAPACITY)
-    """What one task is taken to bear of a datastream for as long as nothing is learned of it."""
+    """Assumed capacity of one task of a datastream until its capacity is learned."""
     task_capacity_messages_per_second: int | None = Field(default=None, gt=0, le=LARGEST_CAPACITY)
-    """What one task bears; unset means that only bytes count."""
+    """Capacity of one task; unset means that only bytes count."""
     task_utilisation_percent: int = Field(default=70, gt=0, le=100)
     """Share of a task's capacity that placement fills."""
     replan_interval_seconds: Seconds = 600.0
-    """How often loads are observed and every datastream is planned by them; what is placed stays as
-    far as it can. The first such plan follows the third observation."""
+    """Interval at which loads are observed and every datastream is planned by them; placed partitions stay if
+    possible. The first such plan follows the third observation."""
     scale_in_after_hours: float = Field(default=24.0, gt=0, le=24)
-    """For how long an observed load keeps the tasks that it needed: they are given up when nothing that was
-    observed within this time needs them. At least three intervals of replanning."""
+    """Time for which an observed load keeps the tasks that it required; they are removed if no load observed
+    within this time requires them. At least three times `replan_interval_seconds`."""
     tick_interval_seconds: Seconds = 1.0
-    """How often the leader looks at the world when nothing wakes it."""
+    """Interval between ticks of the leader without other events."""
     discovery_interval_seconds: Seconds = 3.0
-    """How often source clusters are asked for new topics and partitions."""
+    """Interval at which source clusters are checked for new topics and partitions."""
     return_delay_seconds: float = Field(default=300.0, ge=0)
-    """An instance that is back within this time (a restart) gets its former tasks; 0 means never."""
+    """An instance that returns within this time (a restart) gets its former tasks; 0 means never."""
     imbalance_threshold: float = Field(default=1.3, ge=1)
-    """Tasks move between instances when one carries more than this many times the mean for its weight."""
+    """Tasks move between instances if one carries more than this many times the mean for its weight."""
     catch_up_seconds: float = Field(default=3_600.0, ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)
-    """In which time what is late is to be copied, beside what arrives: the backlog divided by it counts as
-    load. A datastream may choose another one (metadata `headrace-catch-up-seconds`)."""
+    """Target time for copying a backlog, in addition to new records: the backlog divided by it counts as
+    load. A datastream can choose another one (metadata `headrace-catch-up-seconds`)."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times in which nothing moves that need not: no task is given up, and none changes instance to level
-    them. Overloads are relieved, partitions get tasks and requests are carried out as ever. Written as
+    """Times without optional moves: no task is removed, and none changes instance to balance them. Overloads
+    are still relieved, partitions get tasks and requests are executed. Syntax as for
     `monitor.freeze_windows`."""
     patience_seconds: Seconds = 2.0
-    """How long a look at the world waits for a slow cluster or load provider; its answer counts later."""
+    """Time that a tick of the leader waits for a slow cluster or load provider; a later response is used
+    afterwards."""
     max_partitions_per_topic: int = Field(default=1000, ge=1)
-    """No topic at a destination is made or grown larger; what a source has beyond is not copied."""
+    """Maximum number of partitions of a topic created or extended at a destination; further source partitions
+    are not copied."""
     replication_factor: int = Field(default=-1, ge=-1)
-    """Of topics created at the destination; -1 means the destination's default."""
+    """Replication factor of topics created at the destination; -1 means the default of the destination."""
 
     @property
     def capacity_terms(self) -> CapacityTerms:
-        """Of datastreams that say nothing else."""
+        """Capacity of tasks of datastreams without settings of their own."""
         number = self.task_capacity_bytes_per_second
         return CapacityTerms(
             bytes_per_second=None if number == "learned" else number,
@@ -115,7 +119,7 @@ class LeaderSettings(Settings):
 
     @property
     def task_capacity(self) -> TaskCapacity:
-        """Of a task of which nothing is learned."""
+        """Capacity of a task without a learned capacity."""
         terms = self.capacity_terms
         number = terms.bytes_per_second or terms.unlearned_bytes_per_second
         return TaskCapacity(number, terms.messages_per_second, terms.utilisation_percent)
@@ -125,8 +129,8 @@ class LeaderSettings(Settings):
         usable = self.task_capacity
         if usable.usable_bytes_per_second < 1 or usable.usable_messages_per_second == 0:
             raise ValueError(
-                f"task_utilisation_percent of {self.task_utilisation_percent} leaves nothing of the capacity"
-                " of a task: set a larger one"
+                f"task_utilisation_percent of {self.task_utilisation_percent} leaves no task capacity:"
+                " set a larger value"
             )
         return self
 
@@ -134,8 +138,8 @@ class LeaderSettings(Settings):
     def _remembers_enough(self) -> LeaderSettings:
         if self.scale_in_after_hours * 3_600 < NEWEST * self.replan_interval_seconds:
             raise ValueError(
-                f"scale_in_after_hours of {self.scale_in_after_hours:g} forgets before {NEWEST} observations "
-                f"are made, one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
+                f"scale_in_after_hours of {self.scale_in_after_hours:g} is less than {NEWEST} observations, "
+                f"one every {self.replan_interval_seconds:g} s (replan_interval_seconds)"
             )
         return self
 
@@ -155,35 +159,35 @@ class LeaderSettings(Settings):
 
 
 class OwnerQuotaSettings(Settings):
-    """What the datastreams of the owner `NAME` may be, and take, together; `NAME` = `*`: of each owner that
-    no other entry names."""
+    """Combined limits of an owner's datastreams. The entry `*` applies to each owner without an entry."""
 
     datastreams: int = Field(default=0, ge=0)
-    """How many; 0: any number."""
+    """Maximum number of datastreams; 0 means no limit."""
     bytes_per_second: int = Field(default=0, ge=0)
-    """Sum of their quotas, which each of them then has to have (`quota.bytes_per_second`); 0: any."""
+    """Sum of their quotas; each datastream then requires one (`quota.bytes_per_second`); 0 means no limit."""
     partitions: int = Field(default=0, ge=0)
-    """Of source topics that they select; those of datastreams that share tasks count once. What comes beyond
-    it, also as topics grow, waits uncopied; 0: any number."""
+    """Maximum number of selected source partitions; datastreams that share tasks count once. Further
+    partitions, also of growing topics, are not copied; 0 means no limit."""
 
 
 class DefinitionSettings(Settings):
-    """What a new definition, or a changed one, may ask for. What is stored already runs on; where it asks for
-    more, that is said of the datastream."""
+    """Limits of new and changed definitions. Stored definitions continue to run; a datastream that exceeds
+    the limits gets a remark.
+    """
 
     addresses: list[str] = Field(default=[])
-    """Plain addresses that a definition may name instead of an alias: `host:port` with `*` for any text, as
-    in `*.kafka.example.com:9092`. Each server of a list must match. Addresses of `[clusters]` are always
-    possible: they mean that cluster."""
+    """Plain addresses that a definition may use instead of an alias: `host:port` with `*` for any text, as in
+    `*.kafka.example.com:9092`. Each server of a list must match. Addresses of `[clusters]` are always allowed
+    and mean that cluster."""
     most_tasks: int = Field(default=1_000, ge=1, le=MOST_TASKS)
-    """Tasks that the limits of one datastream may ask for."""
+    """Maximum number of tasks that one datastream may request."""
     quotas: dict[str, OwnerQuotaSettings] = Field(default={})
-    """By owner."""
+    """Limits by owner."""
 
     @field_validator("addresses")
     @classmethod
     def _have_ports(cls, patterns: list[str]) -> list[str]:
         wrong = [one for one in patterns if ":" not in one or "," in one]
         if wrong:
-            raise ValueError(f"{wrong[0]!r} is no host:port")
+            raise ValueError(f"{wrong[0]!r} is not host:port")
         return patterns

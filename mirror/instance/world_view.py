@@ -1,4 +1,4 @@
-"""Gathers one picture of the world: for the leader's tick, and for a preview that changes nothing."""
+"""Reads the state of the service: for the leader's tick, and for previews without side effects."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ from mirror.ports import Clock, Planner, Watch
 _log = structlog.get_logger(__name__)
 _RULES: Final = TaskPlacementRules()
 _LONGEST_WAIT_MS: Final = 30_000
-"""How long a request waits for a load provider that is slow; then it is planned without."""
+"""Time that a request waits for a slow load provider; then it is planned without."""
 _GROUPS_A_TICK: Final = 20
 _TRIES: Final = 30
-"""Ticks in which a provider that did not answer is asked again for an observation."""
+"""Ticks in which an observation is retried with a failed provider."""
 
 
 @dataclass(frozen=True)
 class LeaderStores:
-    """The stores a leader reads."""
+    """The stores that a leader reads."""
 
     membership: Membership
     definitions: DefinitionStore
@@ -72,14 +72,17 @@ class LeaderStores:
 
 
 Judgement = Callable[[Sequence[Datastream], Plan], Verdict]
-"""What of all datastreams must not be mirrored as things are now, and why."""
+"""Decides which datastreams must not be mirrored at present, with reasons."""
 
 
 @dataclass(frozen=True)
 class Planning:
-    """How tasks are decided. `interval_seconds`: between observations of the loads; `refresh_seconds`:
-    between looks at those that are shown, infinite: none. `capacities`: of groups; None: all have `capacity`.
-    `freezes`: in which nothing moves that need not."""
+    """Dependencies and settings of planning.
+
+    `interval_seconds`: between observations of the loads. `refresh_seconds`: between updates of the displayed
+    loads; infinite disables them. `capacities`: of groups; None means that all have `capacity`. `freezes`:
+    windows without optional moves.
+    """
 
     planner: Planner
     providers: LoadProviders
@@ -94,9 +97,12 @@ class Planning:
 
 @dataclass(frozen=True)
 class UpdatePreview:
-    """What a change of definitions would do. `decision`: why there are these tasks then. `carried`: bytes per
-    second of the lanes that would not just go on, `positions`: at the source, of those that would start, as
-    far as they are known. `remarks`: about expressions of the changed definitions."""
+    """Effects of a change of definitions.
+
+    `decision` contains the reasons for the new tasks. `carried`: bytes per second of the lanes that would not
+    continue unchanged. `positions`: known source positions of the lanes that would start. `remarks`: on
+    expressions of the changed definitions.
+    """
 
     before: Standing
     after: Standing
@@ -107,18 +113,20 @@ class UpdatePreview:
 
     @cached_property
     def effects(self) -> tuple[LaneEffect, ...]:
-        """The lanes that would not just go on."""
+        """Lanes that would not continue unchanged."""
         return effects(self.before, self.after)
 
     @cached_property
     def starting(self) -> Mapping[LaneKey, LaneSpec]:
-        """The lanes that would start."""
+        """Lanes that would start."""
         will = self.after.lanes()
         return {one.key: will[one.key][1] for one in self.effects if one.before is None}
 
 
 class WorldView:
-    """Used by one thread at a time; `preview` may be called by any number."""
+    """Reads the state of the service and plans. Used by one thread; `preview` may be called from any
+    thread.
+    """
 
     def __init__(
         self,
@@ -149,7 +157,7 @@ class WorldView:
     def loads_of(
         self, moves: Sequence[Move], datastreams: Sequence[Datastream]
     ) -> Mapping[tuple[GroupName, TopicPartition], float]:
-        """Bytes per second of what moves as last known, without what nobody has measured."""
+        """Return the last known load of each move in bytes per second, without unmeasured ones."""
         sources = self._planning.providers.choose(datastreams).of
         found = {}
         for one in (one for one in moves if one.group in sources):
@@ -159,15 +167,15 @@ class WorldView:
         return found
 
     def load_watch(self, health: Health) -> LoadWatch:
-        """A watch over the providers that loads are asked of."""
+        """Return a watch over the load providers in use."""
         return LoadWatch(self._planning.providers.freshness_of, self._memory.newest, self._clock, health)
 
     def refresh_loads(self, world: World) -> None:
-        """Have what is shown of loads as new as the measurements. Only for the leader."""
+        """Update the displayed loads to the latest measurements. Only for the leader."""
         self._gathering.refresh(world, self._planning.providers.choose(world.datastreams))
 
     def load_sources(self, world: World) -> Collection[LoadSource]:
-        """Of which loads the groups that are mirrored are planned."""
+        """Return the load sources used to plan the mirrored groups."""
         sources = self._planning.providers.choose(world.datastreams).of
         return {sources[group] for group in world.groups}
 
@@ -178,8 +186,10 @@ class WorldView:
         refused: Mapping[DatastreamName, str],
         watch: Watch | None = None,
     ) -> World:
-        """Everything a plan depends on but loads, with the topics that were judged last; the watch fires when
-        requests or instances change."""
+        """Return the input of a plan except loads, with the topics judged last.
+
+        `watch` fires when requests or instances change.
+        """
         sources = sorted({one.source for one in datastreams})
         return World(
             datastreams=datastreams,
@@ -194,8 +204,10 @@ class WorldView:
         )
 
     def _loads_of_tasks(self, datastreams: Sequence[Datastream], plan: Plan) -> Mapping[TaskName, float]:
-        """As of each task's last planning; of those that a former leader planned by load, by the last known
-        loads."""
+        """Return the loads as of each task's last planning.
+
+        For tasks planned by load by a former leader, the last known loads.
+        """
         sources = self._planning.providers.choose(datastreams)
         by_load = {group: one for group, one in sources.of.items() if group not in sources.by_count}
         known = {one: self._memory.newest.is_known(one) for one in set(by_load.values())}
@@ -207,7 +219,7 @@ class WorldView:
         return self._task_loads
 
     def decide(self, world: World) -> Decision:
-        """Ask for the loads of the groups that must be planned, then plan."""
+        """Request the loads of the groups to plan, then plan."""
         sources = self._planning.providers.choose(world.datastreams)
         gathered = self._gathering.gather(world, sources, self._observed)
         postponed = self._postponed(world, gathered.awaited)
@@ -227,31 +239,36 @@ class WorldView:
         return replace(decision, postponed=postponed, capacities=world.capacities)
 
     def _capacities(self, world: World) -> Mapping[GroupName, CapacityInUse]:
-        """Of the groups that are planned."""
+        """Return the capacities of the groups to plan."""
         book = self._planning.capacities
         return book.of({one: world.groups[one] for one in groups_to_plan(world)}) if book else {}
 
     def _calmed(self, world: World) -> World:
-        """With the groups of which nothing moves now that need not: all in a freeze, else those that wait for
-        their quiet hours."""
+        """Return the world with the groups that must not have optional moves now.
+
+        In a freeze, these are all groups; otherwise those outside their quiet hours.
+        """
         now_ms = self._clock.now_ms()
         frozen = frozen_by(self._planning.freezes, now_ms)
         if frozen is not None:
-            calm = dict.fromkeys(world.groups, f"it is within the freeze window {frozen.text}")
+            calm = dict.fromkeys(world.groups, f"the freeze window {frozen.text} is in effect")
             return _with(world, calm=calm, rules=replace(world.rules, imbalance=math.inf))
         windows = {group: self._memory.expected.quiet(group) for group in world.groups}
         waiting = {group: one for group, one in windows.items() if one and not one.contains(now_ms)}
-        return _with(world, calm={group: f"its quiet hours are {one.text}" for group, one in waiting.items()})
+        return _with(world, calm={group: f"the quiet hours are {one.text}" for group, one in waiting.items()})
 
     def lead(self, world: World) -> Decision:
-        """The leader's decision: some groups are planned because their turn has come, and none again whose
-        last planning would only be repeated."""
+        """Return the leader's decision.
+
+        Some groups are planned because their turn has come; none is planned if that would only repeat its
+        last planning.
+        """
         decision = self.decide(self.in_turn(_with(world, last=self._last)))
         self._last = decision.last
         return decision
 
     def _postponed(self, world: World, awaited: frozenset[GroupName]) -> frozenset[str]:
-        """Requests that can wait a little for the loads that they are about."""
+        """Return the requests that can wait a little longer for the loads they concern."""
         since_ms = self._clock.now_ms() - _LONGEST_WAIT_MS
         return frozenset(
             one.identity
@@ -260,10 +277,10 @@ class WorldView:
         )
 
     def in_turn(self, world: World) -> World:
-        """The same world, with some groups that are planned because their turn has come.
+        """Return the world with the groups that are planned because their turn has come.
 
-        Once an interval the loads of every load source are observed; when enough observations
-        are there, all groups are planned by them, a few a tick. Only for the leader.
+        Once per interval the loads of every load source are observed; with enough observations, all groups
+        are planned by them, a few per tick. Only for the leader.
         """
         now = self._clock.monotonic()
         sources = self._planning.providers.choose(world.datastreams)
@@ -286,11 +303,11 @@ class WorldView:
         try:
             wanted = wanted_of(world, sources, source)
             report = self._planning.providers.of(source).loads(source.cluster, wanted)
-        except Exception as error:  # noqa: BLE001 - no observation; what is placed stays
+        except Exception as error:  # noqa: BLE001 - no observation; placed partitions stay
             if left > 0:
                 self._tries[source] = left
             else:
-                _log.warning("loads not observed", source=str(source), reason=reason_of(error))
+                _log.warning("cannot observe loads", source=str(source), reason=reason_of(error))
             return
         groups = [group for group in world.groups if sources.of[group] == source]
         if self._memory.note(source, report, now, [partitions_of(world, group) for group in groups]):
@@ -301,18 +318,22 @@ class WorldView:
             self._waiting += groups
 
     def preview(self, request: RebalanceRequest) -> Decision:
-        """What the request would change now of its group; only that one's clusters are asked. Raises
-        Unreachable, also while a source cluster has not answered."""
+        """Return the changes that the request would make to its group now; only its clusters are read.
+
+        Raises Unreachable, also while a source cluster has not responded.
+        """
         return self.preview_world(request)[1]
 
     def preview_world(self, request: RebalanceRequest) -> tuple[World, Decision]:
-        """As `preview`, with the world that it was decided for."""
+        """Return the same as `preview`, with the world used for the decision."""
         with self._previewing:
             return self._previewed(request)
 
     def preview_move(self, request: MoveRequest) -> UpdatePreview:
-        """What would become of lanes and tasks of its group if the leader carried the request out now. Raises
-        as `preview` does; InvalidRequest where it cannot be carried out."""
+        """Return the effects on the group's lanes and tasks if the leader executed the request now.
+
+        Raises the exceptions of `preview`, and InvalidRequest if the request cannot be executed.
+        """
         with self._previewing:
             world, decision = self._previewed(request)
             for failure in decision.impossible.values():
@@ -326,14 +347,16 @@ class WorldView:
         mine = tuple(one for one in definitions.datastreams if one.group == request.group)
         self._ask_sources(mine)
         refused = self.judgement(definitions.datastreams, plan).refused
-        # The other groups are not named, so that they keep what they have.
+        # The other groups are omitted, so that they keep their tasks.
         world = replace(self.world(mine, plan, refused), requests=(request,), is_whole=False)
         return world, self.decide(world)
 
     def preview_update(self, changed: Sequence[Datastream]) -> UpdatePreview:
-        """What would become of lanes and tasks if these definitions, known or new, were stored now; only the
-        clusters of their groups are asked. Raises Unreachable, also while a source cluster has not
-        answered."""
+        """Return the effects on lanes and tasks of storing these new or changed definitions now.
+
+        Only the clusters of their groups are read. Raises Unreachable, also while a source cluster has not
+        responded.
+        """
         with self._previewing:
             definitions, plan = self._latest_definitions.newest(), self._latest_plan()
             groups, news = {one.group for one in changed}, {one.name: activated(one) for one in changed}
@@ -354,7 +377,7 @@ class WorldView:
     def _carried(
         self, found: Sequence[LaneEffect], datastreams: Sequence[Datastream]
     ) -> Mapping[LaneKey, float]:
-        """Bytes per second of these lanes; what only a default is known of is left out."""
+        """Return the bytes per second of these lanes, without loads that are only defaults."""
         sources = self._planning.providers.choose(datastreams).of
         places: dict[LoadSource, set[TopicPartition]] = {}
         for one in found:
@@ -370,15 +393,17 @@ class WorldView:
         }
 
     def _ask_sources(self, mine: tuple[Datastream, ...]) -> None:
-        """For a preview, before its topics are judged. Raises Unreachable where a source cluster has not
-        answered."""
+        """Read the source clusters before a preview judges their topics.
+
+        Raises Unreachable if a source cluster has not responded.
+        """
         sources = sorted({one.source for one in mine})
         for source in set(sources) - self.topic_discovery.topics(sources).keys():
             raise self.topic_discovery.problem(source)
 
 
 def _with(world: World, **more: Any) -> World:
-    """The same picture with what only a planning needs: who is mirrored and what is wanted is found once."""
+    """Return a copy with data that only planning needs; derived groups and requests are computed once."""
     found = replace(world, **more)
     found.__dict__.update(groups=world.groups, wishes=world.wishes, paused=world.paused)
     return found

@@ -76,7 +76,7 @@ class PartitionLoad:
         return self.level is LoadLevel.DEFAULT or self.rate_source is RateSource.SEASONAL
 
     def age_ms(self, now_ms: int) -> int | None:
-        """Return the milliseconds since the newest measurement; None without measurements."""
+        """Return the milliseconds since the latest measurement; None without measurements."""
         return None if self.measured_at_ms is None else max(0, now_ms - self.measured_at_ms)
 
 

@@ -19,7 +19,7 @@ from tests.servers import KafkaPair
 
 pytestmark = [pytest.mark.servers, pytest.mark.long, pytest.mark.deep]
 
-SILENT = "its worker process does not answer"
+SILENT = "worker process"
 
 
 def parts(instance: RunningInstance) -> Mapping[str, Any]:

@@ -57,7 +57,7 @@ class FakeWorkers(Supervisor):
 
     @property
     def start_problem(self) -> str:
-        return "" if self.is_up else "no process can be started"
+        return "" if self.is_up else "cannot start a process"
 
     @property
     def workers_starving(self) -> int:

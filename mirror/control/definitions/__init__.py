@@ -1,1 +1,1 @@
-"""What a new or changed definition has to keep to beside the others. Read `checks.py`."""
+"""Checks of a new or changed definition against the other ones. Read `checks.py`."""

@@ -1,4 +1,4 @@
-"""What a definition has to be when it is created or changed, beside the others that are stored."""
+"""Checks of a created or changed definition against the stored ones."""
 
 from __future__ import annotations
 
@@ -24,34 +24,41 @@ _FIRST_STATUSES: Final = frozenset(
 
 
 class RouteCheck(Protocol):
-    """Looks whether a new datastream may be copied beside the others, and which cluster is which."""
+    """Checks a new datastream against the existing ones, and identifies clusters."""
 
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Those aliases that may be this cluster: all but those that are known to be another one.
-        `identity`: what its id becomes."""
+        """Return the aliases that may be this cluster: all except those known to be another cluster.
+
+        `identity`: its future id.
+        """
         ...
 
     def selected(self, datastreams: Sequence[Datastream]) -> Sequence[Mapping[str, int]]:
-        """Partition counts of the topics that each of them selects; none where its source does not answer."""
+        """Return the partition counts of the topics that each selects; empty if its source does not
+        respond.
+        """
         ...
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Raises InvalidRequest with the reason why not. `former`: what it has been, if it is not new."""
+        """Raise InvalidRequest if it must not be copied. `former`: the definition before a change."""
         ...
 
 
 @dataclass(frozen=True)
 class DefinitionChecks:
-    """`admission`: what a definition may do; `routes`: whether it may be copied beside the others."""
+    """Checks of definitions.
+
+    `admission`: rules for single definitions. `routes`: check against the other datastreams.
+    """
 
     admission: Admission
     routes: RouteCheck
     clock: Clock
 
     def quota_owner(self, one: Datastream) -> str | None:
-        """Return the owner whose quota a datastream counts against; None where there is no quota."""
+        """Return the owner whose quota a datastream counts against; None without a quota."""
         owner = one.metadata.get(OWNER, "")
         return owner if quota_of(self.admission.quotas, owner) != OwnerQuota() else None
 
@@ -61,14 +68,16 @@ class DefinitionChecks:
         return frozenset({f"group {one.group}" for one in datastreams} | {f"owner {one}" for one in owners})
 
     def created(self, command: CreateDatastream, others: Sequence[Datastream], principal: str) -> Datastream:
-        """Return what a creation stores. `principal`: as in `Admission.check`. Raises InvalidRequest,
-        KeyReused."""
+        """Return the definition that a creation stores. `principal`: as in `Admission.check`.
+
+        Raises InvalidRequest and KeyReused.
+        """
         if command.status not in _FIRST_STATUSES:
-            raise InvalidRequest(f"a datastream cannot begin as {command.status}")
+            raise InvalidRequest(f"a datastream cannot be created as {command.status}")
         datastream = replace(command.datastream, status=command.status)
         if not datastream.metadata.get(OWNER):
             raise InvalidRequest(
-                f"datastream {datastream.name} has no owner", advice='give metadata {"owner": "your team"}'
+                f"datastream {datastream.name} has no owner", advice='set metadata {"owner": "your team"}'
             )
         self.admission.check(datastream, None, self.routes.same_as, principal)
         if (creation := datastream.creation) is not None:
@@ -101,8 +110,10 @@ class DefinitionChecks:
         there: Sequence[Datastream],
         principal: str,
     ) -> None:
-        """Raises IllegalTransition, InvalidRequest, QuotaExceeded. `there`: all that are stored; `after`: by
-        name, those that the same call changes, as they would be."""
+        """Check a change. Raises IllegalTransition, InvalidRequest, QuotaExceeded.
+
+        `there`: all stored datastreams. `after`: results of all changes of the same call, by name.
+        """
         before, new = command.before.datastream, command.after
         if before.status is DatastreamStatus.DELETING:
             raise IllegalTransition(f"datastream {before.name} is {before.status}; it cannot be changed")
@@ -137,13 +148,13 @@ class DefinitionChecks:
             shared = addresses.keys() & {other.source, other.destination}
             if shared and other.metadata.get(OWNER) != owner:
                 raise IllegalTransition(
-                    f"datastream {other.name} of another owner uses {min(shared)} too, where another cluster"
-                    " answers now",
+                    f"datastream {other.name} of another owner also uses {min(shared)}, which now belongs to"
+                    " another cluster",
                     advice="add the cluster under [clusters] and create both datastreams with its alias",
                 )
 
     def _check_quotas(self, new: Datastream, former: Datastream | None, others: Sequence[Datastream]) -> None:
-        """Raises QuotaExceeded."""
+        """Check the quotas of the owner. Raises QuotaExceeded."""
         quotas = self.admission.quotas
         check_quota(quotas, new, former, others)
         mine = counted_with(quotas, new, former, others)
@@ -155,5 +166,5 @@ class DefinitionChecks:
 
 
 def _way_of(datastream: Datastream) -> tuple[object, ...]:
-    """What of a definition decides about circles and doubles, as far as it can change."""
+    """Return the changeable parts of a definition that affect circles and duplicate copies."""
     return datastream.selection, datastream.shares_destination

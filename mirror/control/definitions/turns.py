@@ -1,4 +1,4 @@
-"""One creation of an owner at a time in this process, so that few of them have to be checked again."""
+"""Serializes the creations of an owner in this process, so that few must be checked again."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from weakref import WeakValueDictionary
 
 
 class Turns:
-    """Locks by owner, kept while a call has one. For any thread."""
+    """Locks by owner, which exist while a call uses them. Thread-safe."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._locks: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
 
     def of(self, owner: str | None) -> AbstractContextManager[object]:
-        """Return the lock of an owner. None: the call waits for no other."""
+        """Return the lock of an owner; for None, a context that never waits."""
         if owner is None:
             return contextlib.nullcontext()
         with self._mutex:

@@ -1,1 +1,1 @@
-"""Datastreams that share tasks: what holds for all of them, and what is done with all or none."""
+"""Datastreams that share tasks: common rules, and changes of all or none."""

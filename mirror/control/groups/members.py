@@ -1,4 +1,4 @@
-"""Carries out what is done with all datastreams that share tasks, or with none of them."""
+"""Executes changes of all datastreams that share tasks, or of none."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ATTEMPTS: Final = 5
 
 @dataclass(frozen=True)
 class Groups:
-    """The use cases of whole groups, for one caller. `known`: what `Control` remembers of definitions."""
+    """The use cases of whole groups, for one caller. `known`: definition cache of `Control`."""
 
     definitions: DefinitionStore
     known: DefinitionCache
@@ -32,8 +32,11 @@ class Groups:
     clock: Clock
 
     def members(self, group: GroupName) -> tuple[StoredDatastream, ...]:
-        """Those that share these tasks and are not about to go, by name, as new as what anybody had written
-        before. Raises NotFound where there is none; DamagedState where one cannot be read."""
+        """Return the current members of a group that are not being deleted, by name.
+
+        Includes all writes that other instances have completed. Raises NotFound without members; DamagedState
+        if one is unreadable.
+        """
         self.definitions.catch_up()
         found = []
         for one in self.known.newest().datastreams:
@@ -43,30 +46,31 @@ class Groups:
         mine = [one for one in found if one.datastream.group == group]
         left = tuple(one for one in mine if one.datastream.status is not DatastreamStatus.DELETING)
         if not left:
-            raise NotFound(f"no datastream has the tasks of {shown(group)}")
+            raise NotFound(f"no datastreams in group {shown(group)}")
         return left
 
     def change(self, command: ChangeGroup) -> tuple[StoredDatastream, ...]:
-        """All members or none, as one write of each: returns them as stored, by name. Raises NotFound,
-        DamagedState, Forbidden, IllegalTransition, InvalidRequest, StaleVersion, VersionConflict."""
+        """Change all members or none in one transaction, and return them as stored, by name.
+
+        Raises NotFound, DamagedState, Forbidden, IllegalTransition, InvalidRequest, StaleVersion,
+        VersionConflict.
+        """
         command = replace(command, requested_by=self.caller.signed(command.requested_by))
         for _ in range(_ATTEMPTS):
             changes = self.expected(command)
             try:
                 written = self.definitions.replace_together(changes)
-            except (VersionConflict, NotFound):  # one of them has changed or gone meanwhile
+            except (VersionConflict, NotFound):  # a member was changed or deleted meanwhile
                 continue
             for before, after in changes:
                 self.known.changed(after.name)
                 if before.datastream != after:
                     self.announcer.status_changed(command.of(after.name), before.datastream, after)
             return written
-        raise VersionConflict(
-            f"somebody else has changed datastreams of {command.group} meanwhile", advice=READ_AGAIN
-        )
+        raise VersionConflict(f"datastreams of {command.group} were modified concurrently", advice=READ_AGAIN)
 
     def expected(self, command: ChangeGroup) -> tuple[tuple[StoredDatastream, Datastream], ...]:
-        """Every member, and what the command would make of it; for a dry run. Raises as `change`."""
+        """Return every member with its definition after the command, for a dry run. Raises as `change`."""
         stored = self.members(command.group)
         for one in stored:
             self.caller.check(one.datastream.name, one.datastream, one.datastream, lambda: ())

@@ -1,4 +1,4 @@
-"""What holds for all datastreams that share tasks. Pure."""
+"""Rules for all datastreams that share tasks. Pure."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from mirror.model.load import impossible_limits
 
 
 def check_group(datastream: Datastream, others: Sequence[Datastream]) -> None:
-    """Lanes are named by group and partition: two sources in a group would share their names. Raises
-    InvalidRequest."""
+    """Check routes and limits within a group. Raises InvalidRequest.
+
+    Lanes are named by group and partition, so two sources in a group would share names.
+    """
     mates = [one for one in others if one.group == datastream.group]
     for other in mates:
         if _route(other) != _route(datastream):
             raise InvalidRequest(
-                f"datastreams of group {other.group} copy as {other.name} does: {_route(other)}",
-                advice=f"give them the same clusters and topic names, or another {TASK_PREFIX}",
+                f"datastreams of group {other.group} must copy like {other.name}: {_route(other)}",
+                advice=f"use the same clusters and topic names, or another {TASK_PREFIX}",
             )
     if bounds := impossible_limits(one.limits for one in (datastream, *mates)):
         least, most = bounds
         raise InvalidRequest(
-            f"datastreams of group {datastream.group} share tasks: at least {least} and at most {most}"
-            " are not possible",
-            advice="of their limits the strictest count; give them limits that agree",
+            f"datastreams of group {datastream.group} share tasks, but require at least {least}"
+            f" and at most {most}",
+            advice="the strictest limits of the group apply; make the limits consistent",
         )
 
 
 def check_consumer_group(new: Datastream, others: Sequence[Datastream]) -> None:
-    """It cannot change later. Raises InvalidRequest."""
+    """Check the consumer group, which cannot change later. Raises InvalidRequest."""
     for other in others:
         theirs = other_consumer_group(new, other) if other.group == new.group else ""
         if theirs:
             raise InvalidRequest(
-                f"datastreams of group {new.group} share tasks, and {other.name} commits its positions to"
-                f" {GROUP_ID} {theirs}, not to {new.metadata[GROUP_ID]}",
-                advice=f"give it {GROUP_ID} = {theirs}, or another {TASK_PREFIX}",
+                f"datastreams of group {new.group} share tasks, but {other.name} commits its positions to"
+                f" {GROUP_ID} {theirs} instead of {new.metadata[GROUP_ID]}",
+                advice=f"set {GROUP_ID} = {theirs}, or another {TASK_PREFIX}",
             )
 
 

@@ -1,1 +1,1 @@
-"""What operators do about datastreams that ZooKeeper has lost. Read `lost_datastreams.py`."""
+"""Use cases for datastreams that ZooKeeper has lost. Read `lost_datastreams.py`."""

@@ -1,4 +1,4 @@
-"""The use cases of datastreams that ZooKeeper has lost: restore one, or forget it."""
+"""Use cases for datastreams that ZooKeeper has lost: restore or forget them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ _FIRST: Final[Mapping[DatastreamStatus, DatastreamStatus]] = {
     DatastreamStatus.STOPPING: DatastreamStatus.STOPPED,
     DatastreamStatus.STOPPED: DatastreamStatus.STOPPED,
 }
-"""How a datastream begins that is restored; any other is made READY by the leader."""
+"""First status of a restored datastream; the leader changes any other to READY."""
 
 
 @dataclass(frozen=True)
 class LostDatastreams:
-    """For one caller, whose right to every datastream is checked. `written`: the destination topics of which
-    a group has stored progress there."""
+    """Use cases for one caller, who needs rights on every datastream.
+
+    `written`: returns the destination topics for which a group has stored progress there.
+    """
 
     control: Control
     store: LostStore
@@ -43,11 +45,11 @@ class LostDatastreams:
         return tuple(one for one in self.store.all() if one.datastream.name not in names)
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Raises NotFound, AlreadyExists where a datastream was created under the name meanwhile."""
+        """Return a lost datastream. Raises NotFound; AlreadyExists if its name has been used again."""
         with suppress(NotFound):
             self.control.look(name)
             raise AlreadyExists(
-                f"datastream {shown(name)} exists: it is not lost",
+                f"datastream {shown(name)} exists and is not lost",
                 advice="delete it first, or change it (headrace datastream update)",
             )
         return self.store.get(name)
@@ -55,8 +57,10 @@ class LostDatastreams:
     def to_restore(
         self, name: DatastreamName, before: StoredDatastream | None, reason: str = "", requested_by: str = ""
     ) -> CreateDatastream:
-        """Return the creation that restores one. `before`: what was read; it must be what is lost. Raises
-        NotFound, AlreadyExists, StaleVersion, Forbidden."""
+        """Return the creation that restores a lost datastream. `before`: expected version.
+
+        Raises NotFound, AlreadyExists, StaleVersion, Forbidden.
+        """
         self.control.check_right_to_all()
         lost = self.get(name)
         check_unchanged(lost, before)
@@ -71,9 +75,11 @@ class LostDatastreams:
         )
 
     def restore(self, command: CreateDatastream) -> StoredDatastream:
-        """Create it again as it was; lanes continue from their checkpoints, into the topics that they have
-        written. Raises what a creation raises, and Unreachable where its destination is asked for these
-        topics, as of a datastream that may not adopt any, and does not answer."""
+        """Recreate a datastream; its lanes continue from their checkpoints in the topics already written.
+
+        Raises the exceptions of a creation. If the datastream may not adopt topics, the destination is read
+        for these, which may raise Unreachable.
+        """
         one = command.datastream
         may_adopt = self.control.may_adopt(one)
         written = () if may_adopt else self.written(one.destination, one.group)
@@ -87,15 +93,20 @@ class LostDatastreams:
     def forget(
         self, name: DatastreamName, before: StoredDatastream | None, reason: str = "", requested_by: str = ""
     ) -> StoredDatastream:
-        """Drop a lost definition for good; returns it. Raises NotFound, AlreadyExists, StaleVersion,
-        VersionConflict, Forbidden."""
+        """Drop a lost definition permanently and return it.
+
+        Raises NotFound, AlreadyExists, StaleVersion, VersionConflict, Forbidden.
+        """
         lost = self.to_forget(name, before)
         self.store.forget(lost)
         self.control.note_forgotten(lost.datastream, reason, requested_by)
         return lost
 
     def to_forget(self, name: DatastreamName, before: StoredDatastream | None) -> StoredDatastream:
-        """Return what `forget` would drop. Raises NotFound, AlreadyExists, StaleVersion, Forbidden."""
+        """Return the definition that `forget` would drop.
+
+        Raises NotFound, AlreadyExists, StaleVersion, Forbidden.
+        """
         self.control.check_right_to_all()
         lost = self.get(name)
         check_unchanged(lost, before)

@@ -1,1 +1,1 @@
-"""What monitors ask of the service, and what people allow them. Read `acts.py`."""
+"""Use cases of monitors, and permission for their actions. Read `acts.py`."""

@@ -1,4 +1,4 @@
-"""The use cases of monitors: which of them judges, may it act, and its rebalances."""
+"""Use cases of monitors: election, permission to act, and rebalances."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from mirror.ports import Clock
 
 @dataclass(frozen=True)
 class Acting:
-    """`live`: the instances that are here. `control`: the use cases of who asks, as everything that is
-    changed here needs the right to change every datastream."""
+    """Actions of monitors. Every change requires rights on every datastream.
+
+    `live`: returns the live instances.
+    """
 
     store: ActingStore
     live: Callable[[], Sequence[LiveInstance]]
     clock: Clock
 
     def state(self) -> ActingState:
-        """As it is stored. Raises Unreachable."""
+        """Return the stored state. Raises Unreachable."""
         return self.store.state()
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """The datastream whose rebalance a monitor has asked for and no plan has answered yet."""
+        """Return the datastream with a pending rebalance requested by a monitor; None if there is none."""
         return self.store.waiting(state)
 
     def switch(self, control: Control, is_on: bool, reason: str, requested_by: str) -> ActingState:
-        """Let monitors act or forbid it. Raises InvalidRequest, Forbidden, Unreachable."""
+        """Allow or forbid actions of monitors. Raises InvalidRequest, Forbidden, Unreachable."""
         bounds.text("the reason", reason, bounds.LONGEST_REASON)
         bounds.text("requested_by", requested_by, bounds.LONGEST_NAME)
         control.check_right_to_all(f"switch acting of monitors {'on' if is_on else 'off'}", reason)
@@ -42,8 +44,10 @@ class Acting:
         return self.store.switch(Switch(is_on, reason, said, self.clock.now_ms()))
 
     def hold(self, control: Control, holder: str, instance: InstanceName | None = None) -> ActingState:
-        """Renew this monitor's lease, or take it where nobody has it any more. `instance`: the one that it is
-        part of. Raises InvalidRequest, Forbidden, Unreachable."""
+        """Renew this monitor's lease, or acquire it if it is free. `instance`: the instance that runs it.
+
+        Raises InvalidRequest, Forbidden, Unreachable.
+        """
         bounds.line("the holder", holder)
         control.check_right_to_all()
         live = self.live() if instance is not None else ()
@@ -51,13 +55,18 @@ class Acting:
         return self.store.hold(holder, sequence, lambda: {one.sequence for one in self.live()})
 
     def release(self, control: Control, holder: str) -> None:
-        """Let another monitor judge at once. Raises Forbidden, Unreachable."""
+        """Release the lease, so that another monitor can take over at once. Raises Forbidden and
+        Unreachable.
+        """
         control.check_right_to_all()
         self.store.release(holder)
 
     def rebalance(self, control: Control, lease: str, command: TriggerRebalance) -> RebalanceRequest:
-        """Ask for it on behalf of the monitor that has the lease. Raises NotFound, Forbidden,
-        IllegalTransition where it has it no more, or must not act; Unreachable."""
+        """Request a rebalance on behalf of the monitor that holds the lease.
+
+        Raises NotFound, Forbidden, Unreachable; IllegalTransition if it no longer holds the lease or must not
+        act.
+        """
         request = control.request_of(command)
         added = replace(request, identity=self.store.act(lease, command.name, request))
         control.note_asked(added)

@@ -1,2 +1,3 @@
-"""Decides whether a datastream may copy everything again. Imports the model and the shared state; read
-`destination.py` first."""
+"""Checks whether a datastream may copy everything again. Imports the model and the shared state. Read
+`clusters.py`.
+"""

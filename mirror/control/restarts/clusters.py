@@ -19,23 +19,25 @@ _MOST_NAMED = 5
 
 
 class AskAdmin(Protocol):
-    """Asks the administrator of a cluster."""
+    """Runs a request with the admin client of a cluster."""
 
     def __call__(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T], /) -> _T:
-        """Return the answer. Raises Unreachable, NotAuthorized."""
+        """Return the result. Raises Unreachable and NotAuthorized."""
         ...
 
 
 class RestartClusters:
-    """Asks both clusters of a datastream that is to be restarted. Thread-safe."""
+    """Checks both clusters of a datastream before a restart. Thread-safe."""
 
     def __init__(self, ask: AskAdmin, bound: BoundClusters) -> None:
         self._ask = ask
         self._bound = bound
 
     def require_empty(self, datastream: Datastream) -> None:
-        """Raise IllegalTransition if destination topics hold records that would be there twice. Raises
-        Unreachable, NotAuthorized."""
+        """Raise IllegalTransition if destination topics hold records that a restart would duplicate.
+
+        Raises Unreachable and NotAuthorized.
+        """
         held = {place: count for place, count in self._held(datastream).items() if count}
         if held:
             named = ", ".join(f"{place} ({count})" for place, count in sorted(held.items())[:_MOST_NAMED])
@@ -59,8 +61,10 @@ class RestartClusters:
         return {place: one.end - one.first for place, one in found.items()}
 
     def changed(self, datastream: Datastream) -> Mapping[ClusterRef, str]:
-        """Return the new ids of its clusters that are no longer those that were bound; a source that does not
-        answer is left out. Raises Unreachable."""
+        """Return the ids of its clusters that differ from the bound ones; an unresponsive source is omitted.
+
+        Raises Unreachable.
+        """
         found = {datastream.destination: self._identity(datastream.destination)}
         with suppress(Unreachable):
             found[datastream.source] = self._identity(datastream.source)
@@ -73,6 +77,6 @@ class RestartClusters:
         return identity
 
     def accept(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Read and write the clusters with these ids from now on."""
+        """Accept the clusters with these ids for reading and writing from now on."""
         for cluster, identity in identities.items():
             self._bound.accept(cluster, identity)

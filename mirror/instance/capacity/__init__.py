@@ -1,1 +1,1 @@
-"""How the capacity of tasks is learned: what instances note of their workers, and what a plan makes of it."""
+"""Learning of task capacity: costs measured on workers, and the capacity that plans derive from them."""

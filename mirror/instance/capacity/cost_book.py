@@ -1,4 +1,4 @@
-"""What copying has cost on this instance, by group and hour. Used by one thread."""
+"""Cost of copying on this instance, by group and hour. Used by one thread."""
 
 from __future__ import annotations
 
@@ -14,31 +14,34 @@ GroupCosts = Mapping[GroupName, Mapping[int, CostSums]]
 """Sums by group and hour (hours since the epoch)."""
 
 LEAST_BUSY: Final = 0.02
-"""In cores: in a worker that does less, looking for work costs more than work."""
+"""Minimum load of a worker in cores: below it, polling for work costs more than the work."""
 _SHORTEST_SECONDS: Final = 0.1
 _MOST_THROTTLED: Final = 0.05
-"""Of an interval: a broker that throttled longer decided how much was copied, and in which pieces."""
+"""Share of an interval: with longer throttling, the broker determined the amount and batch size."""
 
 
 class CostBook:
-    """Takes in what workers report."""
+    """Collects the costs that workers report."""
 
     def __init__(self) -> None:
         self._hours: dict[GroupName, dict[int, CostSums]] = {}
 
     @property
     def hours(self) -> GroupCosts:
-        """What is known, of the last day."""
+        """Costs of the last day."""
         return self._hours
 
     def restore(self, costs: GroupCosts) -> None:
-        """Add what was noted before a restart."""
+        """Add the costs recorded before a restart."""
         for group, hours in costs.items():
             self._hours[group] = merged_hours([hours, self._hours.get(group, {})])
 
     def note(self, said: LaneRates, held_back: Collection[GroupName], now_ms: int) -> None:
-        """Take in an interval of one worker. Groups that a quota holds back are left out, and every group of
-        an interval in which the worker was idle or throttled: these say nothing of a busy worker."""
+        """Add an interval of one worker.
+
+        Groups throttled by a quota are omitted, and all groups if the worker was idle or throttled by a
+        broker: such intervals do not show the cost on a busy worker.
+        """
         hour = now_ms // HOUR_MS
         for group, sums in interval_costs(said).items():
             if group not in held_back:
@@ -46,7 +49,7 @@ class CostBook:
                 hours[hour] = hours[hour].plus(sums) if hour in hours else sums
 
     def trim(self, now_ms: int) -> None:
-        """Forget what is older than a day, and what is of the future: a clock was wrong."""
+        """Drop sums older than a day, and sums in the future, which a wrong clock caused."""
         last = now_ms // HOUR_MS
         for group, hours in list(self._hours.items()):
             kept = {hour: sums for hour, sums in hours.items() if last - KEPT_HOURS < hour <= last}
@@ -57,7 +60,7 @@ class CostBook:
 
 
 def interval_costs(said: LaneRates) -> Mapping[GroupName, CostSums]:
-    """What the interval cost, by group; nothing where it says nothing of a busy worker. Pure."""
+    """Return the cost of the interval by group; empty if the worker was not busy. Pure."""
     busy = next((one.core.busy for one in said.rates if one.core.busy), None)
     if busy is None or not math.isfinite(busy) or busy < LEAST_BUSY:
         return {}

@@ -1,4 +1,4 @@
-"""What copying has cost on every instance, in ZooKeeper: for the leader's plans, and after a restart."""
+"""Cost of copying on every instance, stored in ZooKeeper for the leader's plans and for restarts."""
 
 from __future__ import annotations
 
@@ -21,42 +21,46 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _FORMAT: Final = 1
 _MOST_GROUPS: Final = 300
-"""Of an instance: those that cost most."""
+"""Maximum number of groups per instance; the most expensive ones are stored."""
 _MOST_OBSERVATIONS: Final = 10**9
 _ADDED: Final = 1
-"""Sums that former versions do not write; they count as none."""
+"""Number of sums that earlier versions do not write; they count as zero."""
 _DIGITS: Final = 7
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 _LARGEST: Final[Mapping[str, float]] = {"seconds": 1e9, "cpu_seconds": 1e9, "cpu_squared": 1e18}
 _ROUNDING: Final = 1.001
-"""By how much more than its bound a sum may be that is kept in some digits."""
+"""Tolerance of the bound of a sum, which is stored with few digits."""
 
 
 class CostStore:
-    """Costs by instance; each writes its own."""
+    """Costs by instance; each instance writes its own."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._folder = znodes.Folder(nodes, znodes.COSTS, _legible)
 
     def put(self, instance: InstanceName, costs: GroupCosts) -> None:
-        """In place of what the instance said before."""
+        """Replace the costs of an instance.
+
+        Raises InvalidRequest if they exceed a znode, and VersionConflict if another process wrote them
+        concurrently.
+        """
         path = znodes.child(znodes.COSTS, instance)
         dearest = sorted(costs, key=lambda group: -_cpu_seconds(costs[group]))[:_MOST_GROUPS]
         document = {"format": _FORMAT, "groups": {group: _rows(costs[group]) for group in dearest}}
         data, *further = znodes.encode_chunks(document)
         if further:
             raise InvalidRequest(
-                f"the costs of {counted(len(dearest), 'datastream')} do not fit into a znode"
+                f"cannot store the costs of {counted(len(dearest), 'datastream')}: too large for a znode"
             )
         try:
             znodes.put(self._nodes, path, data)
         except AlreadyExists as error:
-            raise VersionConflict(f"somebody else wrote {path}") from error
+            raise VersionConflict(f"{path} was written concurrently") from error
         self._folder.changed(path)
 
     def of(self, instance: InstanceName) -> GroupCosts:
-        """What the instance said last; nothing where it said nothing, or nothing legible."""
+        """Return the costs of an instance; empty if missing or unreadable."""
         path = znodes.child(znodes.COSTS, instance)
         try:
             return _legible(path, self._nodes.read(path).data) or {}
@@ -64,7 +68,7 @@ class CostStore:
             return {}
 
     def all(self) -> GroupCosts:
-        """Of all instances together; what cannot be read is left out."""
+        """Return the costs of all instances together, without unreadable ones."""
         found: dict[GroupName, list[Mapping[int, CostSums]]] = {}
         for costs in self._folder.newest().values():
             for group, hours in costs.items():
@@ -72,8 +76,10 @@ class CostStore:
         return {group: merged_hours(several) for group, several in found.items()}
 
     def forget_old(self, now_ms: int) -> None:
-        """Remove what instances said of which nothing is younger than a day, or all is of the future: a clock
-        was wrong."""
+        """Remove the costs of instances without hours of the last day.
+
+        Costs that are all in the future are removed too: a clock was wrong.
+        """
         now = now_ms // HOUR_MS
         for node, costs in self._folder.newest().items():
             hours = {hour for of_group in costs.values() for hour in of_group}
@@ -103,20 +109,23 @@ def _legible(path: str, data: bytes) -> GroupCosts | None:
         groups = bounds.mapping("groups", bounds.field(document, "groups"))
         return {GroupName(group): _hours(rows) for group, rows in groups.items()}
     except _UNREADABLE as error:
-        _log.warning("costs are left out", path=path, reason=damage_of(error))
+        _log.warning("costs ignored", path=path, reason=damage_of(error))
         return None
 
 
 def _hours(value: object) -> dict[int, CostSums]:
     rows = bounds.mapping("hours", value)
     if len(rows) > 2 * KEPT_HOURS:
-        raise InvalidRequest(counted(len(rows), "hour"), advice=f"{2 * KEPT_HOURS} are possible")
+        raise InvalidRequest(counted(len(rows), "hour"), advice=f"at most {2 * KEPT_HOURS} are allowed")
     return {bounds.digits("an hour", hour, 0, bounds.LARGEST_MS): _sums(row) for hour, row in rows.items()}
 
 
 def _sums(row: Any) -> CostSums:
-    """Raises InvalidRequest, also where no intervals have these sums: what is computed of them would not be
-    finite. Sums of products of what is positive are at most the products of the sums."""
+    """Parse the sums of an hour.
+
+    Raises InvalidRequest, also for sums that no intervals can have, because values computed from them would
+    not be finite. Sums of products of positive values are at most the products of the sums.
+    """
     names = list(CostSums.__dataclass_fields__)
     numbers = bounds.sequence("costs", row, len(names))
     if len(numbers) < len(names) - _ADDED:

@@ -1,4 +1,4 @@
-"""Which capacity the tasks of each group are planned with."""
+"""Capacity used to plan the tasks of each group."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _READ_SECONDS: Final = 30.0
 
 
 class CapacityBook:
-    """Used by one thread at a time. `terms`: what is asked for, of datastreams that share tasks.
-    `assessments`: what the last planning of each group found."""
+    """Determines capacities. Used by one thread at a time.
+
+    `terms`: requested capacity of datastreams that share tasks. `assessments`: results of the last planning
+    of each group.
+    """
 
     def __init__(
         self,
@@ -36,7 +39,7 @@ class CapacityBook:
         self._read_at: float | None = None
 
     def of(self, groups: Mapping[GroupName, Sequence[Datastream]]) -> Mapping[GroupName, CapacityInUse]:
-        """Of groups, with their members. Raises Unreachable."""
+        """Return the capacity of each group, given with its members. Raises Unreachable."""
         if not groups:
             return {}
         now_hour, costs, before = self._clock.now_ms() // HOUR_MS, self._newest(), self._assessments()
@@ -48,7 +51,7 @@ class CapacityBook:
         return found
 
     def tidy(self) -> None:
-        """Remove what is too old to count. Raises Unreachable."""
+        """Remove outdated costs. Raises Unreachable."""
         self._store.forget_old(self._clock.now_ms())
 
     def _newest(self) -> GroupCosts:

@@ -1,1 +1,1 @@
-"""What an instance finds out about clusters: topics, partitions, and routes between clusters."""
+"""Discovery of clusters: topics, partitions, and routes between clusters."""

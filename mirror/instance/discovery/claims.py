@@ -1,4 +1,4 @@
-"""Which topics at a destination are a group's of datastreams: made for it, or adopted by it."""
+"""Topics at a destination that belong to a group of datastreams, because it created or adopted them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from mirror.model.datastreams.datastream import Datastream
 from mirror.model.identifiers import ClusterRef, GroupName
 
 Written = Callable[[], Collection[str]]
-"""Source topics that a datastream's group copies as things are."""
+"""Returns the source topics that a datastream's group copies at present."""
 
 
 class TopicClaims:
-    """Records of both kinds, which are made before a topic is written. Thread-safe."""
+    """Records of created and adopted topics, written before a topic is. Thread-safe."""
 
     def __init__(self, made: MadeTopics, adopted: MadeTopics) -> None:
         self._made = made
         self._adopted = adopted
 
     def made_for(self, datastream: Datastream, written: Written, present: Collection[str]) -> frozenset[str]:
-        """Topics made for its group; what a group copies of which nothing is recorded was made by a version
-        that kept no record. `present`: topics at the destination."""
+        """Return the topics created for the datastream's group.
+
+        Without a record, topics that the group copies were created by a version that kept no record.
+        `present`: topics at the destination.
+        """
         made = self._made.of(datastream.group)
         if made is None:
             names = {datastream.naming.destination(topic) for topic in written()}.intersection(present)
@@ -30,7 +33,7 @@ class TopicClaims:
         return made.get(datastream.destination, frozenset())
 
     def note_made(self, group: GroupName, cluster: ClusterRef, names: Collection[str]) -> None:
-        """These are made for it now."""
+        """Record that these topics are created for the group."""
         self._made.add(group, cluster, names)
 
     def adopted_for(
@@ -40,10 +43,12 @@ class TopicClaims:
         foreign: Collection[str],
         mirrored: Collection[str],
     ) -> frozenset[str]:
-        """Topics of its group that were there before it: one that may not adopt any more keeps them. What a
-        group copies of which nothing is recorded was adopted by a version that kept no record. `foreign`:
-        topics at the destination that were not made for the group; `mirrored`: source topics that it adopts
-        the copies of now."""
+        """Return the topics that existed before the datastream's group adopted them.
+
+        A group that may no longer adopt keeps them. Without a record, topics that the group copies were
+        adopted by a version that kept no record. `foreign`: topics at the destination not created for the
+        group. `mirrored`: source topics whose copies it adopts now.
+        """
         known, where = self._adopted.of(datastream.group), datastream.destination
         copied = {*mirrored, *(written() if known is None else ())}
         names = {datastream.naming.destination(topic) for topic in copied}.intersection(foreign)
@@ -53,5 +58,5 @@ class TopicClaims:
         return frozenset() if datastream.adopts is False else before | names
 
     def forget(self, group: GroupName) -> None:
-        """Its last datastream is gone: what it has adopted is not its own any more."""
+        """Delete the adoptions of a group after its last datastream is deleted."""
         self._adopted.forget(group)

@@ -1,4 +1,4 @@
-"""Datastreams by the clusters that they lead between and by group, for a check of one against thousands."""
+"""Index of datastreams by route and by group, for checking one against thousands."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from mirror.model.identifiers import ClusterRef, DatastreamName, GroupName
 
 _K = TypeVar("_K")
 Way = tuple[ClusterRef, ClusterRef]
-"""Source and destination, as definitions name them."""
+"""Source and destination, as named in definitions."""
 _ByName = Mapping[DatastreamName, Datastream]
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """What is there, without what is on its way out but for `known`. Never changed: `with_these` gives
-    another one."""
+    """Existing datastreams; those being deleted are only in `known`. Immutable: `with_these` returns a new
+    index.
+    """
 
     known: _ByName = field(default_factory=dict)
     by_way: Mapping[Way, _ByName] = field(default_factory=dict)
     by_group: Mapping[GroupName, _ByName] = field(default_factory=dict)
 
     def with_these(self, datastreams: Sequence[Datastream]) -> Neighbours:
-        """These and no others, each under a name of its own. What is known already as the same object is
-        taken over: thousands of which one is new cost little more than a copy."""
+        """Return an index of exactly these datastreams, with unique names.
+
+        Identical objects are reused: adding one to thousands costs little more than a copy.
+        """
         came = [one for one in datastreams if self.known.get(one.name) is not one]
         new = sum(one.name not in self.known for one in came)
         if not came and len(datastreams) == len(self.known):
@@ -52,7 +55,7 @@ def _changed(
     came: Iterable[Datastream],
     key: Callable[[Datastream], _K],
 ) -> Mapping[_K, _ByName]:
-    """Only what changes is copied."""
+    """Return the updated index; only changed entries are copied."""
     touched: dict[_K, dict[DatastreamName, Datastream]] = {}
 
     def below(one: Datastream) -> dict[DatastreamName, Datastream]:

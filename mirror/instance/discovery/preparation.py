@@ -1,4 +1,4 @@
-"""Makes and grows the destination topics of one datastream, each by itself."""
+"""Creates and extends the destination topics of one datastream, each independently."""
 
 from __future__ import annotations
 
@@ -25,23 +25,25 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import TopicAdmin
 
 Waits = Mapping[DatastreamName, Mapping[str, Waiting]]
-"""Topics that datastreams are not to copy yet, or not all of."""
+"""Topics that datastreams must not copy yet, or only in part."""
 Selected = tuple[Datastream, Mapping[str, int]]
-"""A datastream with the partition counts of the topics that it selects."""
+"""A datastream with the partition counts of its selected topics."""
 LOOK_AGAIN_SECONDS: Final = 600.0
 _RETRY_SECONDS: Final = 60.0
-"""Interval between attempts at topics that the destination refuses."""
+"""Interval between attempts at topics that the destination rejects."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """What may be done at destinations. `bound`: which clusters may be read and written;
-    `claims`: which topics are whose; `most_partitions`: of a topic that is made or grown; `own`: topics that
-    Headrace writes for itself under names that were configured;
-    `adopts`: whether a datastream may write into topics that were there before it; `objection`: what of a
-    stored definition would be refused today; `refusal`: why it is not mirrored at all, empty where it is;
-    `postponed`: what of selected topics, the older datastreams first, is not to be copied yet, beside the
-    partitions that groups copy; None: everything is."""
+    """Rules for changes at destinations.
+
+    `bound`: clusters that may be read and written. `claims`: owners of topics. `most_partitions`: limit of a
+    created or extended topic. `own`: configured topics that Headrace writes for itself. `adopts`: returns
+    whether a datastream may write to topics that existed before it. `objection`: returns the part of a stored
+    definition that would be rejected today. `refusal`: returns why a datastream is not mirrored at all, or an
+    empty text. `postponed`: returns the parts of selected topics that must not be copied yet, in addition to
+    the partitions that groups copy; older datastreams come first; None means that everything is copied.
+    """
 
     bound: BoundClusters
     claims: TopicClaims
@@ -55,8 +57,10 @@ class TopicRules:
 
 @dataclass(frozen=True, slots=True)
 class PreparationQuery:
-    """What a destination is prepared for. Counts and limits are compared by identity: the same object means
-    that nothing has changed."""
+    """Input of the preparation of a destination.
+
+    Counts and limits are compared by identity: the same object means no change.
+    """
 
     datastream: Datastream
     source_counts: Mapping[str, int]
@@ -74,8 +78,10 @@ class PreparationQuery:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """A datastream's destination as it was left. `wanted`: partition counts of its topics there; `present`:
-    of all topics there; `short`: by source topic."""
+    """State of a datastream's destination after preparation.
+
+    `wanted`: partition counts of its topics there. `present`: of all topics there. `short`: by source topic.
+    """
 
     question: PreparationQuery
     wanted: Mapping[str, int]
@@ -85,13 +91,13 @@ class Preparation:
     present: Mapping[str, int] = field(default_factory=dict)
 
     def needs_nothing_for(self, question: PreparationQuery, wanted: Mapping[str, int]) -> bool:
-        """Whether the destination is as it was left, and that is what is wanted now, in whatever state."""
+        """Return whether the destination is unchanged and matches the desired state, in any status."""
         before, now = self.question.datastream, question.datastream
         is_same = replace(before, status=now.status) == now and self.wanted == wanted
         return is_same and self._is_there(question.destination_counts)
 
     def _is_there(self, present: Mapping[str, int] | None) -> bool:
-        """Topics may have been deleted there, or grown by hand."""
+        """Return whether the topics are unchanged; they may have been deleted or extended manually."""
         if present is None or present is self.question.destination_counts:
             return True
         naming = self.question.datastream.naming
@@ -110,9 +116,9 @@ def prepare(
     source: TopicAdmin,
     destination: TopicAdmin,
 ) -> tuple[tuple[TopicWork, ...], Preparation]:
-    """Return the finished work and the state of the destination; a topic that it refuses is a shortfall.
+    """Return the finished work and the state of the destination; a topic that it rejects is a shortfall.
 
-    `mirrored`: partition counts of source topics. Raises what a cluster answers to the other requests.
+    `mirrored`: partition counts of source topics. Raises the errors of the other requests to a cluster.
     """
     datastream = asked.question.datastream
     rules.bound.require(datastream.destination, destination.cluster_id())
@@ -160,7 +166,7 @@ def _any_topic(destination: TopicAdmin, present: Collection[str], is_needed: boo
 
 
 def _carried_out(item: TopicWork, destination: TopicAdmin, adjustments: list[str]) -> str:
-    """Create or grow one topic; return why the destination refuses it. Raises Unreachable."""
+    """Create or extend one topic; return why the destination rejects it. Raises Unreachable."""
     try:
         if item.create:
             adjustments += destination.create(item.topic)

@@ -1,4 +1,4 @@
-"""Questions to clusters from many threads at once: nobody waits for a cluster that another one asks about."""
+"""Concurrent requests to clusters: a slow cluster delays only the callers that need it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _LATE_SECONDS: Final = 60.0
 _LITTLE_PATIENCE: Final = 0.1
-"""Seconds to wait for a cluster that did not answer in time within the last `_LATE_SECONDS`."""
+"""Seconds to wait for a cluster that timed out within the last `_LATE_SECONDS`."""
 _MOST_ADDRESSES: Final = 32
-"""Questions under way to clusters that no alias names: callers choose these addresses, and each question to
-one that does not answer holds a thread. More are not asked, as if they did not answer in time."""
+"""Limit of concurrent requests to clusters without an alias. Callers choose these addresses, and each request
+to an unresponsive one occupies a thread. Further requests fail as if they had timed out."""
 _Run = Callable[[Callable[[], None]], None]
 
 
@@ -33,8 +33,11 @@ def _in_a_thread(job: Callable[[], None]) -> None:
 
 
 class Questions:
-    """Thread-safe. A question that is under way is not asked twice: who comes later waits for the rest of
-    the patience, and less for a cluster that was late a moment ago."""
+    """Sends requests to clusters. Thread-safe.
+
+    A pending request is not repeated: later callers wait for the remaining patience, and less for a cluster
+    that timed out recently.
+    """
 
     def __init__(
         self, admin_of: Callable[[ClusterRef], TopicAdmin], patience_seconds: float, run: _Run = _in_a_thread
@@ -47,12 +50,14 @@ class Questions:
         self._late: dict[ClusterRef, float] = {}
 
     def identities(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """What those call themselves that answer in time."""
+        """Return the cluster ids of the clusters that respond in time."""
         return self._ask("identity", clusters, lambda admin: admin.cluster_id())
 
     def topics(self, clusters: Iterable[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Partition counts by topic, of clusters that answer in time. One that has not even said yet what it
-        calls itself is left out."""
+        """Return the partition counts by topic of the clusters that respond in time.
+
+        A cluster whose id request is still pending is omitted.
+        """
         with self._lock:
             ready = [one for one in clusters if ("identity", one) not in self._under_way]
         return self._ask("topics", ready, lambda admin: admin.list_topics())
@@ -60,21 +65,21 @@ class Questions:
     def _ask(
         self, what: str, clusters: Iterable[ClusterRef], ask: Callable[[TopicAdmin], _T]
     ) -> Mapping[ClusterRef, _T]:
-        """All are asked side by side."""
+        """Send the requests concurrently."""
         asked, found = dict[ClusterRef, _Pending[_T]](), dict[ClusterRef, _T]()
         for cluster in dict.fromkeys(clusters):
             try:
                 asked[cluster] = self._question(what, cluster, ask)
             except Busy as busy:
-                _log.info("cluster is not asked", cluster=cluster, question=what, reason=reason_of(busy))
+                _log.info("cluster request skipped", cluster=cluster, question=what, reason=reason_of(busy))
         for cluster, question in asked.items():
             if not wait([question], self._patience_with(cluster, question)).done:
                 self._note_late(cluster)
-                _log.info("cluster has not answered yet", cluster=cluster, question=what)
+                _log.info("cluster request timed out", cluster=cluster, question=what)
             elif (error := question.exception()) is None:
                 found[cluster] = question.result()
             else:
-                _log.info("cluster does not answer", cluster=cluster, question=what, reason=reason_of(error))
+                _log.info("cluster request failed", cluster=cluster, question=what, reason=reason_of(error))
         return found
 
     def _patience_with(self, cluster: ClusterRef, question: _Pending[_T]) -> float:
@@ -90,14 +95,14 @@ class Questions:
             self._late = {**late, cluster: now}
 
     def _question(self, what: str, cluster: ClusterRef, ask: Callable[[TopicAdmin], _T]) -> _Pending[_T]:
-        """Raises Busy."""
+        """Return the pending request, or start one. Raises Busy."""
         key = (what, cluster)
         with self._lock:
             known = self._under_way.get(key)
             if known is not None:
                 return known
             if is_address(cluster) and sum(is_address(one) for _, one in self._under_way) >= _MOST_ADDRESSES:
-                raise Busy(f"{_MOST_ADDRESSES} questions to addresses are under way")
+                raise Busy(f"{_MOST_ADDRESSES} requests to clusters without an alias are pending")
             question = self._under_way[key] = _Pending[_T]()
         self._run(partial(self._carry_out, key, question, ask))
         return question
@@ -107,7 +112,7 @@ class Questions:
     ) -> None:
         try:
             result = ask(self._admin_of(key[1]))
-        except Exception as error:  # noqa: BLE001 - raised nowhere: a cluster that cannot say is left out
+        except Exception as error:  # noqa: BLE001 - never raised: a failing cluster is omitted
             self._end(key)
             question.set_exception(error)
         else:
@@ -120,7 +125,7 @@ class Questions:
 
 
 class _Pending(Future[_T]):
-    """`asked_at`: in monotonic seconds."""
+    """A pending request. `asked_at`: monotonic seconds."""
 
     def __init__(self) -> None:
         super().__init__()

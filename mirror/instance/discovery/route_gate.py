@@ -1,4 +1,4 @@
-"""Refuses a datastream that must not be copied before it is created, or changed so."""
+"""Rejects datastreams that must not be copied when they are created or changed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from mirror.model.plan import Plan
 from mirror.ports import Clock
 
 _FEW: Final = 16
-"""Names that are looked at one by one."""
+"""Number of names up to which each is checked separately."""
 _IDENTITY_SECONDS: Final = 600.0
-"""How long it is believed what a cluster calls itself."""
+"""Time for which a cluster id is considered current."""
 
 
 class RouteGate:
-    """Refuses datastreams at their creation and when they change. Thread-safe; asks only clusters that the
-    new one concerns, and while it does, no other creation waits."""
+    """Rejects datastreams when they are created or changed. Thread-safe.
+
+    Only clusters that concern the new datastream are read, without blocking other creations.
+    """
 
     def __init__(
         self,
@@ -50,12 +52,15 @@ class RouteGate:
         self._neighbours = Neighbours()
 
     def check(self, new: Datastream, others: Sequence[Datastream], former: Datastream | None = None) -> None:
-        """Raises InvalidRequest when it would copy in a circle, onto itself or where another one writes, or
-        keep another one from what it copies. What cannot be known now, the leader finds out. `former`: what
-        it has been until now, which may have troubles that are none of the change."""
+        """Check a new or changed datastream against the existing ones.
+
+        Raises InvalidRequest if it would copy in a circle, onto itself or to a topic written by another one,
+        or keep another one from copying. The leader detects problems that cannot be detected now. `former`:
+        the definition before the change, whose problems are not caused by the change.
+        """
         facts = self._facts(new, others, former)
         verdicts = self._verdicts(new, facts, former)
-        what = "created" if former is None else "changed so"
+        what = "created" if former is None else "changed this way"
         _check_new(new, verdicts, what)
         for other in verdicts.after.left_out:
             if other != new.name:
@@ -64,9 +69,11 @@ class RouteGate:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may be this cluster: all but those whose ids are known to differ. Each is
-        asked now, and the id of the cluster is bound: who lies once is held to it. `identity`: what its id
-        becomes."""
+        """Return the aliases that may be this cluster: all except those whose ids are known to differ.
+
+        The ids are read now, and the id of the cluster is bound, so that a cluster that reported a false id
+        is held to it. `identity`: its future id.
+        """
         identities = self._questions.identities([cluster, *aliases])
         with self._lock:
             self._map.note(identities)
@@ -74,7 +81,9 @@ class RouteGate:
         return self._known.same_as(cluster, aliases, identity)
 
     def selected(self, datastreams: Sequence[Datastream]) -> list[Mapping[str, int]]:
-        """Partition counts of the topics that each of them selects; none where its source does not answer."""
+        """Return the partition counts of the topics that each selects; empty if its source does not
+        respond.
+        """
         topics = self._questions.topics(dict.fromkeys(one.source for one in datastreams))
         found: list[Mapping[str, int]] = []
         for one in datastreams:
@@ -83,7 +92,7 @@ class RouteGate:
         return found
 
     def _identify(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """What they call themselves, as far as anybody has ever learnt it."""
+        """Return the cluster ids, including stored ones."""
         identities = self._questions.identities([one for one in clusters if self._is_unsure_of(one)])
         with self._lock:
             self._map.note(identities)
@@ -98,7 +107,7 @@ class RouteGate:
             there = self._neighbours = self._neighbours.with_these(others)
             self._map.recall({*ends, *(cluster for way in there.by_way for cluster in way)})
             (mine,) = self._map.routes([new])
-            # One of each way stands for all of it.
+            # One datastream per route represents it.
             ways = {
                 way: self._map.routes([next(iter(members.values()))])[0]
                 for way, members in there.by_way.items()
@@ -151,7 +160,7 @@ class RouteGate:
 
     @staticmethod
     def _relevant(new: Datastream, facts: _Facts) -> Topics:
-        """Topics that may have to do with what the new one selects, now or once copies are there."""
+        """Return the topics that may concern the new datastream's selection, now or once copies exist."""
         around = (one for way in facts.around for one in facts.there.by_way[way].values())
         ways = [(one.source, one.destination, one.naming) for one in (*around, new)]
         names = frozenset[str]().union(*facts.topics.values(), *facts.written.values())
@@ -167,7 +176,7 @@ class RouteGate:
 
 
 def _writing(names: Collection[str], one: Datastream, topics: Topics, written: Written) -> Collection[str]:
-    """Source topics of a datastream that it copies to one of these names."""
+    """Return the source topics that a datastream copies to one of these names."""
     there = topics.get(one.source, written.get(one.group, ()))
     wanted = [topic for name in names if (topic := one.naming.source(name)) is not None and topic in there]
     if len(wanted) <= _FEW:
@@ -177,8 +186,10 @@ def _writing(names: Collection[str], one: Datastream, topics: Topics, written: W
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known at one moment. `near`: ways that the new one may have to do with; `around`: those of them
-    that can bring something back."""
+    """State at one moment.
+
+    `near`: routes that may concern the new datastream; `around`: the near routes that can close a circle.
+    """
 
     there: Neighbours
     near: frozenset[Way]
@@ -187,16 +198,21 @@ class _Facts:
     written: Written
 
     def concerned(self, groups: Collection[GroupName], names: Collection[DatastreamName]) -> list[Datastream]:
-        """All of these groups and of those that the named ones are in: the verdicts on the others are the
-        same before and after. Groups are judged whole, as a member may be refused because of another one."""
+        """Return all datastreams of these groups and of the groups of the named datastreams.
+
+        Verdicts on other datastreams are the same before and after. Groups are judged as a whole, because a
+        member may be rejected due to another one.
+        """
         theirs = {known.group for name in names if (known := self.there.known.get(name)) is not None}
         return [one for group in theirs.union(groups) for one in self.there.by_group.get(group, {}).values()]
 
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Without the new datastream, with it, and with it once its copies are there. `before` and `known`, which
-    is `foreseen` before a change: with what it has been until now."""
+    """Verdicts without the new datastream, with it, and with it once its copies exist.
+
+    `before`, and `known`, which is `foreseen` before a change, use the former definition.
+    """
 
     before: Verdict
     after: Verdict
@@ -220,8 +236,8 @@ def _check_new(new: Datastream, verdicts: _Verdicts, what: str) -> None:
     if reasons:
         raise InvalidRequest(
             f"datastream {new.name} cannot be {what}: {in_words(reasons)}",
-            advice="leave these topics out by its expressions, give their copies other names, or share their"
-            f" destination on purpose with {SHARED_DESTINATION} = true in the metadata of all that write it",
+            advice="exclude these topics in its expressions, rename their copies, or share the destination"
+            f" with {SHARED_DESTINATION} = true in the metadata of all datastreams that write to it",
         )
 
 
@@ -230,7 +246,6 @@ def _check_other(new: Datastream, other: DatastreamName, verdicts: _Verdicts, wh
     lost = {topic: reason for topic, reason in after.items() if topic not in before}
     if lost:
         raise InvalidRequest(
-            f"datastream {new.name} cannot be {what}: with it datastream {other} would lose what it copies: "
-            f"{in_words(lost)}",
-            advice="give its copies other names, or leave the topics out by its expressions",
+            f"datastream {new.name} cannot be {what}: datastream {other} would lose topics: {in_words(lost)}",
+            advice="rename its copies, or exclude the topics in its expressions",
         )

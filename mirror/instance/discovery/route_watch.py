@@ -1,4 +1,4 @@
-"""Finds out, from what is known of the clusters, what must not be copied."""
+"""Determines from the known state of clusters which topics must not be copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Written = Mapping[GroupName, Collection[str]]
 
 
 def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
-    """Source topics that groups copy by a plan."""
+    """Return the source topics that each group copies according to a plan."""
     topics: dict[GroupName, set[str]] = {}
     for placement in plan.tasks:
         topics.setdefault(placement.group, set()).update(one.topic for one in placement.partitions)
@@ -27,7 +27,7 @@ def written_by(plan: Plan) -> dict[GroupName, frozenset[str]]:
 
 
 def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
-    """How many partitions of source topics groups copy by a plan, counted from the first."""
+    """Return the number of partitions, counted from the first, that each group copies by topic in a plan."""
     found: dict[GroupName, dict[str, int]] = {}
     for placement in plan.tasks:
         topics = found.setdefault(placement.group, {})
@@ -38,7 +38,7 @@ def held_by(plan: Plan) -> dict[GroupName, dict[str, int]]:
 
 @dataclass(frozen=True)
 class _Look:
-    """What a verdict rests on. Topics and plan are compared by identity."""
+    """Input of a verdict. Topics and plan are compared by identity."""
 
     routes: tuple[Route, ...]
     topics: Topics
@@ -54,8 +54,10 @@ class _Look:
 
 
 class RouteMap:
-    """Datastreams' routes, with clusters as they call themselves. Used by one thread at a time. `reserved`:
-    names of Headrace's own topics, which are no destination."""
+    """Routes of datastreams, with cluster ids. Used by one thread at a time.
+
+    `reserved`: names of Headrace's own topics, which are not valid destinations.
+    """
 
     def __init__(self, ids: ClusterIds, reserved: Collection[str]) -> None:
         self._ids = ids
@@ -63,25 +65,25 @@ class RouteMap:
         self._known: dict[ClusterRef, str] = {}
 
     def note(self, identities: Mapping[ClusterRef, str]) -> None:
-        """Keep what clusters call themselves."""
+        """Store the ids of clusters."""
         for cluster, identity in identities.items():
             if identity != self._known.get(cluster):
                 self._ids.put(cluster, identity)
                 self._known[cluster] = identity
 
     def recall(self, clusters: Collection[ClusterRef]) -> None:
-        """What anybody has ever learnt of clusters that have told us nothing."""
+        """Load the stored ids of clusters whose ids are unknown here."""
         for cluster in set(clusters) - self._known.keys():
             stored = self._ids.get(cluster)
             if stored is not None:
                 self._known[cluster] = stored
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """What is known by now of how these call themselves."""
+        """Return the known ids of clusters."""
         return {cluster: self._known[cluster] for cluster in clusters if cluster in self._known}
 
     def routes(self, datastreams: Sequence[Datastream]) -> list[Route]:
-        """With clusters as they call themselves; one that nobody has learnt anything of has its name here."""
+        """Return the routes with cluster ids; a cluster without a known id keeps its name."""
         known = self._known
         return [
             Route(one, known.get(one.source, one.source), known.get(one.destination, one.destination))
@@ -89,17 +91,17 @@ class RouteMap:
         ]
 
     def selected(self, one: Datastream, topics: Iterable[str]) -> Collection[str]:
-        """Which of these topics a datastream would mirror, our own left out unless they are meant."""
+        """Return the topics that a datastream would mirror; our own only if selected explicitly."""
         selection, own = one.selection, self._reserved
         return [it for it in selection.choose(topics) if it not in own or selection.takes_own(it)]
 
     def judge(self, routes: Sequence[Route]) -> Judge:
-        """Who finds out what of these must not be copied."""
+        """Return a judge that finds the topics of these routes that must not be copied."""
         return Judge(routes, self._reserved)
 
 
 class RouteWatch:
-    """Used by one thread. `reserved`: as in RouteMap."""
+    """Watches the routes of all datastreams. Used by one thread. `reserved`: as in RouteMap."""
 
     def __init__(self, topic_discovery: TopicDiscovery, ids: ClusterIds, reserved: Collection[str]) -> None:
         self._topic_discovery = topic_discovery
@@ -107,20 +109,22 @@ class RouteWatch:
         self._last: tuple[_Look, Verdict] | None = None
 
     def look(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
-        """What must not be copied now; its topics are left out from now on. A slow cluster is waited for a
-        moment only, and what it has said before still counts."""
+        """Return the topics that must not be copied, and exclude them from now on.
+
+        A slow cluster is waited for only briefly; its earlier responses still count.
+        """
         clusters = clusters_of(one for one in datastreams if not self._topic_discovery.refusal(one))
         self._learn(clusters)
         return self._apply(datastreams, plan, self._topic_discovery.topics(sorted(clusters)))
 
     def glance(self, datastreams: Sequence[Datastream], plan: Plan) -> Verdict:
-        """As `look`, with what other instances have learnt of the clusters; none is asked for that."""
+        """Return the same as `look` from stored and known state, without requests to clusters."""
         self._map.recall(clusters_of(datastreams))
         topics = self._topic_discovery.known_topics(sorted({one.source for one in datastreams}))
         return self._apply(datastreams, plan, topics)
 
     def _learn(self, clusters: Collection[ClusterRef]) -> None:
-        """Ask clusters what they call themselves, at most once in a while, and keep the answers."""
+        """Request the ids of clusters, at most once in a while, and store them."""
         self._map.note(self._topic_discovery.identities(sorted(clusters)))
         self._map.recall(clusters)
 
@@ -153,7 +157,7 @@ class RouteWatch:
             try:
                 known = one.source in look.topics
                 selected[one.name] = matching.selected(one, look.topics) if known else copied_of(one, written)
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one datastream
+            except Exception as error:  # noqa: BLE001 - bulkhead around one datastream
                 failed[one.name] = reason_of(error)
         good = [route for route in look.routes if route.datastream.name not in failed]
         verdict = self._map.judge(good).verdict(selected, written)
@@ -167,7 +171,10 @@ class RouteWatch:
         verdict: Verdict,
         look: _Look,
     ) -> Waits:
-        """What is not to be copied yet. Of a source that has not answered what is copied counts."""
+        """Return the topics not to be copied yet.
+
+        For a source that has not responded, the topics being copied count.
+        """
         if self._topic_discovery.postponed is None:
             return {}
         held, found = held_by(look.plan), list[Selected]()
@@ -180,15 +187,15 @@ class RouteWatch:
 
 
 def counted(datastreams: Iterable[Datastream]) -> list[Datastream]:
-    """All but those that are on their way out; one that is paused keeps what it copies."""
+    """Return all datastreams except those being deleted; paused ones keep their topics."""
     return [one for one in datastreams if one.status is not DatastreamStatus.DELETING]
 
 
 def clusters_of(datastreams: Iterable[Datastream]) -> set[ClusterRef]:
-    """Both ends of all of them."""
+    """Return the sources and destinations of all datastreams."""
     return {cluster for one in datastreams for cluster in (one.source, one.destination)}
 
 
 def copied_of(one: Datastream, written: Written) -> tuple[str, ...]:
-    """What a datastream selects of the topics that its group copies."""
+    """Return the topics that a datastream selects of those its group copies."""
     return one.selection.choose(written.get(one.group, ()))

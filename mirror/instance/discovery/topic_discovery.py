@@ -1,4 +1,4 @@
-"""What the leader learns of the Kafka clusters: source topics, and their twins at the destinations."""
+"""The leader's view of the Kafka clusters: source topics and their copies at the destinations."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ _HIDDEN_AGAIN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Hidden:
-    """Of the topics that a datastream names and its source does not list: `asked_at` which of them may not be
-    described."""
+    """Topics that a datastream names but its source does not list.
+
+    `found`: topics of `names` that we were not authorized to describe at `asked_at`.
+    """
 
     names: frozenset[str]
     asked_at: float
@@ -45,7 +47,7 @@ class _Hidden:
 
 
 class TopicDiscovery:
-    """Asks clusters at most once an interval; one that does not answer delays nobody else's answer."""
+    """Reads clusters at most once per interval; a slow cluster does not delay other clusters."""
 
     def __init__(
         self,
@@ -64,7 +66,7 @@ class TopicDiscovery:
         self.claims = rules.claims
         self._interval = interval_seconds
         self.illegal_topics: Mapping[ClusterRef, int] = {}
-        """By cluster, the topics of its last list whose names Kafka does not allow."""
+        """Number of topics in each cluster's last list with names that Kafka does not allow."""
         self._topics: dict[ClusterRef, Mapping[str, int]] = {}
         self._judged: TopicsByCluster = {}
         self._asked_at: dict[ClusterRef, float] = {}
@@ -80,17 +82,17 @@ class TopicDiscovery:
         self._objections: dict[DatastreamName, tuple[Datastream, str]] = {}
 
     def ask(self, cluster: ClusterRef, key: str, job: Callable[[TopicAdmin], _T]) -> _T:
-        """Ask a cluster something else, in a line of its own. Raises what the job raises, and StillAsking."""
+        """Run another request to a cluster on a separate line. Raises its exception, and StillAsking."""
         return self._background_calls.ask(
             f"positions at {cluster}", key, partial(job, self._admin_of(cluster))
         )
 
     def need_topic(self, cluster: ClusterRef, topic: TopicDescription) -> None:
-        """Name a topic that the service itself writes to; `ensure_own_topics` makes it."""
+        """Register a topic that the service itself writes to; `ensure_own_topics` creates it."""
         self._own_topics[topic.name] = (cluster, topic)
 
     def ensure_own_topics(self) -> None:
-        """Make the service's topics; one that cannot be made now is tried again at the next call."""
+        """Create the service's topics; failed ones are retried by the next call."""
         for name, (cluster, topic) in tuple(self._own_topics.items()):
             try:
                 adjustments = self._background_calls.ask(
@@ -98,11 +100,11 @@ class TopicDiscovery:
                 )
             except StillAsking:
                 continue
-            except Exception as error:  # noqa: BLE001 - the bulkhead around one topic
-                _log.warning("topic cannot be made yet", topic=name, cluster=cluster, reason=reason_of(error))
+            except Exception as error:  # noqa: BLE001 - bulkhead around one topic
+                _log.warning("cannot create topic", topic=name, cluster=cluster, reason=reason_of(error))
             else:
                 for sentence in adjustments:
-                    _log.warning("setting of own topic refused", cluster=cluster, difference=sentence)
+                    _log.warning("topic setting rejected", cluster=cluster, difference=sentence)
                 del self._own_topics[name]
 
     def _create_own(self, cluster: ClusterRef, topic: TopicDescription) -> Sequence[str]:
@@ -119,11 +121,11 @@ class TopicDiscovery:
 
     @property
     def problems(self) -> Mapping[ClusterRef, Exception]:
-        """Source clusters that did not answer the last time, and why."""
+        """Source clusters whose last request failed, with the error."""
         return self._problems
 
     def topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """Partition counts by topic; a cluster that cannot be asked now is missing."""
+        """Return the partition counts by topic; clusters that cannot be read now are missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             if now - self._asked_at.get(cluster, -self._interval) >= self._interval:
@@ -131,16 +133,16 @@ class TopicDiscovery:
         return self.known_topics(clusters)
 
     def known_topics(self, clusters: Sequence[ClusterRef]) -> Mapping[ClusterRef, Mapping[str, int]]:
-        """What the clusters answered last; one whose last answer was none is missing."""
+        """Return the latest topics of clusters; a cluster whose last request failed is missing."""
         return {cluster: self._topics[cluster] for cluster in clusters if cluster in self._topics}
 
     def problem(self, cluster: ClusterRef) -> Exception:
-        """Why a cluster's topics are not known."""
+        """Return the error that made a cluster's topics unknown."""
         found = self._problems.get(cluster)
-        return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been asked yet")
+        return found.with_traceback(None) if found else Unreachable(f"{cluster} has not been read yet")
 
     def identities(self, clusters: Collection[ClusterRef]) -> Mapping[ClusterRef, str]:
-        """What these call themselves, as they last answered; one that has not answered yet is missing."""
+        """Return the last known ids of these clusters; a cluster without a response is missing."""
         now = self._clock.monotonic()
         for cluster in clusters:
             limit = self._interval if cluster not in self._identities else LOOK_AGAIN_SECONDS
@@ -151,12 +153,14 @@ class TopicDiscovery:
     def prepare_destination(
         self, datastream: Datastream, written: Callable[[], Collection[str]]
     ) -> tuple[TopicWork, ...]:
-        """Make and grow destination topics; returns what was done. Raises what a cluster answered, also of
-        the source when its topics are not known, and StillAsking while it is under way.
+        """Create and extend destination topics, and return the completed work.
 
-        The destination is asked only when something of it is missing or the source's side has changed since
-        the last success, and every ten minutes: somebody may have changed a topic there. `written`: source
-        topics that the datastream's group copies as things are.
+        Raises the errors of the destination, and of the source if its topics are unknown; StillAsking while
+        the work is in progress.
+
+        The destination is read only if a topic is missing or the source has changed since the last success,
+        and every ten minutes, because an operator may have changed a topic there. `written`: source topics
+        that the datastream's group copies at present.
         """
         source_counts = self._judged.get(datastream.source)
         if source_counts is None:
@@ -181,7 +185,7 @@ class TopicDiscovery:
             return ()
         asked = Preparation(question, wanted, now + LOOK_AGAIN_SECONDS)
         line = _topics_at(datastream.destination)
-        # A late answer may be to an older question: it comes with what it was made for.
+        # A late result may belong to an older query, so it is returned with that query.
         clusters = self._admin_of(datastream.source), self._admin_of(datastream.destination)
         work, prepared = self._background_calls.ask(
             line, name, lambda: prepare(asked, mirrored, written, self._rules, *clusters)
@@ -195,28 +199,32 @@ class TopicDiscovery:
         topics: TopicsByCluster,
         waiting: Waits = _NONE,
     ) -> None:
-        """Take over which topics datastreams must not copy from now on, and what `waiting`. `topics`: those
-        that were judged; one that has come since is neither prepared nor planned before it is judged as
-        well."""
+        """Set the topics that datastreams must not copy from now on, and the waiting ones.
+
+        `topics`: the topics that were judged; newer ones are neither prepared nor planned until they are
+        judged too.
+        """
         self._judged = topics
         if (left_out, waiting) != (self._left_out, self._waiting):
             self._left_out, self._waiting = left_out, waiting
             self._limit()
 
     def _allowed(self, datastream: Datastream, topic: str, count: int) -> int:
-        """How many partitions may be copied: no destination grows for those that wait."""
+        """Return the number of partitions that may be copied; no destination is extended for waiting ones."""
         waits = self._waiting.get(datastream.name, {}).get(topic)
         return count if waits is None else min(count, waits.copied)
 
     def judged_topics(self, clusters: Sequence[ClusterRef]) -> TopicsByCluster:
-        """Partition counts by topic, as the last verdict on what must not be copied knew them; a cluster of
-        which it knew no topics is missing."""
+        """Return the partition counts by topic that the last verdict was based on.
+
+        A cluster whose topics were unknown to it is missing.
+        """
         return {cluster: self._judged[cluster] for cluster in clusters if cluster in self._judged}
 
     def _note_prepared(self, name: DatastreamName, prepared: Preparation) -> None:
         known, destination = self._prepared.get(name), prepared.question.datastream.destination
         if destination in self._topics:
-            # What was heard of it before is older; a topic that is deleted again must make a difference.
+            # Earlier results are older; a topic that is deleted again must be noticed.
             counts = self._topics[destination]
             self._topics[destination] = counts if counts == prepared.present else prepared.present
             question = replace(prepared.question, destination_counts=self._topics[destination])
@@ -233,7 +241,9 @@ class TopicDiscovery:
         self.matching.limit({name: self._limits_of(name, short.get(name, {})) for name in names})
 
     def _limits_of(self, name: DatastreamName, short: Mapping[str, Shortfall]) -> Limits:
-        """What waits as a whole is not prepared at the destination either."""
+        """Return the limits of a datastream; entirely waiting topics are not prepared at the destination
+        either.
+        """
         waits = self._waiting.get(name, {})
         most = {topic: one.copied for topic, one in waits.items()}
         for topic, one in short.items():
@@ -242,30 +252,37 @@ class TopicDiscovery:
         return Limits(self._left_out.get(name, frozenset()) | whole, most)
 
     def shortfalls(self, datastream: Datastream) -> Mapping[str, Shortfall]:
-        """Its source topics, by name, that have more partitions than the destination is given."""
+        """Return the datastream's source topics, by name, with more partitions than the destination may
+        have.
+        """
         known = self._prepared.get(datastream.name)
         return known.short if known else {}
 
     def objection(self, datastream: Datastream) -> str:
-        """What of its definition would be refused today; empty: nothing."""
+        """Return the part of a stored definition that would be rejected today; empty if none."""
         known = self._objections.get(datastream.name)
         if known is None or known[0] is not datastream:
             known = self._objections[datastream.name] = datastream, self._rules.objection(datastream)
         return known[1]
 
     def refusal(self, datastream: Datastream) -> str:
-        """Return why it is not mirrored at all, by the settings of today; empty where it is."""
+        """Return why a datastream is not mirrored at all under the current settings; empty if it is."""
         return self._rules.refusal(datastream)
 
     def remarks(self, datastream: Datastream) -> tuple[str, ...]:
-        """Return a sentence about each part of its expressions that has no effect; none before its source has
-        answered."""
+        """Return a sentence for each part of a datastream's expressions without effect.
+
+        Empty until the source responds.
+        """
         topics = self._judged
         return self.matching.remarks(datastream, topics) if datastream.source in topics else ()
 
     def hidden(self, datastream: Datastream) -> frozenset[str]:
-        """Topics that it names in full and that we may not describe at its source, which does not list them:
-        as they were last asked for, at once when others are missing and every minute."""
+        """Return the topics that a datastream names in full but that we are not authorized to describe.
+
+        The source does not list them. The result of the last request counts; requests are sent when other
+        topics are missing and every minute.
+        """
         listed = self._judged.get(datastream.source)
         known, name = self._hidden.get(datastream.name), datastream.name
         names = datastream.selection.names - listed.keys() if listed is not None else frozenset()
@@ -280,7 +297,7 @@ class TopicDiscovery:
         return known.found
 
     def _ask_hidden(self, datastream: Datastream, names: frozenset[str], now: float) -> _Hidden:
-        """What was found before stays until there is another answer."""
+        """Request the hidden topics; the previous result stays until there is a new one."""
         source, before = datastream.source, self._hidden.get(datastream.name, _Hidden(frozenset(), -math.inf))
         job = partial(self._admin_of(source).hidden, sorted(names))
         try:
@@ -289,14 +306,16 @@ class TopicDiscovery:
             )
         except StillAsking:
             return replace(before, found=before.found & names)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
-            _log.info("missing topics not asked for", cluster=source, reason=reason_of(error))
+        except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
+            _log.info("cannot check missing topics", cluster=source, reason=reason_of(error))
             return _Hidden(names, now, before.found & names)
         return _Hidden(names, now, found)
 
     def drift(self, datastream: Datastream) -> tuple[str, ...]:
-        """Settings of destination topics that are not as they would be made today, a sentence each. They
-        are only reported: the operators of the destination may want them so."""
+        """Return a sentence for each setting of destination topics that differs from a new topic's.
+
+        They are only reported: the operators of the destination may want them.
+        """
         known = self._prepared.get(datastream.name)
         return known.drift if known else ()
 
@@ -309,10 +328,10 @@ class TopicDiscovery:
             )
         except StillAsking:
             del self._identity_asked_at[cluster]
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
+        except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
             reason = reason_of(error)
             if self._nameless.get(cluster) != reason:
-                _log.info("cluster does not say what it calls itself", cluster=cluster, reason=reason)
+                _log.info("cannot read cluster id", cluster=cluster, reason=reason)
             self._nameless[cluster] = reason
         else:
             self._nameless.pop(cluster, None)
@@ -325,21 +344,21 @@ class TopicDiscovery:
             )
         except StillAsking as error:
             del self._asked_at[cluster]
-            if cluster not in self._problems:  # what ailed it before is the better reason
+            if cluster not in self._problems:  # the earlier problem is the better reason
                 self._note_problem(cluster, error)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one cluster
+        except Exception as error:  # noqa: BLE001 - bulkhead around one cluster
             self._topics.pop(cluster, None)
             self._note_problem(cluster, error)
         else:
             self._problems.pop(cluster, None)
-            if found != self._topics.get(cluster):  # the same object means that nothing has changed
+            if found != self._topics.get(cluster):  # the same object means no change
                 self._topics[cluster] = found
 
     def _note_problem(self, cluster: ClusterRef, error: Exception) -> None:
         reason, before = reason_of(error), self._problems.get(cluster)
         if before is None or reason_of(before) != reason:
             trace = None if isinstance(error, HeadraceError) else error
-            _log.warning("cluster does not answer", cluster=cluster, reason=reason, exc_info=trace)
+            _log.warning("cannot read cluster", cluster=cluster, reason=reason, exc_info=trace)
         self._problems[cluster] = error
 
 

@@ -1,1 +1,1 @@
-"""What the leader knows of the loads: observations, the newest answers, and how old they are."""
+"""The leader's knowledge of loads: observations, the latest reports, and their age."""

@@ -1,4 +1,4 @@
-"""The leader's advice in ZooKeeper: any instance shows it, and the next leader continues from it."""
+"""The leader's advice in ZooKeeper: any instance can show it, and the next leader continues from it."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _FORMAT: Final = 1
 
 
 class AdviceStore:
-    """One znode. Only the leader writes."""
+    """Stores the advice in one znode. Only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def read(self) -> Advice | None:
-        """What was advised last; None where nothing was, or where it cannot be read. Raises Unreachable."""
+        """Return the latest advice; None if missing or unreadable. Raises Unreachable."""
         try:
             document = znodes.decode_chunks([self._nodes.read(znodes.ADVICE).data], znodes.ADVICE)
         except NotFound:
             return None
         except DamagedState as error:
-            _log.warning("the advice is left out", reason=error.message)
+            _log.warning("advice ignored", reason=error.message)
             return None
         if document.get("format") != _FORMAT:
             return None
@@ -43,30 +43,32 @@ class AdviceStore:
             _check_values(_ADVICE.dump_python(found))
         except ValidationError as error:
             _log.warning(
-                "the advice is left out",
-                reason=f"{counted(error.error_count(), 'field is', 'fields are')} wrong",
+                "advice ignored",
+                reason=f"{counted(error.error_count(), 'field is', 'fields are')} invalid",
             )
         except InvalidRequest as error:
-            _log.warning("the advice is left out", reason=error.message)
+            _log.warning("advice ignored", reason=error.message)
         else:
             return found
         return None
 
     def put(self, advice: Advice) -> None:
-        """In place of the last. Raises InvalidRequest when it is too large for a znode, VersionConflict,
-        Unreachable."""
+        """Replace the advice.
+
+        Raises InvalidRequest if it is too large for a znode, VersionConflict, Unreachable.
+        """
         document = {"format": _FORMAT, "advice": _ADVICE.dump_python(advice, mode="json")}
         data, *further = znodes.encode_chunks(document)
         if further:
-            raise InvalidRequest("the advice does not fit into a znode", advice="look fewer hours ahead")
+            raise InvalidRequest("the advice is too large for a znode", advice="shorten the forecast")
         try:
             znodes.put(self._nodes, znodes.ADVICE, data)
         except AlreadyExists as error:
-            raise VersionConflict(f"somebody else wrote {znodes.ADVICE}") from error
+            raise VersionConflict(f"{znodes.ADVICE} was written concurrently") from error
 
 
 def _check_values(value: object) -> None:
-    """Raises InvalidRequest for a number that counts nothing, or a text that nobody can show."""
+    """Raise InvalidRequest for an invalid number or an unprintable text."""
     match value:
         case dict():
             for one in value.values():

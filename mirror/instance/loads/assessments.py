@@ -1,4 +1,4 @@
-"""What the last planning of each group of datastreams found: in ZooKeeper, for REST and metrics."""
+"""Results of the last planning of each group of datastreams: in ZooKeeper, for REST and metrics."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _WRITTEN_EVERY_MS: Final = 60_000
 
 @dataclass(frozen=True)
 class Assessment:
-    """Fields of the same names are those of `ports.GroupPlan`; rates are in bytes per second.
+    """Result of one planning. Fields share the names of `ports.GroupPlan`; rates are in bytes per second.
 
-    `planned_ms`: when (epoch milliseconds). `loads_measured_at_ms`: time of the newest load it rests on, None
-    where nothing was known. `offending`, `unplaced`: how many partitions, and beside them the first names.
-    `estimated`: loads that are their topic's. `unknown`: partitions of which no load was known.
-    `lower_bounds`: partitions that were behind, so that they may carry more. `capacity`: of a task; None: it
-    was not noted.
+    `planned_ms`: time of the planning (epoch milliseconds). `loads_measured_at_ms`: time of the latest load
+    used; None if no load was known. `offending` and `unplaced`: numbers of partitions, with the first names
+    in separate fields. `estimated`: loads estimated from their topic. `unknown`: partitions without a known
+    load. `lower_bounds`: partitions with a backlog, whose loads may be higher. `capacity`: of a task; None if
+    not recorded.
     """
 
     planned_ms: int
@@ -72,7 +72,7 @@ class Assessment:
 def assess(
     answer: GroupPlan, report: LoadReport | None, now_ms: int, capacity: CapacityInUse | None = None
 ) -> Assessment:
-    """The planner's answer with what it was given. Pure."""
+    """Return the assessment of a planner's response and its input. Pure."""
     held = frozenset().union(*answer.tasks.values(), answer.unplaced)
     loads = report.loads if report is not None else {}
     known = {key for key in held if key in loads and loads[key].level is not LoadLevel.DEFAULT}
@@ -103,15 +103,17 @@ def assess(
 
 
 def usable_of(assessment: Assessment | None, otherwise: int | None) -> int | None:
-    """Bytes per second that a task may carry by the last planning of its group, or as everywhere; None where
-    placement is not by load. Pure."""
+    """Return the bytes per second that a task may carry according to the last planning of its group.
+
+    Defaults to `otherwise`; None if placement is not by load. Pure.
+    """
     if otherwise is None or assessment is None or assessment.capacity is None:
         return otherwise
     return assessment.capacity.capacity.usable_bytes_per_second
 
 
 def says_the_same(one: Assessment, other: Assessment) -> bool:
-    """Whether only times differ, and what a capacity was learned from."""
+    """Return whether two assessments are equal apart from timestamps and capacity provenance."""
     first, second = (
         replace(each, planned_ms=0, loads_measured_at_ms=None, capacity=None) for each in (one, other)
     )
@@ -123,7 +125,7 @@ def _planned_by(one: Assessment) -> object:
 
 
 def encoded(assessment: Assessment) -> bytes:
-    """As it is stored."""
+    """Serialize to the stored form."""
     (data, *_) = znodes.encode_chunks(asdict(assessment))
     return data
 
@@ -136,16 +138,18 @@ class AssessmentStore:
         self._folder = znodes.Folder(nodes, znodes.ASSESSMENTS, _legible)
 
     def all(self) -> Mapping[GroupName, Assessment]:
-        """Of every group; one that cannot be read is left out until the group is planned again."""
+        """Return the assessments of all groups; unreadable ones are omitted until the group is planned
+        again.
+        """
         return {GroupName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
 
     def put(self, group: GroupName, assessment: Assessment) -> None:
-        """In place of what was said of the group before."""
+        """Replace the assessment of a group."""
         path = znodes.child(znodes.ASSESSMENTS, group)
         try:
             znodes.put(self._nodes, path, encoded(assessment))
         except AlreadyExists as error:
-            raise VersionConflict(f"somebody else wrote {path}") from error
+            raise VersionConflict(f"{path} was written concurrently") from error
         self._folder.changed(path)
 
     def put_each(
@@ -154,8 +158,11 @@ class AssessmentStore:
         made: Callable[[Sequence[GroupName]], None],
         put_alone: Callable[[GroupName], None],
     ) -> None:
-        """As `put` of each, which are encoded, in a few transactions. `made`: those are put; `put_alone`: as
-        in `znodes.change_each`. Raises Unreachable, SessionLost, and what the callables raise."""
+        """Store encoded assessments as `put` does, in a few transactions.
+
+        `made` is called with the stored groups; `put_alone` as in `znodes.change_each`. Raises Unreachable,
+        SessionLost, and the exceptions of the callables.
+        """
         groups = {znodes.child(znodes.ASSESSMENTS, group): group for group in found}
 
         def are_made(paths: Sequence[str]) -> None:
@@ -171,7 +178,7 @@ class AssessmentStore:
         )
 
     def remove_each(self, groups: Collection[GroupName]) -> None:
-        """As `remove` of each, in a few transactions."""
+        """Remove assessments as `remove` does, in a few transactions."""
         paths = {znodes.child(znodes.ASSESSMENTS, group): group for group in groups}
 
         def are_removed(removed: Sequence[str]) -> None:
@@ -186,14 +193,14 @@ class AssessmentStore:
         )
 
     def remove(self, group: GroupName) -> None:
-        """Nothing is planned for it any more."""
+        """Remove the assessment of a group that is no longer planned."""
         path = znodes.child(znodes.ASSESSMENTS, group)
         self._nodes.delete_tree(path)
         self._folder.changed(path)
 
 
 class AssessmentKeeper:
-    """Used by the leader's thread; `known` may be read from any."""
+    """Keeps the assessments current. Used by the leader's thread; `known` may be read from any."""
 
     def __init__(self, store: AssessmentStore, clock: Clock) -> None:
         self._store = store
@@ -202,20 +209,24 @@ class AssessmentKeeper:
 
     @property
     def known(self) -> Mapping[GroupName, Assessment]:
-        """What the last planning of each group found."""
+        """Results of the last planning of each group."""
         return dict(self._known)
 
     def take_up(self) -> None:
-        """We lead: what another leader found counts until the group is planned again."""
+        """Start leading: load the assessments of the former leader, valid until each group is planned
+        again.
+        """
         self._known = dict(self._store.all())
 
     def resign(self) -> None:
-        """We do not lead: what plannings find is another's to know."""
+        """Stop leading: discard all assessments."""
         self._known = {}
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Keep what the planning found of each group; what says the same is written once in a while. What
-        fails for one group sets that one aside. Raises Unreachable, CoordinationError."""
+        """Store the assessment of each planned group; unchanged ones are written only once in a while.
+
+        A failure affects only the datastreams of its group. Raises Unreachable and CoordinationError.
+        """
         news: dict[GroupName, tuple[Assessment, bytes]] = {}
 
         def are_put(groups: Sequence[GroupName]) -> None:
@@ -251,12 +262,12 @@ def _legible(path: str, data: bytes) -> Assessment | None:
     try:
         return _read(znodes.decode_chunks([data], path))
     except (CorruptData, InvalidRequest) as error:
-        _log.warning("an assessment is left out", path=path, reason=reason_of(error))
+        _log.warning("assessment ignored", path=path, reason=reason_of(error))
         return None
 
 
 def _read(document: Mapping[str, Any]) -> Assessment:
-    """Raises InvalidRequest."""
+    """Parse an assessment. Raises InvalidRequest."""
     values = {
         one.name: _checked(one.name, str(one.type), document)
         for one in fields(Assessment)
@@ -267,7 +278,7 @@ def _read(document: Mapping[str, Any]) -> Assessment:
 
 
 def _capacity(value: object) -> CapacityInUse:
-    """Raises InvalidRequest."""
+    """Parse a capacity. Raises InvalidRequest."""
     document = bounds.mapping("the capacity", value)
     origin = bounds.choice("the origin of a capacity", CapacityOrigin, bounds.field(document, "origin"))
     numbers = {
@@ -277,7 +288,7 @@ def _capacity(value: object) -> CapacityInUse:
     }
     why = bounds.text("the origin of a capacity", bounds.field(document, "why"), _LONGEST_REASON)
     found = CapacityInUse(origin=origin, why=why, **numbers)
-    _ = found.capacity  # which refuses what no planner can use
+    _ = found.capacity  # raises if no planner can use it
     return found
 
 

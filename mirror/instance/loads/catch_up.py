@@ -1,4 +1,4 @@
-"""What is late, as load: it is to be copied in some time beside what arrives."""
+"""Backlog as load: late records are to be copied within a given time, in addition to new ones."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from mirror.ports import LoadProvider
 from mirror.wording import counted, rate_text
 
 AskWaiting = Callable[[ClusterRef], Mapping[TopicPartition, LateRecords]]
-"""What is late of a source cluster. Raises Unreachable."""
+"""Returns the late records of a source cluster. Raises Unreachable."""
 
 
 class LoadsWithBacklog:
-    """What a load provider says, and beside it what instances say is late. Satisfies `ports.LoadProvider`.
-    `catch_up_seconds`: of datastreams that choose none."""
+    """Loads of a provider plus the backlog reported by instances. Satisfies `ports.LoadProvider`.
+
+    `catch_up_seconds`: for datastreams without one.
+    """
 
     def __init__(self, provider: LoadProvider, waiting: AskWaiting, catch_up_seconds: float) -> None:
         self._provider = provider
@@ -26,7 +28,7 @@ class LoadsWithBacklog:
         self._catch_up_seconds = catch_up_seconds
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """The provider's answer with the backlog. Raises what the provider raises, and Unreachable."""
+        """Return the provider's loads with the backlog. Raises the provider's exceptions, and Unreachable."""
         report = self._provider.loads(cluster, partitions)
         return with_backlog(report, self._waiting(cluster), self._catch_up_seconds)
 
@@ -34,9 +36,9 @@ class LoadsWithBacklog:
 def with_backlog(
     report: LoadReport, waiting: Mapping[TopicPartition, LateRecords], catch_up_seconds: float
 ) -> LoadReport:
-    """Each load and what has to be copied beside it, so that what is late is there in time. Pure.
+    """Add to each load the rate needed to copy its backlog in time. Pure.
 
-    Of a partition whose load is not known nothing is added: that would make a guess a measurement.
+    Partitions with unknown loads are unchanged, because an estimate must not become a measurement.
     """
     loads, added = dict(report.loads), 0.0
     late = 0
@@ -48,15 +50,15 @@ def with_backlog(
             late += 1
     if not late:
         return report
-    note = (
-        f"{counted(late, 'partition is', 'partitions are')} late: "
-        f"{rate_text(added)} are counted beside what arrives, to catch up"
-    )
+    note = f"{counted(late, 'partition is', 'partitions are')} late: {rate_text(added)} added to catch up"
     return replace(report, loads=loads, notes=(*report.notes, note))
 
 
 def _raised(load: PartitionLoad, waiting: LateRecords, seconds: float) -> PartitionLoad:
-    """At most what a planner takes: it would refuse the whole group for one partition."""
+    """Return the raised load, limited to a planner's maximum.
+
+    Beyond it, the planner would reject the whole group because of one partition.
+    """
     messages = load.messages_per_second
     if messages is not None:
         messages = min(messages + waiting.messages / seconds, HIGHEST_RATE)

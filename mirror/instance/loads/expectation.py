@@ -1,8 +1,7 @@
-"""What partitions are expected to carry in the hours ahead, for the leader's plans.
+"""Expected loads of partitions in the coming hours, for the leader's plans.
 
-A forecast is put here; a planning counts the larger of the present load and of what the imminent
-hours are expected to bring, and gives up no task that the hours after them need. What is not expected, or is
-not to be trusted, leaves a plan as the present load makes it.
+A forecast is stored here. Planning uses the larger of the present load and the load expected for the imminent
+hours, and removes no task that later hours need. Without a trusted forecast, plans use the present load.
 """
 
 from __future__ import annotations
@@ -19,15 +18,17 @@ from mirror.model.topics import TopicPartition
 Loads = Mapping[TopicPartition, PartitionLoad]
 HOUR_MS: Final = 3_600_000
 _SETTLING: Final = 2
-"""Observations before the present one that are raised, too: what a forecast says is no spike."""
+"""Number of earlier observations that are raised too, because a forecast is not a spike."""
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """Loads of a source cluster's partitions at the high end of a forecast, by the begin of the hour (epoch
-    ms). `imminent_hours`: what these bring is counted as if it were there. `consent_hours`: tasks that these
-    need stay. `why`: why nothing is expected; empty where something is. `totals`: bytes per second of all
-    partitions of a group together, by hour; groups that are not forecast are not among them."""
+    """Upper forecast of the loads of a source cluster's partitions, by start of the hour (epoch ms).
+
+    `imminent_hours`: hours whose load counts as present. `consent_hours`: hours whose tasks are kept. `why`:
+    reason for an empty forecast, else empty. `totals`: bytes per second of all partitions of a group, by
+    hour, without groups that have no forecast.
+    """
 
     hours: Mapping[int, Loads]
     imminent_hours: int = 2
@@ -36,8 +37,10 @@ class Expectation:
     totals: Mapping[GroupName, Mapping[int, float]] = field(default_factory=dict)
 
     def to_stay_for(self, group: GroupName, now_ms: int) -> tuple[Loads, ...]:
-        """Of the hours that tasks of the group must stay for the one that is the heaviest of it; it counts
-        as one more observation: tasks are given up only where every observation spares them."""
+        """Return the loads of the heaviest hour for which the group's tasks must stay.
+
+        They count as one more observation: tasks are removed only if no observation needs them.
+        """
         until = now_ms + self.consent_hours * HOUR_MS
         soon = {
             hour: total
@@ -48,30 +51,32 @@ class Expectation:
 
 
 class ExpectedLoads:
-    """By load source. Written by one thread and read by others: a source's value is replaced whole."""
+    """Expectations by load source. Written by one thread and read by others; a source's value is replaced
+    atomically.
+    """
 
     def __init__(self) -> None:
         self._by_source: dict[LoadSource, Expectation] = {}
         self._quiet: Mapping[GroupName, QuietWindow] = {}
 
     def put(self, source: LoadSource, expectation: Expectation) -> None:
-        """In place of what was expected of the source."""
+        """Replace the expectation of a source."""
         self._by_source[source] = expectation
 
     def forget(self) -> None:
-        """Nothing is expected of any."""
+        """Discard all expectations."""
         self._by_source, self._quiet = {}, {}
 
     def put_quiet(self, windows: Mapping[GroupName, QuietWindow]) -> None:
-        """The quiet hours of the groups that have some, in place of all that were known."""
+        """Replace the quiet hours of all groups."""
         self._quiet = dict(windows)
 
     def quiet(self, group: GroupName) -> QuietWindow | None:
-        """None: it has none, or nobody has learned them."""
+        """Return the quiet hours of a group; None if it has none or they have not been learned."""
         return self._quiet.get(group)
 
     def of(self, source: LoadSource) -> Expectation | None:
-        """None: nobody forecasts."""
+        """Return the expectation of a source; None without a forecast."""
         return self._by_source.get(source)
 
 
@@ -82,18 +87,18 @@ def with_expected(
     now_ms: int,
     planned: Collection[TopicPartition] | None = None,
 ) -> tuple[LoadReport, tuple[Loads, ...]]:
-    """The present loads and those observed before, as a plan that looks ahead counts them. Pure.
+    """Return the present loads and earlier observations, raised by the forecast. Pure.
 
-    `planned`: the partitions that are planned now; only their loads are raised, and what was observed last is
-    given of them alone, as there may be a few among the many of a cluster. None: all.
+    `planned`: the partitions to plan; only their loads are raised, and the latest observations are reduced to
+    them, because they may be few of a cluster's many. None means all.
 
-    Tasks are added where the newest observations agree, so that these are raised as well.
+    Tasks are added if the latest observations agree, so these are raised as well.
     """
     if report.is_blind:
         return report, recent
     ahead = [at for at in expectation.hours if at + HOUR_MS > now_ms]
     if not ahead:
-        why = expectation.why or "what was forecast is over"
+        why = expectation.why or "the forecast has ended"
         return replace(report, notes=(*report.notes, f"planned without a forecast: {why}")), recent
     imminent = [expectation.hours[at] for at in ahead if at < now_ms + expectation.imminent_hours * HOUR_MS]
     places = report.loads.keys() if planned is None else planned
@@ -110,7 +115,7 @@ def with_expected(
 
 
 def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, PartitionLoad]:
-    """The larger of the present loads and of each that is expected."""
+    """Return the maximum of the present loads and each expectation."""
     found = dict(present)
     for expected in several:
         _raise(found, expected)
@@ -118,7 +123,7 @@ def _raised(present: Loads, several: Sequence[Loads]) -> dict[TopicPartition, Pa
 
 
 def _raise(found: dict[TopicPartition, PartitionLoad], expected: Loads) -> None:
-    """Each dimension by itself; of partitions that the present does not know nothing is added."""
+    """Raise each dimension independently; partitions without a present load are not added."""
     for partition, one in found.items():
         other = expected.get(partition)
         if other is None or (one.level is not LoadLevel.DEFAULT and _covers(one, other)):

@@ -1,4 +1,4 @@
-"""The loads that groups are planned by: those of now, those before, and those that are expected."""
+"""Loads used to plan groups: present, earlier and expected."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _BY_COUNT: Final = LoadReport({}, "none", notes=("planned by count: placement.load_provider is none",))
-"""For a group whose datastreams choose that."""
+"""Report for groups whose datastreams choose to be planned by count."""
 _FIRST_SECONDS: Final = 5.0
-"""Between two questions for loads while nothing is known of a source."""
+"""Interval between requests for loads for a source without known loads."""
 
 
 class Observed(NamedTuple):
-    """What was observed of a source in its turn, and when (monotonic seconds)."""
+    """Observation of a source in its turn, with its time (monotonic seconds)."""
 
     report: LoadReport
     at_seconds: float
 
 
 class GatheredLoads(NamedTuple):
-    """By group that is planned; `recent`: what was observed before, oldest first, for those that are planned
-    by load. `awaited`: groups whose loads are on their way."""
+    """Loads by planned group.
+
+    `recent`: earlier observations, oldest first, of groups planned by load. `awaited`: groups whose loads are
+    pending.
+    """
 
     reports: Mapping[GroupName, LoadReport]
     recent: Mapping[GroupName, tuple[Loads, ...]]
@@ -44,8 +47,10 @@ class GatheredLoads(NamedTuple):
 
 
 class LoadGathering:
-    """Asks the providers, and holds by what is known while they do not answer. `refresh_seconds`: between
-    questions for loads that are only shown; infinite: none."""
+    """Requests loads from providers, and uses the last known ones while they fail.
+
+    `refresh_seconds`: interval between requests for displayed loads; infinite disables them.
+    """
 
     def __init__(
         self, providers: LoadProviders, memory: LoadMemory, clock: Clock, refresh_seconds: float = math.inf
@@ -57,8 +62,10 @@ class LoadGathering:
         self._refreshed: dict[LoadSource, float] = {}
 
     def refresh(self, world: World, sources: GroupSources) -> None:
-        """Ask for the loads of each source again when its turn has come, so that those that are shown are as
-        new as the measurements. They are no observation; failures are the watch's to report."""
+        """Refresh the displayed loads of each source whose turn has come.
+
+        These are not observations; the watch reports failures.
+        """
         if math.isinf(self._refresh_seconds):
             return
         now = self._clock.monotonic()
@@ -72,8 +79,8 @@ class LoadGathering:
             try:
                 report = self._providers.of(source).loads(source.cluster, wanted_of(world, sources, source))
             except LoadsOnTheWay:
-                continue  # the next look gets them
-            except Exception:  # noqa: BLE001 - the watch reports it; what is known stays
+                continue  # the next call gets them
+            except Exception:  # noqa: BLE001 - the watch reports it; known loads stay
                 self._refreshed[source] = now
                 continue
             self._refreshed[source] = now
@@ -82,7 +89,7 @@ class LoadGathering:
     def gather(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> GatheredLoads:
-        """For the groups that are planned in this world. `observed`: for those whose turn it is."""
+        """Return the loads of the groups to plan. `observed`: for groups whose turn has come."""
         reports, awaited = self._reports(world, sources, observed)
         now = self._clock.monotonic()
         until = {source: at for source, (_, at) in observed.items()} if world.due else {}
@@ -100,17 +107,19 @@ class LoadGathering:
     def ask(
         self, source: LoadSource, partitions: Sequence[TopicPartition], late: set[LoadSource]
     ) -> LoadReport:
-        """The provider's answer; while there is none, the last known loads with their age. A source whose
-        answer is on its way is added to `late`."""
+        """Return the provider's loads; if it fails, the last known loads with their age.
+
+        A source whose loads are pending is added to `late`.
+        """
         now_ms = self._clock.now_ms()
         try:
             report = self._providers.of(source).loads(source.cluster, partitions)
-        except Exception as error:  # noqa: BLE001 - whatever ails the provider, placement goes on without it
+        except Exception as error:  # noqa: BLE001 - placement continues without the provider
             reason = reason_of(error)
             if isinstance(error, LoadsOnTheWay):
                 late.add(source)
             else:
-                _log.warning("no new loads", source=str(source), reason=reason)
+                _log.warning("cannot read loads", source=str(source), reason=reason)
         else:
             self._memory.newest.note(source, report, now_ms)
             return self._memory.newest.completed(source, report, now_ms)
@@ -120,7 +129,7 @@ class LoadGathering:
     def _reports(
         self, world: World, sources: GroupSources, observed: Mapping[LoadSource, Observed]
     ) -> tuple[dict[GroupName, LoadReport], frozenset[GroupName]]:
-        """By group; and the groups whose loads are on their way."""
+        """Return the reports by group, and the groups whose loads are pending."""
         asked = {request.group for request in world.requests}
         by_source: dict[LoadSource, LoadReport] = {}
         reports: dict[GroupName, LoadReport] = {}
@@ -146,8 +155,10 @@ class LoadGathering:
         reports: Mapping[GroupName, LoadReport],
         recent: Mapping[GroupName, tuple[Loads, ...]],
     ) -> tuple[dict[GroupName, LoadReport], dict[GroupName, tuple[Loads, ...]]]:
-        """With what is expected of the sources of which somebody forecasts. Each answer is looked at once,
-        however many groups it is for, and only for these."""
+        """Add the expected loads of sources with a forecast.
+
+        Each report is processed once, however many groups use it, and only for these groups.
+        """
         now_ms, found, before = self._clock.now_ms(), dict(reports), dict(recent)
         by_source: dict[LoadSource, list[GroupName]] = {}
         for group in recent:
@@ -169,11 +180,11 @@ class LoadGathering:
 
 
 def partitions_of(world: World, group: GroupName) -> Collection[TopicPartition]:
-    """What is mirrored of the group; while its source does not say that, what is planned."""
+    """Return the mirrored partitions of a group, or the planned ones while its source is unknown."""
     return world.wishes.partitions[group] or world.plan.planned.get(group) or ()
 
 
 def wanted_of(world: World, sources: GroupSources, source: LoadSource) -> list[TopicPartition]:
-    """What is mirrored of the cluster by groups that are planned by the source."""
+    """Return the mirrored partitions of the groups that are planned by the source."""
     wanted = (world.wishes.partitions[group] for group in world.groups if sources.of[group] == source)
     return list(frozenset().union(*(partitions for partitions in wanted if partitions is not None)))

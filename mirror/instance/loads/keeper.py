@@ -1,4 +1,4 @@
-"""Keeps the leader's observations where the next leader finds them, and takes up those of the last one."""
+"""Stores the leader's observations for the next leader, and restores the former leader's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MemoryKeeper:
-    """Used by the leader's thread."""
+    """Keeps observations durable. Used by the leader's thread."""
 
     def __init__(self, memory: LoadMemory, store: ObservationStore, clock: Clock) -> None:
         self._memory = memory
@@ -28,25 +28,28 @@ class MemoryKeeper:
 
     @property
     def problems(self) -> Mapping[LoadSource, str]:
-        """What of a source's observations could not be read or kept; until they have been kept again."""
+        """Failures to read or store a source's observations, until the next success."""
         return self._problems
 
     def take_up(self) -> None:
-        """Begin to lead with what the leader before knew. Raises Unreachable, SessionLost."""
+        """Start leading with the observations of the former leader. Raises Unreachable and SessionLost."""
         now, now_ms = self._clock.monotonic(), self._clock.now_ms()
         self._names, self._problems = {}, {}
         for source, kept in self._store.read(now_ms).items():
             if kept.problems:
                 self._problems[source] = "; ".join(kept.problems)
-                _log.warning("observations left out", source=str(source), reason=self._problems[source])
+                _log.warning("observations ignored", source=str(source), reason=self._problems[source])
             if kept.observations:
                 self._restore(source, kept, now, now_ms)
             elif not kept.problems:
-                self._store.forget(source)  # nothing of the last day
+                self._store.forget(source)  # none of the last day
 
     def keep(self, source: LoadSource) -> None:
-        """Store what has been observed of the source since. What cannot be stored is a problem and held up
-        nothing; the next observation tries again."""
+        """Store the new observations of a source.
+
+        A failure is logged, and recorded as a problem unless ZooKeeper is unreachable. The next observation
+        retries.
+        """
         observations = self._memory.all_of(source)
         known = self._names.get(source, {})
         names = {one.at_seconds: known[one.at_seconds] for one in observations if one.at_seconds in known}
@@ -54,17 +57,17 @@ class MemoryKeeper:
         try:
             written = self._store.write(source, tuple(names.values()), [self._dated(one) for one in new])
         except Unreachable as error:
-            _log.warning("observations not kept", source=str(source), reason=str(error))
+            _log.warning("observations not stored", source=str(source), reason=str(error))
         except HeadraceError as error:
             self._problems[source] = reason_of(error)
-            _log.warning("observations not kept", source=str(source), reason=self._problems[source])
+            _log.warning("observations not stored", source=str(source), reason=self._problems[source])
         else:
             pairs = zip((one.at_seconds for one in new), written, strict=True)
             self._names[source] = names | dict(pairs)
             self._problems.pop(source, None)
 
     def _restore(self, source: LoadSource, kept: Kept, now: float, now_ms: int) -> None:
-        """Clocks of two machines differ: what seems to be of the future was observed just now."""
+        """Restore observations; those in the future count as made just now, because clocks differ."""
         in_order = sorted(kept.observations.items(), key=lambda item: item[1].at_ms)
         observations: list[Observation] = []
         self._names[source] = {}
@@ -79,7 +82,7 @@ class MemoryKeeper:
         known_ms = self._memory.newest.measured_at_ms(source)
         if known_ms is None or known_ms < (last.measured_at_ms or last.at_ms):
             self._memory.newest.note(source, LoadReport(last.loads, "kept", last.measured_at_ms), now_ms)
-        _log.info("observations taken up", source=str(source), observations=len(observations))
+        _log.info("observations restored", source=str(source), observations=len(observations))
 
     def _dated(self, one: Observation) -> Dated:
         ago_ms = round((self._clock.monotonic() - one.at_seconds) * 1000)

@@ -1,4 +1,4 @@
-"""The newest loads that are known of each load source, for while its provider does not answer."""
+"""Latest known loads of each load source, used while its provider fails."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from mirror.model.topics import TopicPartition
 from mirror.wording import counted
 
 DAY_MS: Final = 86_400_000
-"""Loads that were measured earlier are not used any more."""
+"""Maximum age of usable loads."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoads:
-    """The newest loads of one source's partitions. `provider`: whose answer came last; empty: none did.
-    `at_least`: partitions that were behind, so that they may carry more."""
+    """Latest loads of a source's partitions.
+
+    `provider`: provider of the last report; empty if none. `at_least`: partitions with a backlog, whose loads
+    may be higher.
+    """
 
     provider: str
     loads: Mapping[TopicPartition, PartitionLoad]
     at_least: frozenset[TopicPartition]
 
     def of(self, partition: TopicPartition, now_ms: int) -> PartitionLoad | None:
-        """The load of a partition; None where none was measured in the day before now."""
+        """Return the load of a partition; None if it was not measured within the last day."""
         load = self.loads.get(partition)
         return load if load is not None and _measured_ms(load) >= now_ms - DAY_MS else None
 
@@ -34,10 +37,10 @@ _NOTHING: Final = ClusterLoads("", {}, frozenset())
 
 
 class NewestLoads:
-    """Loads that somebody measured, by load source and partition. For any thread.
+    """Measured loads by load source and partition. Thread-safe.
 
-    An answer about a part of the partitions replaces what is known of those; of which it has only the default
-    the load of before is held.
+    A report on some partitions replaces their loads; for partitions with only a default, the earlier load is
+    kept.
     """
 
     def __init__(self) -> None:
@@ -68,26 +71,26 @@ class NewestLoads:
             self._known[source] = ClusterLoads(report.provider, kept | new, at_least)
 
     def known(self, source: LoadSource) -> ClusterLoads:
-        """Everything that is known of the source; no later answer changes it."""
+        """Return an immutable snapshot of all known loads of a source."""
         with self._lock:
             return self._known.get(source, _NOTHING)
 
     def of(self, source: LoadSource, partition: TopicPartition) -> float | None:
-        """Bytes per second of a partition; None where that is not known."""
+        """Return the bytes per second of a partition; None if unknown."""
         load = self.known(source).loads.get(partition)
         return None if load is None else load.bytes_per_second
 
     def total(self, source: LoadSource, partitions: Iterable[TopicPartition]) -> float:
-        """Bytes per second of the partitions, as far as they are known."""
+        """Return the known bytes per second of the partitions."""
         known = self.known(source).loads
         return sum(known[key].bytes_per_second for key in partitions if key in known)
 
     def is_known(self, source: LoadSource) -> bool:
-        """Whether the load of any of its partitions is known."""
+        """Return whether any partition of the source has a known load."""
         return bool(self.known(source).loads)
 
     def measured_at_ms(self, source: LoadSource) -> int | None:
-        """When anything of the source was measured last; None where nothing is known of it."""
+        """Return the time of the latest measurement of the source; None without one."""
         measured = (_measured_ms(one) for one in self.known(source).loads.values() if not one.is_estimate)
         return max(measured, default=None)
 
@@ -113,7 +116,10 @@ class NewestLoads:
     def instead(
         self, source: LoadSource, partitions: Sequence[TopicPartition], reason: str, now_ms: int
     ) -> LoadReport | None:
-        """What is known, in place of an answer that cannot be had for the reason; None when nothing is."""
+        """Return the known loads in place of a failed report; None if there are none.
+
+        `reason`: reason of the failure.
+        """
         known = self.known(source)
         found = {key: known.of(key, now_ms) for key in partitions}
         held = {key: _held(load) for key, load in found.items() if load is not None}
@@ -143,5 +149,5 @@ def _or(own_ms: int | None, at_ms: int) -> int:
 
 
 def _measured_ms(load: PartitionLoad) -> int:
-    assert load.measured_at_ms is not None  # `note` sees to it
+    assert load.measured_at_ms is not None  # set by `note`
     return load.measured_at_ms

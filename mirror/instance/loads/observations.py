@@ -1,9 +1,9 @@
-"""What partitions carried earlier, as far as planning needs it: in the memory of the leader.
+"""Earlier loads of partitions as needed for planning, in the memory of the leader.
 
-Of each load source the newest observations are kept, so that a spike can be told from a load that
-lasts, and beside them the heaviest of each quarter of the last day (or of what is set to be remembered), so
-that the night does not forget what the day needs. The heaviest is that of each group: a small one whose peak
-is at another hour than that of the others must not be forgotten for them.
+For each load source the latest observations are kept, to distinguish a spike from a lasting load. The
+heaviest observation of each quarter of the last day (or of the configured period) is kept too, so that loads
+of the day still count at night. The heaviest is determined per group, so that a small group with its peak at
+another hour is not lost.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mirror.model.load import LoadLevel, LoadReport, LoadSource, PartitionLoad
 from mirror.model.topics import TopicPartition
 
 NEWEST: Final = 3
-"""Observations that are kept whatever they say, the last one included."""
+"""Number of latest observations that are always kept, including the current one."""
 
 DAY_SECONDS: Final = 86_400.0
 _QUARTERS: Final = 4
 
 
 class Snapshot(Mapping[TopicPartition, PartitionLoad]):
-    """Loads in 17 bytes a partition, beside an index that equal snapshots share.
+    """Loads in 17 bytes per partition, plus an index shared by equal snapshots.
 
     Estimates, such as defaults, are left out.
     """
@@ -54,7 +54,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
         return PartitionLoad(self._bytes[number], None if messages < 0 else messages, level)
 
     def carried(self, partitions: Iterable[TopicPartition]) -> float:
-        """Bytes per second of these together, as far as they were observed."""
+        """Return the total observed bytes per second of these partitions."""
         numbers, found = self.numbers, self._bytes
         return sum([found[numbers[one]] for one in partitions if one in numbers])
 
@@ -67,7 +67,7 @@ class Snapshot(Mapping[TopicPartition, PartitionLoad]):
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What was known of a cluster's loads at a moment of the monotonic clock."""
+    """Loads of a cluster observed at a moment of the monotonic clock."""
 
     at_seconds: float
     measured_at_ms: int | None
@@ -75,11 +75,11 @@ class Observation:
 
 
 class LoadMemory:
-    """Written by one thread; times are those of one monotonic clock.
+    """Observations by load source. Written by one thread; times are of one monotonic clock.
 
-    `newest`: the newest loads that anybody was given, also those that are no observation. `expected`: those
-    of the hours ahead. `sources`: of which loads each group is planned, by the leader's last look; replaced
-    whole. `remembered_seconds`: how long an observation counts, at most a day.
+    `newest`: latest loads from any report, including reports that are not observations. `expected`: loads of
+    the coming hours. `sources`: load source of each group as of the leader's last tick; replaced atomically.
+    `remembered_seconds`: time for which an observation counts, at most a day.
     """
 
     def __init__(self, remembered_seconds: float = DAY_SECONDS) -> None:
@@ -90,11 +90,11 @@ class LoadMemory:
         self.sources: Mapping[GroupName, LoadSource] = {}
 
     def all_of(self, source: LoadSource) -> tuple[Observation, ...]:
-        """Everything that is kept of the source, oldest first."""
+        """Return all kept observations of a source, oldest first."""
         return self._kept.get(source, ())
 
     def restore(self, source: LoadSource, observations: Iterable[Observation]) -> None:
-        """Take what another leader observed in place of what is kept."""
+        """Replace the kept observations by another leader's."""
         self._kept[source] = tuple(sorted(observations, key=lambda one: one.at_seconds))
 
     def note(
@@ -104,8 +104,10 @@ class LoadMemory:
         now_seconds: float,
         groups: Sequence[Collection[TopicPartition]] = (),
     ) -> bool:
-        """Remember an answer of the load provider; false where it only repeats the one before, or says
-        nothing. `groups`: the partitions of each group that is planned by the source."""
+        """Record a report as an observation; return false if it is empty or repeats the previous one.
+
+        `groups`: partitions of each group that is planned by the source.
+        """
         kept = self._kept.get(source, ())
         measured = report.measured_at_ms
         if kept and measured is not None and kept[-1].measured_at_ms == measured:
@@ -124,7 +126,7 @@ class LoadMemory:
         return True
 
     def before(self, source: LoadSource, now_seconds: float) -> tuple[Snapshot, ...]:
-        """What was observed before now and still counts, oldest first."""
+        """Return the observations before now that still count, oldest first."""
         return tuple(
             one.loads
             for one in self._kept.get(source, ())
@@ -135,8 +137,11 @@ class LoadMemory:
 def _heavier(
     one: Observation, other: Observation, groups: Sequence[Collection[TopicPartition]]
 ) -> Observation:
-    """The heavier of the two; where that differs by group, one that has each group as in the heavier of it,
-    and what is of none as in the heavier of all."""
+    """Return the heavier of two observations.
+
+    If that differs by group, the result has each group's loads from its heavier observation, and all other
+    loads from the heavier total.
+    """
     whole = one if one.loads.total >= other.loads.total else other
     lighter = (other if whole is one else one).loads
     others = [held for held in groups if lighter.carried(held) > whole.loads.carried(held)]

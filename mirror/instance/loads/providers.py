@@ -1,4 +1,4 @@
-"""The load providers of a service: its own, and those that datastreams choose."""
+"""Load providers of a service: its default one and those chosen by datastreams."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from mirror.ports import Clock, LoadProvider
 
 _log = structlog.get_logger(__name__)
 AGAIN_SECONDS: Final = 60.0
-"""After which a provider that could not be made is tried again."""
+"""Interval between attempts to create a failed provider."""
 
 
 @dataclass(frozen=True)
 class ProviderInUse:
-    """A load provider, and whom to ask how new its loads are; None: nobody knows."""
+    """A load provider with the source of its freshness; None if unavailable."""
 
     provider: LoadProvider
     freshness: AskFreshness | None = None
@@ -31,8 +31,11 @@ class ProviderInUse:
 
 @dataclass(frozen=True)
 class GroupSources:
-    """`of`: of which loads each group is planned; of those in `by_count`: could be. `missing`: why the
-    service's provider counts for a group in place of the one that it chooses."""
+    """Load source of each group.
+
+    `of`: source used for planning; for groups in `by_count`, the source that would be used. `missing`:
+    reasons for which a group uses the service's provider instead of its chosen one.
+    """
 
     of: Mapping[GroupName, LoadSource] = field(default_factory=dict)
     by_count: frozenset[GroupName] = frozenset()
@@ -40,8 +43,10 @@ class GroupSources:
 
 
 def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSources:
-    """What datastreams choose, whether it can be had or not. `service`: the name of the service's provider;
-    to choose it by name is to choose nothing. Pure."""
+    """Return the choices of datastreams, regardless of availability. Pure.
+
+    `service`: name of the service's provider; choosing it by name is equivalent to no choice.
+    """
     groups: dict[GroupName, list[Datastream]] = {}
     for one in datastreams:
         groups.setdefault(one.group, []).append(one)
@@ -57,9 +62,12 @@ def chosen_sources(datastreams: Iterable[Datastream], service: str) -> GroupSour
 
 
 class LoadProviders:
-    """`service`: for those who choose nothing, or choose it by its `name`. `make`: the provider of another
-    name; raises ConfigError. One that was made is kept; one that cannot be made is tried again after a while,
-    and the service's counts in its place: the log says so once, the plan each time. Used by one thread."""
+    """Creates and selects load providers. Used by one thread.
+
+    `service`: used by datastreams without a choice, or that choose it by its `name`. `make`: creates the
+    provider of another name; raises ConfigError. A created provider is kept. A failed one is retried after a
+    while, and the service's provider is used instead: the log reports it once, every plan repeats it.
+    """
 
     def __init__(
         self, service: ProviderInUse, name: str, make: Callable[[str], ProviderInUse], clock: Clock
@@ -73,7 +81,7 @@ class LoadProviders:
         self._chosen: tuple[Sequence[Datastream], GroupSources] = ((), GroupSources())
 
     def choose(self, datastreams: Sequence[Datastream]) -> GroupSources:
-        """Of which loads groups are planned now."""
+        """Return the load sources used to plan groups now."""
         if self._chosen[0] is not datastreams:
             self._chosen = datastreams, chosen_sources(datastreams, self._name)
         _, chosen = self._chosen
@@ -86,18 +94,18 @@ class LoadProviders:
         return GroupSources({**chosen.of, **instead}, chosen.by_count, missing)
 
     def of(self, source: LoadSource) -> LoadProvider:
-        """The provider of a source that `choose` has given."""
+        """Return the provider of a source returned by `choose`."""
         return self._in_use(source).provider
 
     def freshness_of(self, source: LoadSource) -> AskFreshness | None:
-        """Whom to ask how new its loads are; None: nobody knows."""
+        """Return the source of a provider's freshness; None if unavailable."""
         return self._in_use(source).freshness
 
     def _in_use(self, source: LoadSource) -> ProviderInUse:
         return self._made[source.provider] if source.provider else self._service
 
     def _problem(self, name: str) -> str:
-        """Why it cannot be made; empty: it is there."""
+        """Return why a provider cannot be created; empty on success."""
         if name in self._made:
             return ""
         now = self._clock.monotonic()
@@ -109,7 +117,7 @@ class LoadProviders:
         except ConfigError as error:
             reason = legible(str(error))
             if reason != before:
-                _log.warning("the service's load provider is used", chosen=name, reason=reason)
+                _log.warning("using the service's load provider", chosen=name, reason=reason)
             self._missing[name] = now, reason
             return reason
         self._missing.pop(name, None)

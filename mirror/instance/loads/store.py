@@ -1,8 +1,8 @@
-"""The leader's observations in ZooKeeper, so that the next leader decides by the same day.
+"""The leader's observations in ZooKeeper, so that the next leader has the same data of the last day.
 
-Of each load source the index names the documents that count, one for each observation. A document is
-written before the index that names it, so what broke off in between is never read. Those of providers that
-datastreams choose lie in a folder of their own: versions that know only the service's do not look there.
+For each load source an index names the valid documents, one per observation. A document is written before the
+index that names it, so partial writes are never read. Providers chosen by datastreams use a separate folder,
+which versions that know only the service's provider ignore.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from mirror.wording import counted
 
 FORMAT: Final = 1
 MOST_CHUNKS: Final = 8
-"""Of one observation: a million partitions take fewer."""
+"""Maximum number of chunks of one observation; a million partitions need fewer."""
 MOST_OBSERVATIONS: Final = 16
-"""Of one source: more than any leader keeps."""
+"""Maximum number of observations of one source; more than any leader keeps."""
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
 class Dated:
-    """An observation by the wall clock (epoch milliseconds)."""
+    """An observation with wall-clock times (epoch milliseconds)."""
 
     at_ms: int
     measured_at_ms: int | None
@@ -41,7 +41,7 @@ class Dated:
 
 @dataclass(frozen=True)
 class Kept:
-    """What was found of a source: observations by the name of their document, and what could not be read."""
+    """Stored observations of a source by document name, with read failures."""
 
     observations: Mapping[str, Dated]
     problems: tuple[str, ...] = ()
@@ -54,8 +54,10 @@ class ObservationStore:
         self._nodes = nodes
 
     def read(self, now_ms: int) -> Mapping[LoadSource, Kept]:
-        """What is kept of every source, of the last day. What is damaged, or has another format, is left out
-        and named."""
+        """Return the stored observations of the last day of every source.
+
+        Damaged documents and unknown formats are omitted and reported as problems.
+        """
         sources = [
             *(_source_of(node) for node in self._nodes.children(znodes.OBSERVATIONS)),
             *(_chosen_source_of(node) for node in self._nodes.children(znodes.CHOSEN_OBSERVATIONS)),
@@ -63,8 +65,10 @@ class ObservationStore:
         return {source: self._of(_folder(source), now_ms) for source in sources}
 
     def write(self, source: LoadSource, kept: Collection[str], new: Sequence[Dated]) -> list[str]:
-        """Keep the documents of these names and write further ones, whose names come back in order; what is
-        not named any more is removed. Raises InvalidRequest for an observation that is too large."""
+        """Keep the named documents, write new ones, and return their names in order.
+
+        All other documents are removed. Raises InvalidRequest if an observation is too large.
+        """
         folder = _folder(source)
         names = [self._document(folder, one) for one in new]
         version = self._version(folder)
@@ -75,7 +79,7 @@ class ObservationStore:
         return names
 
     def forget(self, source: LoadSource) -> None:
-        """Nothing is planned by the source any more."""
+        """Delete the observations of a source that is no longer used for planning."""
         self._nodes.delete_tree(_folder(source))
 
     def _version(self, folder: str) -> int:
@@ -85,7 +89,7 @@ class ObservationStore:
             try:
                 self._nodes.create(folder)
             except AlreadyExists as error:
-                raise VersionConflict(f"somebody else wrote {folder}") from error
+                raise VersionConflict(f"{folder} was written concurrently") from error
             return self._nodes.read(folder).version
 
     def _document(self, folder: str, observation: Dated) -> str:
@@ -93,8 +97,8 @@ class ObservationStore:
         if len(chunks) > MOST_CHUNKS:
             raise InvalidRequest(
                 f"an observation of {counted(len(observation.loads), 'partition')} "
-                f"takes {counted(len(chunks), 'znode')}",
-                advice=f"{MOST_CHUNKS} are possible; the next leader begins to observe afresh",
+                f"needs {counted(len(chunks), 'znode')}",
+                advice=f"at most {MOST_CHUNKS} are allowed; the next leader starts without observations",
             )
         name = f"{observation.at_ms:015}-{secrets.token_hex(4)}x{len(chunks) - 1}"
         path = f"{folder}/{name}"
@@ -111,12 +115,12 @@ class ObservationStore:
         except NotFound:
             return Kept({})
         except _UNREADABLE as error:
-            return Kept({}, (f"observations left out: {damage_of(error)}",))
+            return Kept({}, (f"observations ignored: {damage_of(error)}",))
         for name in names:
             try:
                 one = self._read(f"{folder}/{name}", name)
             except (NotFound, *_UNREADABLE) as error:
-                problems.append(f"observation {name} left out: {damage_of(error)}")
+                problems.append(f"observation {name} ignored: {damage_of(error)}")
             else:
                 if one.at_ms >= now_ms - DAY_MS:
                     found[name] = one
@@ -140,7 +144,7 @@ def _source_of(node: str) -> LoadSource:
 
 
 def _chosen_source_of(node: str) -> LoadSource:
-    """The name of a provider has no colon; that of a cluster may have one."""
+    """Parse the node name of a chosen source; provider names have no colon, cluster names may."""
     provider, _, cluster = znodes.name_of(node).partition(":")
     return LoadSource(ClusterRef(cluster), provider)
 
@@ -154,7 +158,7 @@ def _names(index: Mapping[str, Any]) -> list[str]:
 def _check_format(document: Mapping[str, Any]) -> None:
     found = document.get("format")
     if found != FORMAT:
-        raise InvalidRequest(f"it has format {bounds.shown(found)}, and {FORMAT} is read")
+        raise InvalidRequest(f"unsupported format {bounds.shown(found)}, expected {FORMAT}")
 
 
 def _encoded(observation: Dated) -> dict[str, Any]:
@@ -175,7 +179,7 @@ def _encoded(observation: Dated) -> dict[str, Any]:
 
 
 def _decoded(document: Mapping[str, Any]) -> Dated:
-    """Raises InvalidRequest, ValueError."""
+    """Parse an observation. Raises InvalidRequest and ValueError."""
     _check_format(document)
     at_ms = bounds.integer("the moment", bounds.field(document, "at_ms"), 0, bounds.LARGEST_MS)
     measured_ms = bounds.field(document, "measured_at_ms")

@@ -1,6 +1,6 @@
-"""The leader's watch over the load providers: an outage is said at once, not when somebody plans.
+"""The leader's watch over load providers: outages are reported at once, not at the next planning.
 
-Of every load source that is planned by, the provider is asked every few seconds how new its loads are.
+The freshness of every load source used for planning is requested from its provider every few seconds.
 """
 
 from __future__ import annotations
@@ -27,19 +27,21 @@ _log = structlog.get_logger(__name__)
 
 ASKED_EVERY_SECONDS: Final = 5.0
 SLOW_SECONDS: Final = 2.0
-"""An answer that takes longer is worth a word."""
+"""Response time from which a provider is reported as slow."""
 SILENT_AFTER_SECONDS: Final = 5.0
-"""A provider that has not answered for this long is away, whatever becomes of the question."""
+"""Time without a response after which a provider is unavailable, even if the request is still pending."""
 
 AskFreshness = Callable[[ClusterRef], Freshness]
-"""Raises StillAsking while there is no answer, LoadUnavailable where nothing was measured, or what ails the
-provider. Never waits."""
+"""Returns the freshness of a cluster's loads without waiting.
+
+Raises StillAsking while the request is pending, LoadUnavailable without measurements, or the provider's
+error."""
 FreshnessOf = Callable[[LoadSource], AskFreshness | None]
-"""Whom to ask about a source; None: nobody says how new its loads are."""
+"""Returns the freshness function of a source; None if unavailable."""
 
 
 class LoadState(StrEnum):
-    """What is known of a source cluster's loads. UNKNOWN: nothing has been measured yet."""
+    """State of a source cluster's loads. UNKNOWN: there are no measurements yet."""
 
     KNOWN = "known"
     UNKNOWN = "unknown"
@@ -49,7 +51,9 @@ class LoadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadStanding:
-    """The state, since when (epoch milliseconds) and why; when the newest load was measured, if any was."""
+    """State of a source's loads, its start (epoch milliseconds) and reason, and the time of the latest
+    load.
+    """
 
     state: LoadState
     since_ms: int
@@ -58,16 +62,16 @@ class LoadStanding:
 
     @property
     def is_well(self) -> bool:
-        """Whether loads are fresh, or nobody can have measured any yet."""
+        """True if loads are fresh or cannot have been measured yet."""
         return self.state in {LoadState.KNOWN, LoadState.UNKNOWN}
 
 
 def judged(answer: Freshness | Exception, before: LoadStanding | None, now_ms: int) -> LoadStanding:
-    """Where a source's loads stand by the provider's answer, or by what it raised. Pure."""
+    """Return the state of a source's loads given the provider's response or error. Pure."""
     measured_ms = before.measured_at_ms if before is not None else None
     match answer:
         case Freshness(measured_at_ms=None):
-            state, reason = LoadState.UNKNOWN, "nothing is measured now"
+            state, reason = LoadState.UNKNOWN, "no current measurements"
         case Freshness():
             assert answer.measured_at_ms is not None
             measured_ms = answer.measured_at_ms
@@ -87,11 +91,11 @@ def _of_those_behind(answer: Freshness) -> str:
     if not answer.behind:
         return ""
     of = "" if answer.measured is None else f" of {answer.measured}"
-    return f"; {answer.behind}{of} partitions are behind: what they carry is a lower bound"
+    return f"; {answer.behind}{of} partitions are behind: their loads are lower bounds"
 
 
 class LoadWatch:
-    """Used by the leader's thread; `standings` may be read from any."""
+    """Watches load providers. Used by the leader's thread; `standings` may be read from any."""
 
     def __init__(self, ask_of: FreshnessOf, newest: NewestLoads, clock: Clock, health: Health) -> None:
         self._ask_of = ask_of
@@ -105,14 +109,16 @@ class LoadWatch:
 
     @property
     def standings(self) -> Mapping[LoadSource, LoadStanding]:
-        """By load source, while we lead."""
+        """State by load source while this instance leads."""
         return self._standings
 
     def look(
         self, sources: Collection[LoadSource], forgotten: Mapping[LoadSource, str], me: InstanceName
     ) -> tuple[PlacementEvent, ...]:
-        """Ask about the sources whose turn it is, show what is known in health, and give back what changed
-        as events. `forgotten`: what of a source's observations could not be read or kept."""
+        """Check the sources that are due, report all in health, and return changes as events.
+
+        `forgotten`: failures to read or store a source's observations.
+        """
         events = self._told(forgotten, me)
         found: dict[LoadSource, LoadStanding] = {}
         for source in sorted(sources):
@@ -131,14 +137,14 @@ class LoadWatch:
         return tuple(events)
 
     def resign(self) -> None:
-        """We do not lead: another one watches."""
+        """Stop leading: discard all states."""
         for source in self._standings:
             self._health.forget(_part(source))
         self._standings, self._asked_at, self._due = {}, {}, {}
         self._told({}, InstanceName(""))
 
     def _told(self, forgotten: Mapping[LoadSource, str], me: InstanceName) -> list[PlacementEvent]:
-        """Show problems of the observations in health; events of those that are new."""
+        """Report problems of the observations in health; return events for new ones."""
         for source in self._forgotten.keys() - forgotten.keys():
             self._health.forget(f"observations of {source}")
         events = []
@@ -154,7 +160,7 @@ class LoadWatch:
     def _answered(
         self, source: LoadSource, before: LoadStanding | None, ask: AskFreshness
     ) -> LoadStanding | None:
-        """The standing by the newest answer; as before while that is not due or on its way."""
+        """Return the state by the latest response; unchanged while no check is due or it is pending."""
         now = self._clock.monotonic()
         if now < self._due.get(source, now):
             return before
@@ -165,15 +171,15 @@ class LoadWatch:
         except StillAsking:
             if now - asked_at <= SILENT_AFTER_SECONDS:
                 return before
-            answer = TimedOut(f"the load provider has not answered for {now - asked_at:.0f} s")
-        except Exception as error:  # noqa: BLE001 - whatever ails the provider is said, and placement goes on
+            answer = TimedOut(f"the load provider has not responded for {now - asked_at:.0f} s")
+        except Exception as error:  # noqa: BLE001 - any failure is reported, and placement continues
             answer = error
             self._done(source, now)
         else:
             self._done(source, now)
         standing = judged(answer, before, self._clock.now_ms())
         if standing.is_well and now - asked_at >= SLOW_SECONDS:
-            took = f"the provider took {now - asked_at:.0f} s to say so"
+            took = f"the provider took {now - asked_at:.0f} s to respond"
             return replace(standing, reason=f"{standing.reason}; {took}")
         return standing
 
@@ -192,7 +198,7 @@ class LoadWatch:
             _log.warning("loads", source=str(source), state=now.state.value, reason=now.reason)
             return [loads_event(me, str(source), now.since_ms, sentence, at_ms)]
         assert before is not None
-        _log.info("loads are known again", source=str(source), after=before.state.value)
+        _log.info("loads recovered", source=str(source), after=before.state.value)
         over = f"over, after {age_text(at_ms - before.since_ms)}: {sentence}"
         return [loads_event(me, str(source), before.since_ms, over, at_ms, is_over=True)]
 
@@ -202,10 +208,8 @@ class LoadWatch:
             return f"{text}: {standing.reason}"
         now_ms = self._clock.now_ms()
         held_ms = self._newest.measured_at_ms(source)
-        held = "by count" if held_ms is None else f"by the last known ones, {age_text(now_ms - held_ms)} old"
-        return (
-            f"{text} since {age_text(now_ms - standing.since_ms)}, placement goes {held}: {standing.reason}"
-        )
+        held = "by count" if held_ms is None else f"by the last known loads, {age_text(now_ms - held_ms)} old"
+        return f"{text} since {age_text(now_ms - standing.since_ms)}, placement is {held}: {standing.reason}"
 
 
 def _part(source: LoadSource) -> str:

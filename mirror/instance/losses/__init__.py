@@ -1,1 +1,1 @@
-"""Notices definitions that ZooKeeper has lost and remembers them beyond this process. Read `watch.py`."""
+"""Detects definitions lost by ZooKeeper and keeps them beyond this process. Read `watch.py`."""

@@ -1,7 +1,7 @@
-"""Definitions on the disk of this host, so that an instance that restarts knows which ZooKeeper has lost.
+"""Definitions on the disk of this host, so that a restarted instance detects those lost by ZooKeeper.
 
-The file is for its owner alone: definitions are stored as they are. A thread of its own writes it, since a
-disk may be slow and leases are short.
+The file is readable only by its owner, because definitions are stored unencrypted. A separate thread writes
+it, because disks may be slow and leases are short.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mirror.model.identifiers import DatastreamName, InstanceName
 Known = Mapping[DatastreamName, Datastream]
 _MOST_DEFINITIONS: Final = 1_000_000
 _REST_SECONDS: Final = 1.0
-"""Between two writes: definitions may change all the time."""
+"""Minimum interval between writes, because definitions may change all the time."""
 _DAMAGES: Final = (InvalidRequest, AttributeError, KeyError, TypeError, ValueError)
 _log = structlog.get_logger(__name__)
 
@@ -35,7 +35,7 @@ class DefinitionMemory(Protocol):
     """Definitions that outlive this process."""
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start writing."""
         ...
 
     def load(self) -> Known:
@@ -76,7 +76,7 @@ class NoMemory:
 
 
 class DefinitionFile:
-    """Satisfies `DefinitionMemory`: one file of an instance in a folder, made where it is missing."""
+    """One file per instance in a folder, created if missing. Satisfies `DefinitionMemory`."""
 
     def __init__(self, folder: Path, instance: InstanceName) -> None:
         self._path = folder / f"definitions-{quote(instance, safe='')}.json"
@@ -102,7 +102,7 @@ class DefinitionFile:
         except FileNotFoundError:
             return {}
         except OSError as error:
-            _log.error("definitions cannot be read", file=str(self._path), reason=legible(str(error)))
+            _log.error("cannot read definitions", file=str(self._path), reason=legible(str(error)))
             return {}
         return _from_bytes(data, self._path)
 
@@ -127,14 +127,14 @@ class DefinitionFile:
             except OSError as error:
                 reason = legible(f"{error.strerror or error}: {self._path}")
                 if reason != self._trouble:
-                    _log.error("definitions cannot be kept", file=str(self._path), reason=reason)
+                    _log.error("cannot store definitions", file=str(self._path), reason=reason)
                 self._trouble = reason
             else:
                 self._trouble = ""
             self._is_stopping.wait(_REST_SECONDS)
 
     def _next(self) -> Known | None:
-        """Wait for something to write; None: the file is as it should be and the process ends."""
+        """Wait for definitions to write; None if all are written and the process ends."""
         with self._work:
             self._work.wait_for(lambda: self._waiting is not None or self._is_stopping.is_set())
             known, self._waiting = self._waiting, None
@@ -151,19 +151,19 @@ def _from_bytes(data: bytes, path: Path) -> Known:
     try:
         documents = bounds.sequence("definitions", parsed(data)["definitions"], _MOST_DEFINITIONS)
     except _DAMAGES as error:
-        _log.error("definitions cannot be read", file=str(path), reason=damage_of(error))
+        _log.error("cannot read definitions", file=str(path), reason=damage_of(error))
         return found
     for document in documents:
         try:
             one = from_document(document)
         except _DAMAGES as error:
-            _log.error("a definition cannot be read", file=str(path), reason=damage_of(error))
+            _log.error("cannot read definition", file=str(path), reason=damage_of(error))
         else:
             found[one.name] = one
     return found
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Raises OSError."""
+    """Replace the file. Raises OSError."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_file(path, data)

@@ -1,7 +1,7 @@
-"""Compares the definitions that this instance knows with those that ZooKeeper has.
+"""Compares the definitions known to this instance with those in ZooKeeper.
 
-One that is missing without a deletion is lost: it is published for all instances, named in health, and kept
-until an operator restores or forgets it, or somebody creates it again.
+A definition that is missing without a deletion is lost: it is published for all instances, reported in
+health, and kept until an operator restores, forgets or recreates it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ _log = structlog.get_logger(__name__)
 
 
 class LossWatch:
-    """Used by the follower's thread. `memory`: definitions that outlive the process."""
+    """Detects lost definitions. Used by the follower's thread.
+
+    `memory`: definitions that outlive the process.
+    """
 
     def __init__(self, nodes: NodeStore, memory: DefinitionMemory) -> None:
         self._definitions = DefinitionStore(nodes)
@@ -43,7 +46,7 @@ class LossWatch:
         self._lost: frozenset[DatastreamName] = frozenset()
 
     def start(self) -> None:
-        """Begin to remember."""
+        """Start storing definitions."""
         self._memory.start()
 
     def stop(self, deadline_seconds: float) -> None:
@@ -51,12 +54,15 @@ class LossWatch:
         self._memory.stop(deadline_seconds)
 
     def look_again(self) -> None:
-        """Compare again at the next turn: there is another session."""
+        """Compare again at the next turn, because the session is a new one."""
         self._seen = None
 
     def compare(self, definitions: Definitions, wake: Watch) -> None:
-        """Find what is lost, if anything has changed. `wake` is called, from any thread, when another
-        instance has published, restored or forgotten something. Raises Unreachable, SessionLost."""
+        """Find lost definitions if anything has changed.
+
+        `wake` is called, from any thread, when another instance publishes, restores or forgets one. Raises
+        Unreachable and SessionLost.
+        """
         if definitions is self._seen and not self._has_changed.is_set():
             return
         self._has_changed.clear()
@@ -83,7 +89,7 @@ class LossWatch:
         else:
             health.forget(_PART)
         if self._memory.trouble:
-            sentence = f"definitions are not kept beyond this process: {self._memory.trouble}"
+            sentence = f"cannot store definitions: {self._memory.trouble}"
             health.report(_MEMORY_PART, True, sentence)
         else:
             health.forget(_MEMORY_PART)
@@ -114,7 +120,7 @@ class LossWatch:
 
 
 class _ChangeOfLosses:
-    """A watch. Equal for the same instance, so that it is left once."""
+    """A watch for changes of lost definitions. Equal watches of one instance are registered once."""
 
     def __init__(self, changed: threading.Event, wake: Watch) -> None:
         self._changed = changed

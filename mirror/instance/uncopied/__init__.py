@@ -1,5 +1,5 @@
-"""What the leader knows of partitions that are selected and that nobody copies: paused by a person, without
-a task, or left out by a rule; and how far they are behind. Read `partitions.py`.
+"""Partitions that are selected but not copied: paused by an operator, without a task, or excluded by a rule.
 
-Imports coordination, ports, model and errors; of this room's neighbours the leader's picture of clusters.
+The leader tracks them and their backlog. Read `partitions.py`. Imports coordination, ports, model and errors,
+and from the neighbouring packages the leader's view of clusters.
 """

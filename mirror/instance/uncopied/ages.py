@@ -1,8 +1,8 @@
-"""How old what nobody copies is, and how long its source keeps it.
+"""Ages of the first records of uncopied partitions, and the retention of their topics.
 
-The time of the record at a position does not change, but settings of topics do: both are looked up again
-after some minutes, or where the position is another. A cluster is asked about some partitions together, and
-then left alone for some seconds: so the questions of a minute are bounded, however many wait.
+The time of the record at a position does not change, but topic settings do: both are read again after some
+minutes, or when the position changes. A request to a cluster covers many partitions, and is followed by a
+pause of some seconds, so the number of requests per minute is limited regardless of the backlog.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from mirror.ports import Clock, TopicAdmin
 
 _log = structlog.get_logger(__name__)
 _PAUSE_SECONDS: Final = 10.0
-"""Between two questions of one cluster."""
+"""Interval between requests to one cluster."""
 _FAILED_SECONDS: Final = 60.0
 _AGAIN_SECONDS: Final = 300.0
-"""How long an answer counts."""
+"""Time for which a result is valid."""
 _AT_ONCE: Final = 200
 _NOTHING: Final = WaitingRecord(None)
 
@@ -34,7 +34,7 @@ Place = tuple[ClusterRef, TopicPartition]
 
 
 class _Looked(NamedTuple):
-    """`at`: in monotonic seconds."""
+    """A result. `at`: monotonic seconds."""
 
     offset: int
     at: float
@@ -42,7 +42,7 @@ class _Looked(NamedTuple):
 
 
 class WaitingAges:
-    """Used by the leader's thread."""
+    """Keeps the ages of waiting records current. Used by the leader's thread."""
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -51,7 +51,7 @@ class WaitingAges:
         self._next: dict[ClusterRef, float] = {}
 
     def look(self, waiting: Mapping[Place, int]) -> None:
-        """Ask about some of these first records that wait, by source cluster, and forget all others."""
+        """Request some of these first waiting records, by source cluster, and drop all others."""
         self._known = {place: one for place, one in self._known.items() if place in waiting}
         now = self._clock.monotonic()
         due: dict[ClusterRef, list[Place]] = {}
@@ -64,7 +64,7 @@ class WaitingAges:
                 self._ask(cluster, {one[1]: waiting[one] for one in oldest}, now)
 
     def of(self, cluster: ClusterRef, partition: TopicPartition, offset: int) -> WaitingRecord:
-        """What is known of the record at that offset, and of its topic."""
+        """Return the known data of the record at that offset, and of its topic."""
         known = self._known.get((cluster, partition))
         if known is None:
             return _NOTHING
@@ -82,12 +82,14 @@ class WaitingAges:
         self._next[cluster] = now + _PAUSE_SECONDS
         job = partial(_waiting, places=places)
         try:
-            asked, found = self._topic_discovery.ask(cluster, "age of what nobody copies", job)
+            asked, found = self._topic_discovery.ask(cluster, "age of uncopied records", job)
         except StillAsking:
             del self._next[cluster]
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
+        except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
             self._next[cluster] = now + _FAILED_SECONDS
-            _log.info("age not known", cluster=cluster, partitions=len(places), reason=reason_of(error))
+            _log.info(
+                "cannot read record ages", cluster=cluster, partitions=len(places), reason=reason_of(error)
+            )
         else:
             for place, offset in asked.items():
                 self._known[cluster, place] = _Looked(offset, now, found.get(place, _NOTHING))
@@ -96,5 +98,5 @@ class WaitingAges:
 def _waiting(
     admin: TopicAdmin, places: Mapping[TopicPartition, int]
 ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, WaitingRecord]]:
-    """With what was asked: an answer that comes late may be fetched by another question."""
+    """Return the records with the request, because a late result may be fetched by another request."""
     return places, admin.first_records(places)

@@ -1,4 +1,4 @@
-"""How far partitions that nobody copies are behind, as their source clusters say."""
+"""Backlog of uncopied partitions, read from their source clusters."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ _log = structlog.get_logger(__name__)
 _INTERVAL_SECONDS: Final = 5.0
 _QUESTIONS_A_LOOK: Final = 4
 _MOST_PARTITIONS: Final = 2_000
-"""Of one consumer group that are asked about; the others stay unknown."""
+"""Maximum number of partitions to request per consumer group; further ones stay unknown."""
 
 Route = tuple[ClusterRef, str]
 """A source cluster and the consumer group that shows a datastream's positions there."""
 
 
 class Backlog:
-    """Used by the leader's thread. A few questions a look, the oldest answer first; a source that does not
-    answer makes its positions unknown."""
+    """Keeps the positions of uncopied partitions current. Used by the leader's thread.
+
+    A tick sends a few requests, oldest results first. Positions become unknown when their source fails.
+    """
 
     def __init__(self, topic_discovery: TopicDiscovery, clock: Clock) -> None:
         self._topic_discovery = topic_discovery
@@ -37,7 +39,7 @@ class Backlog:
         self._known: dict[Route, Mapping[TopicPartition, SourcePosition]] = {}
 
     def look(self, wanted: Mapping[Route, Sequence[TopicPartition]]) -> None:
-        """Bring what is known of these up to date, and forget everything else."""
+        """Update the positions of these partitions, and drop all others."""
         now = self._clock.monotonic()
         self._asked_at = {route: at for route, at in self._asked_at.items() if route in wanted}
         self._known = {route: known for route, known in self._known.items() if route in wanted}
@@ -48,7 +50,7 @@ class Backlog:
             self._ask(route, sorted(wanted[route])[:_MOST_PARTITIONS], now)
 
     def position(self, route: Route, partition: TopicPartition) -> SourcePosition | None:
-        """As last heard; None: not known."""
+        """Return the last known position; None if unknown."""
         return self._known.get(route, {}).get(partition)
 
     def _ask(self, route: Route, partitions: Sequence[TopicPartition], now: float) -> None:
@@ -59,16 +61,15 @@ class Backlog:
             self._known[route] = self._topic_discovery.ask(source, f"positions of {group}", job)
         except StillAsking:
             del self._asked_at[route]
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
+        except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
             self._known.pop(route, None)
-            _log.info("positions not known", cluster=source, group=group, reason=reason_of(error))
+            _log.info("cannot read positions", cluster=source, group=group, reason=reason_of(error))
 
 
 def positions_of(
     lanes: Mapping[LaneKey, LaneSpec], topic_discovery: TopicDiscovery
 ) -> Mapping[LaneKey, SourcePosition]:
-    """Where the partitions of lanes and their consumer groups are now; what a source does not say in time is
-    left out."""
+    """Return the current positions of lanes; positions that a source does not return in time are omitted."""
     routes: dict[Route, dict[TopicPartition, LaneKey]] = {}
     for key, spec in sorted(lanes.items()):
         routes.setdefault((spec.source, spec.consumer_group), {})[key.partition] = key
@@ -77,8 +78,8 @@ def positions_of(
         job = partial(_positions, group=group, partitions=list(keys)[:_MOST_PARTITIONS])
         try:
             answer = topic_discovery.ask(source, f"backlog of {group}", job)
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one source cluster
-            _log.info("positions not known", cluster=source, group=group, reason=reason_of(error))
+        except Exception as error:  # noqa: BLE001 - bulkhead around one source cluster
+            _log.info("cannot read positions", cluster=source, group=group, reason=reason_of(error))
         else:
             found |= {keys[place]: one for place, one in answer.items() if place in keys}
     return found

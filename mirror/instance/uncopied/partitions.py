@@ -1,4 +1,4 @@
-"""Which partitions are selected and not copied, and why: decided from the leader's picture. Pure."""
+"""Determines the selected partitions that are not copied, with reasons, from the leader's view. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,22 @@ from mirror.model.topics import TopicPartition
 
 
 class UncopiedState(StrEnum):
-    """Why nobody copies a partition that a datastream selects."""
+    """Reason why no instance copies a selected partition."""
 
     PAUSED = "paused"
-    """A person paused it, or paused or stopped its datastream."""
+    """Paused by an operator, separately or with the datastream, which may also be stopped."""
     UNPLACED = "unplaced"
-    """No task has it, or nobody runs its task."""
+    """It has no task, or no instance runs its task."""
     LEFT_OUT = "left out"
-    """A rule forbids to copy it; the datastream's problem says which."""
+    """Excluded by a rule, which the datastream's problem names."""
 
 
 @dataclass(frozen=True, slots=True)
 class UncopiedPartition:
-    """A partition that is not copied. `since_ms` (epoch): None where that is not known; `requested_by`: of a
-    pause, as far as it was given."""
+    """A partition that is not copied.
+
+    `since_ms` (epoch): None if unknown. `requested_by`: who requested a pause; empty if not given.
+    """
 
     datastream: DatastreamName
     group: GroupName
@@ -41,7 +43,7 @@ class UncopiedPartition:
 def paused_of(
     datastream: Datastream, wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, UncopiedPartition]:
-    """Those of the wanted partitions that a person paused, one by one or with the whole datastream."""
+    """Return the wanted partitions that an operator paused, separately or with the datastream."""
     name, group, state = datastream.name, datastream.group, UncopiedState.PAUSED
     if datastream.status.is_halted:
         halt, is_paused = datastream.halt, f"the datastream is {datastream.status}"
@@ -61,7 +63,9 @@ def paused_of(
 
 
 def without_task(world: World, decision: Decision) -> dict[GroupName, dict[TopicPartition, str]]:
-    """Wanted partitions of each group that no instance runs once the decision is in force, and why."""
+    """Return the wanted partitions that no instance will run under the decision, by group, with the
+    reasons.
+    """
     plan = decision.plan or world.plan
     here = {one.name for one in world.live}
     found: dict[GroupName, dict[TopicPartition, str]] = {}
@@ -71,7 +75,7 @@ def without_task(world: World, decision: Decision) -> dict[GroupName, dict[Topic
         reasons = dict.fromkeys(missing, why)
         for task in plan.of_group(group):
             if task.instance is None or task.instance not in here:
-                reasons.update(dict.fromkeys(task.partitions, f"nobody runs task {task.task}"))
+                reasons.update(dict.fromkeys(task.partitions, f"no instance runs task {task.task}"))
         if reasons:
             found[group] = reasons
     return found

@@ -1,4 +1,4 @@
-"""The leader's list of partitions that nobody copies, for REST, metrics and health."""
+"""The leader's list of uncopied partitions, for REST, metrics and health."""
 
 from __future__ import annotations
 
@@ -33,51 +33,50 @@ from mirror.wording import counted, first_few
 _PAUSED: Final = "paused by people"
 _NAMES_SHOWN: Final = 5
 _CURRENT_SECONDS: Final = 15.0
-"""A look that is older says no more how far anything is behind."""
+"""Age from which the positions of a tick no longer count."""
 _NOTHING: Final[frozenset[TopicPartition]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class UncopiedLane:
-    """A partition that nobody copies, and where its source cluster has its positions; None: not known."""
+    """An uncopied partition with its positions at the source cluster; None if unknown."""
 
     what: UncopiedPartition
     position: SourcePosition | None
     history: LaneHistory = NO_HISTORY
-    """How the source has moved since the leader looks; a position that is not known adds nothing."""
+    """Changes at the source since the leader started watching; unknown positions add nothing."""
 
     @property
     def lag_records(self) -> int | None:
-        """Records at the source behind what was copied."""
+        """Number of uncopied records at the source."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.end - self.position.committed, 0)
 
     @property
     def lag_ms(self) -> int | None:
-        """Age of the first record that was not copied and is still there; 0 where there is none."""
+        """Age of the first uncopied record that still exists; 0 if there is none."""
         if self.lag_records == 0:
             return 0
         return None if self.lag_records is None else self.history.age_ms
 
     @property
     def retained_records(self) -> int | None:
-        """How many records retention may still delete at the source before it reaches one that was not
-        copied."""
+        """Number of records that retention may delete at the source before the first uncopied one."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.committed - self.position.first, 0)
 
     @property
     def lost_records(self) -> int | None:
-        """Records that were not copied and are deleted at the source already."""
+        """Number of uncopied records already deleted at the source."""
         if self.position is None or self.position.committed is None:
             return None
         return max(self.position.first - self.position.committed, 0)
 
 
 class UncopiedWatch:
-    """Used by the leader's thread; `lanes` may be read from any."""
+    """Watches uncopied partitions. Used by the leader's thread; `lanes` may be read from any."""
 
     def __init__(self, backlog: Backlog, ages: WaitingAges, clock: Clock, health: Health) -> None:
         self._backlog = backlog
@@ -90,15 +89,17 @@ class UncopiedWatch:
 
     @property
     def lanes(self) -> tuple[UncopiedLane, ...]:
-        """What the last look found, while we lead; without positions where that is long ago, as while no look
-        can be finished."""
+        """Uncopied partitions as of the last tick, while this instance leads.
+
+        Without positions if that tick is long ago, such as while ticks fail.
+        """
         looked_at, lanes = self._found
         if self._clock.monotonic() - looked_at <= _CURRENT_SECONDS:
             return lanes
         return tuple(replace(one, position=None) for one in lanes)
 
     def look(self, world: World, decision: Decision, board: ProblemBoard) -> None:
-        """Find them, ask how far they are behind, note those without a task, report pauses to health."""
+        """Find uncopied partitions and their backlog, note those without a task, report pauses in health."""
         self._topics.update(world.topics)
         plan = decision.plan or world.plan
         members: dict[GroupName, list[Datastream]] = {}
@@ -147,7 +148,7 @@ class UncopiedWatch:
     def _waiting(
         self, wanted: Mapping[Route, Iterable[TopicPartition]]
     ) -> dict[tuple[ClusterRef, TopicPartition], int]:
-        """Where the first record lies that was not copied, of partitions where one is left."""
+        """Return the offset of the first uncopied record of each partition that has one."""
         found: dict[tuple[ClusterRef, TopicPartition], int] = {}
         for route, partitions in wanted.items():
             for partition in partitions:
@@ -159,7 +160,7 @@ class UncopiedWatch:
         return found
 
     def resign(self) -> None:
-        """We do not lead: what nobody copies is another's to find."""
+        """Stop leading: discard all partitions."""
         self._found, self._made = (0.0, ()), {}
         self._health.forget(_PAUSED)
 
@@ -170,7 +171,7 @@ class UncopiedWatch:
         taskless: Mapping[TopicPartition, str],
         planned: frozenset[TopicPartition],
     ) -> tuple[UncopiedPartition, ...]:
-        """The same object while nothing about the datastream has changed."""
+        """Return the uncopied partitions of a datastream; the same object while nothing changes."""
         if not (one.status.is_mirrored or one.status.is_halted):
             return ()
         is_known = one.source in self._topics
@@ -184,7 +185,7 @@ class UncopiedWatch:
         if wanted is None:
             before_now = world.plan.planned.get(one.group, _NOTHING)
             wanted = frozenset(each for each in before_now if one.selection.matches(each.topic))
-        # What another datastream of the group copies is not held up by this one.
+        # Topics that another datastream of the group copies are not blocked by this one.
         found = paused_of(one, wanted - planned if one.status.is_halted else wanted)
         for each in wanted - found.keys() if one.status.is_mirrored else ():
             if refused is not None and each not in planned:
@@ -193,7 +194,7 @@ class UncopiedWatch:
                 found[each] = _uncopied(one, each, UncopiedState.UNPLACED, taskless[each])
         if one.status.is_mirrored and is_known:
             for each in _left_out(one, world, self._topics, wanted | planned):
-                found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, "a rule leaves it out")
+                found[each] = _uncopied(one, each, UncopiedState.LEFT_OUT, "excluded by a rule")
         made = tuple(found[each] for each in sorted(found))
         self._made[one.name] = made_of, made
         return made
@@ -217,7 +218,7 @@ class UncopiedWatch:
 def _left_out(
     one: Datastream, world: World, topics: TopicsByCluster, copied: frozenset[TopicPartition]
 ) -> list[TopicPartition]:
-    """What the datastream selects and a rule forbids."""
+    """Return the partitions that the datastream selects but a rule excludes."""
     limits = world.matching.limits(one.name)
     counts = topics[one.source]
     limited = world.matching.selected(one, topics) & (limits.left_out | limits.partitions.keys())
@@ -251,7 +252,7 @@ def _numbers(pause: PartitionPause) -> str:
 
 
 def _cause(what: str, cause: Halt | PartitionPause | None) -> str:
-    """What is paused, by whom and why, as far as that is known."""
+    """Return a text with the paused object, the requester and the reason, if known."""
     who = f" by {cause.requested_by}" if cause is not None and cause.requested_by else ""
     until_ms = cause.until_ms if cause is not None else None
     until = f" until {moment_text(until_ms)}" if until_ms is not None else ""

@@ -1,1 +1,1 @@
-"""The worker processes of an instance, and the datastreams that end them."""
+"""Worker processes of an instance, and isolation of datastreams that crash them."""

@@ -1,4 +1,4 @@
-"""What the lanes of an instance have to copy, for plans: by lane, and by partition of each source. Pure."""
+"""Demand of the lanes of an instance, for plans: by lane, and by partition of each source. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ from mirror.model.movement.demand import Demand, at_least, demand
 from mirror.model.topics import TopicPartition
 
 _LEAST_WAITING: Final = 1.0
-"""Bytes; less is not worth a word."""
+"""Minimum backlog in bytes to publish."""
 
 
 def demands_of(
     lanes: Mapping[LaneKey, LaneStatus], before: Mapping[LaneKey, Demand]
 ) -> dict[LaneKey, Demand]:
-    """Of every lane that has reported. `before`: of the same lanes at the last look; one that does not copy,
-    or whose source does not answer, has at least what arrived when that was known."""
+    """Return the demand of every lane that has reported.
+
+    `before`: previous demands. A lane that does not copy, or whose source does not respond, has at least the
+    last known arrival rate.
+    """
     return {
         key: at_least(_demand(state, copied), before.get(key))
         for key, state in lanes.items()
@@ -37,7 +40,7 @@ def _copied(state: LaneStatus) -> tuple[float, float] | None:
 def _demand(state: LaneStatus, copied: tuple[float, float]) -> Demand:
     is_copying = state.phase is LanePhase.COPYING
     if is_copying and state.track.calm_at > -inf:
-        return Demand(copied)  # in time: no history is made of the many that are
+        return Demand(copied)  # in time: histories are not evaluated, because most lanes are
     found = demand(copied, state.history)
     return found if is_copying else found._replace(is_least=True)
 
@@ -47,7 +50,7 @@ def measured_demand(
     demands: Mapping[LaneKey, Demand],
     catch_up_seconds: Mapping[GroupName, int],
 ) -> Measured:
-    """What to share of it. Of a partition that several groups copy, the most counts."""
+    """Return the demand to publish; for a partition copied by several groups, the maximum."""
     rates: dict[ClusterRef, dict[TopicPartition, tuple[float, float]]] = {}
     behind: dict[ClusterRef, set[TopicPartition]] = {}
     waiting: dict[ClusterRef, dict[TopicPartition, LateRecords]] = {}

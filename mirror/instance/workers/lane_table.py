@@ -1,4 +1,4 @@
-"""What an instance knows of its lanes. Used by one thread."""
+"""State of the lanes of an instance. Used by one thread."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from mirror.worker.protocol import LaneRate, WaitingLane
 
 _log = structlog.get_logger(__name__)
 NOBODY: Final = -1
-"""The worker of a lane that no worker may copy now."""
+"""Worker of a lane that no worker may copy now."""
 _REMEMBERED_SECONDS: Final = 600.0
-"""A worker process that was lost longer ago explains nothing."""
-_SILENT: Final = "its worker process does not answer; it is killed and replaced if that lasts"
+"""Time for which the loss of a worker process counts as an explanation."""
+_SILENT: Final = "its worker process does not respond; it is killed and replaced if this lasts"
 
 
 class LanePhase(StrEnum):
-    """What an instance knows of where a lane is between its start and its release.
+    """Phase of a lane between its start and its release, as known to the instance.
 
-    STARTING, COPYING and PAUSED are its worker's `LaneState`; a lane that recovers has the one before.
-    WAITING: no worker process is there for it, or the instance has lost ZooKeeper. STOPPING: the worker was
-    asked to drain it and to store its checkpoint.
+    STARTING, COPYING and PAUSED are the worker's `LaneState`; a recovering lane keeps the previous one.
+    WAITING: no worker process is available, or the instance has lost ZooKeeper. STOPPING: the worker is
+    draining it and storing its checkpoint.
     """
 
-    __hash__ = str.__hash__  # in C, and that of the equal text
+    __hash__ = str.__hash__  # in C, equal to the hash of the text
 
     WAITING = "waiting"
     STARTING = "starting"
@@ -54,12 +54,14 @@ class LanePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaneStatus:
-    """One lane as this instance knows it. `worker`: its number; -1: none may or can copy it now. `reason`:
-    why it paused or waits. `slowed`: which quota holds it back when it copies, as its worker said last.
-    `cause`: of a pause. `since`: when phase and cause became these, in monotonic seconds; None where that is
-    not known. `track`: what it has reported, which goes on while the rest of this stays as it is. `hold`:
-    what `slowed` says, as values. `recovered`: whether it was paused by itself before it copied. `lost_at`:
-    when the worker process that had it before was lost; None: none was."""
+    """State of one lane as known to this instance.
+
+    `worker`: number of its worker; -1 if none may or can copy it now. `reason`: why it is paused or waits.
+    `slowed`: quota that throttles it while copying, as last reported. `cause`: of a pause. `since`: start of
+    the phase and cause, in monotonic seconds; None if unknown. `track`: its reports; mutable, unlike the
+    rest. `hold`: values of `slowed`. `recovered`: whether it was paused without a request before it copied.
+    `lost_at`: when its former worker process was lost; None if none was.
+    """
 
     spec: LaneSpec
     worker: int
@@ -76,7 +78,9 @@ class LaneStatus:
     def entering(
         self, phase: LanePhase, now: float, reason: str = "", cause: PauseCause = PauseCause.OTHER
     ) -> LaneStatus:
-        """In that phase for that reason; since now, unless it was so before."""
+        """Return the state in that phase for that reason; `since` is kept if phase and cause are
+        unchanged.
+        """
         is_same = (self.phase, self.cause) == (phase, cause)
         recovered = self.recovered if is_same else self.phase is LanePhase.PAUSED
         since = self.since if is_same else now
@@ -84,12 +88,12 @@ class LaneStatus:
 
     @property
     def rate(self) -> LaneRate | None:
-        """What it did lately; None where that is not known."""
+        """Latest rate; None if unknown."""
         return self.track.rate
 
     @property
     def ends(self) -> tuple[int | None, int | None]:
-        """The offset from which on it copies next, and the source's end; None where it is not known."""
+        """Next offset to copy, and the source's end; None if unknown."""
         rate, waiting = self.rate, self.lag[0]
         if rate is None or rate.checkpoint is None:
             return None, None
@@ -97,21 +101,20 @@ class LaneStatus:
 
     @property
     def history(self) -> LaneHistory:
-        """How it has moved."""
+        """History of its positions."""
         return self.track.history
 
     @property
     def held_back(self) -> str:
-        """Which quota holds it back; empty where none does, and where it does not copy."""
+        """Quota that throttles it; empty if none does, or if it does not copy."""
         return self.slowed if self.phase is LanePhase.COPYING else ""
 
     @property
     def lag(self) -> tuple[int | None, int | None]:
-        """Records at the source that are not at the destination, and the age of the oldest in ms; None where
-        it is not known.
+        """Records not yet at the destination, and the age of the oldest in ms; None if unknown.
 
-        That nothing waits is known only while the lane copies and hears of its source: what it measured
-        before is no news. A record that an open transaction hides waits, too.
+        An empty backlog is certain only while the lane copies and its source responds: earlier measurements
+        may be outdated. Records hidden by an open transaction count as waiting.
         """
         rate = self.rate
         if rate is None:
@@ -127,9 +130,11 @@ class LaneStatus:
 
 @dataclass(eq=False)
 class WorkerShare:
-    """What one worker process was given. `fed_at`: when lanes were started in it last, monotonic seconds.
-    `measured_at`: when it has said last what its lanes do, likewise. `drops`: what it has said of records
-    that were not delivered."""
+    """Lanes and reports of one worker process.
+
+    `fed_at`: monotonic seconds when lanes were last started in it. `measured_at`: monotonic seconds of its
+    last measurements. `drops`: its reports of records that were not delivered.
+    """
 
     lanes: set[LaneKey] = field(default_factory=set)
     expected: set[LaneKey] = field(default_factory=set)
@@ -145,15 +150,16 @@ class WorkerShare:
 
     @property
     def size(self) -> int:
-        """Lanes that it has or is to get."""
+        """Number of lanes that it has or is to get."""
         return len(self.lanes) + len(self.expected)
 
 
 class LanesInTime(NamedTuple):
-    """What there is to say of lanes that copy and are in time until their worker says something else.
-    `counts`: how many there are of each group that has one. `loss_at`: when the source first deletes what one
-    of them has not copied, in monotonic seconds, of groups of which that is known. `others`: lanes that each
-    need a look."""
+    """Summary of lanes that copy and are in time until their worker reports otherwise.
+
+    `counts`: number of lanes by group. `loss_at`: monotonic seconds when the source first deletes an uncopied
+    record, by group, if known. `others`: lanes to examine separately.
+    """
 
     counts: Mapping[GroupName, int]
     loss_at: Mapping[GroupName, float]
@@ -161,14 +167,14 @@ class LanesInTime(NamedTuple):
 
     @classmethod
     def of(cls, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """Of these."""
+        """Summarize these lanes."""
         counted = _LanesInTime()
         for key, lane in lanes.items():
             counted.note(key, lane)
         return counted.seen()
 
     def beside(self, lanes: Mapping[LaneKey, LaneStatus]) -> LanesInTime:
-        """With these, each of which needs a look."""
+        """Return the summary with these lanes added to `others`."""
         return self._replace(others={**lanes, **self.others}) if lanes else self
 
 
@@ -176,7 +182,7 @@ NONE_IN_TIME: Final = LanesInTime({}, {}, {})
 
 
 class _LanesInTime:
-    """Counted as they come and go, because nearly all lanes are such, and hardly one of them changes."""
+    """Lanes in time, counted incrementally, because nearly all lanes are and they rarely change."""
 
     def __init__(self) -> None:
         self._loss_at: dict[LaneKey, float] = {}
@@ -186,7 +192,7 @@ class _LanesInTime:
         self._seen: LanesInTime | None = None
 
     def note(self, key: LaneKey, lane: LaneStatus) -> None:
-        """It is so now."""
+        """Update a lane."""
         if lane.phase is LanePhase.COPYING and lane.track.calm_at == inf:
             at = lane.track.loss_at()
             if self._loss_at.get(key) != at:
@@ -197,7 +203,7 @@ class _LanesInTime:
             self._others[key] = lane
 
     def forget(self, key: LaneKey) -> None:
-        """Nobody copies it any more."""
+        """Remove a lane that is no longer copied."""
         self._seen = None
         self._others.pop(key, None)
         if self._loss_at.pop(key, None) is not None:
@@ -215,7 +221,7 @@ class _LanesInTime:
             self._losing.setdefault(group, {})[key] = loss_at
 
     def seen(self) -> LanesInTime:
-        """As they are now; that stays as it is."""
+        """Return an immutable summary."""
         if self._seen is None:
             self._losing = {group: lanes for group, lanes in self._losing.items() if lanes}
             loss_at = {group: min(lanes.values()) for group, lanes in self._losing.items()}
@@ -224,8 +230,11 @@ class _LanesInTime:
 
 
 class LaneTable:
-    """`states`: every lane that a worker was told to copy and has not released, and those that none may copy.
-    `muted`: lanes whose worker does not answer, as they were before."""
+    """States of lanes.
+
+    `states`: lanes assigned to a worker and not released, and lanes that none may copy. `muted`: former
+    states of lanes whose worker does not respond.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -236,7 +245,7 @@ class LaneTable:
 
     @property
     def in_time(self) -> LanesInTime:
-        """What there is to say of those that are in time."""
+        """Summary of the lanes that are in time."""
         return self._in_time.seen()
 
     def _put(self, key: LaneKey, state: LaneStatus) -> None:
@@ -248,18 +257,18 @@ class LaneTable:
         self._in_time.forget(key)
 
     def begin(self, spec: LaneSpec, worker: int) -> None:
-        """A worker was told to copy it."""
+        """Record the assignment of a lane to a worker."""
         now = self._clock.monotonic()
         lost_at = self._lost.pop(spec.key, None)
         self._put(spec.key, LaneStatus(spec, worker, LanePhase.STARTING, since=now, lost_at=lost_at))
 
     def hold(self, spec: LaneSpec, reason: str) -> None:
-        """No worker may copy it now."""
+        """Record that no worker may copy a lane now."""
         now = self._clock.monotonic()
         self._put(spec.key, LaneStatus(spec, NOBODY, LanePhase.PAUSED, reason, since=now))
 
     def stop(self, key: LaneKey) -> int:
-        """Its worker, which is to release it; one that nobody copies is forgotten at once."""
+        """Stop a lane and return the worker that must release it; without a worker, remove it at once."""
         state = self.states[key]
         if state.worker == NOBODY:
             self._drop(key)
@@ -269,14 +278,14 @@ class LaneTable:
         return state.worker
 
     def forget(self, keys: Iterable[LaneKey]) -> None:
-        """Nobody copies them any more."""
+        """Remove lanes that are no longer copied."""
         for key in keys:
             self._muted.pop(key, None)
             if key in self.states:
                 self._drop(key)
 
     def lose(self, keys: Iterable[LaneKey]) -> None:
-        """Their worker process is lost. What begins one of them again knows that."""
+        """Remove lanes whose worker process was lost; they remember the loss when started again."""
         now, lost = self._clock.monotonic(), list(keys)
         self.forget(lost)
         recent = {key: at for key, at in self._lost.items() if now - at < _REMEMBERED_SECONDS}
@@ -289,8 +298,11 @@ class LaneTable:
         at: float | None = None,
         waiting: Iterable[WaitingLane] = (),
     ) -> None:
-        """Note what lanes did lately. `heard_at`: when their worker said so before, in monotonic seconds;
-        `at`: likewise of this report, if that is not now. `waiting`: those that wait for an answer."""
+        """Record the latest measurements of lanes.
+
+        `heard_at`: monotonic seconds of their worker's previous measurements. `at`: monotonic seconds of
+        these; default now. `waiting`: lanes with overdue responses.
+        """
         now, states = self._clock.monotonic() if at is None else at, self.states
         for rate in rates:
             state = states.get(rate.key)
@@ -303,7 +315,7 @@ class LaneTable:
                 states[key].track.unanswered = unanswered
 
     def note(self, event: LaneEvent) -> None:
-        """Take in what happened to a lane."""
+        """Apply an event of a lane."""
         state, now = self.states.get(event.key), self._clock.monotonic()
         if state is None:
             return
@@ -322,13 +334,13 @@ class LaneTable:
                 self._put(event.key, state.entering(LanePhase.COPYING, now))
 
     def unwatch(self, keys: Iterable[LaneKey], heard_at: float) -> None:
-        """Of these lanes nothing was said since that moment, in monotonic seconds, which is too long ago."""
+        """Mark lanes whose worker has not measured for too long, since `heard_at` in monotonic seconds."""
         for key in keys:
             self.states[key].track.unwatch(heard_at)
             self._in_time.note(key, self.states[key])
 
     def mute(self, keys: Iterable[LaneKey]) -> None:
-        """Lanes of a worker that says nothing do not count as copying, and nobody knows their lag."""
+        """Pause lanes of an unresponsive worker; they do not count as copying, and their lag is unknown."""
         now, cause = self._clock.monotonic(), PauseCause.SILENT_WORKER
         for key in keys:
             state = self.states[key]
@@ -338,7 +350,7 @@ class LaneTable:
                 self._put(key, replace(silent, track=silent.track.silenced()))
 
     def unmute(self, keys: set[LaneKey]) -> None:
-        """Lanes of a worker that speaks again are what they were."""
+        """Restore the states of lanes whose worker responds again."""
         for key in keys & self._muted.keys():
             before, state = self._muted.pop(key), self.states[key]
             if state.reason == _SILENT and state.phase is LanePhase.PAUSED:

@@ -1,9 +1,9 @@
-"""What a lane has reported, kept at a price that hardly grows with the number of lanes.
+"""Reports of a lane, stored at a cost that hardly grows with the number of lanes.
 
-Most reports are of lanes that are in time: their position has moved on, what waits is young, and nothing of
-it is hidden. Workers do not say the positions of these (`PositionWatch`, which alone decides which they are),
-but send the last few with the next one that is different. So `history` is as if each had been taken in by
-`LaneHistory.after` (`tests/property/mirror/instance/test_lane_track.py`).
+Most reports are of lanes in time: the position has advanced, waiting records are young, and none is hidden.
+Workers omit the positions of these (as decided by `PositionWatch` alone), and send the last few with the next
+differing one. The resulting `history` equals that of applying `LaneHistory.after` to each
+(`tests/property/mirror/instance/test_lane_track.py`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from mirror.worker.protocol import LaneRate
 
 
 class LaneTrack:
-    """Written by one thread, read by any. `history`: how the lane has moved, as far as that was said. `rate`:
-    the last report; None where there is none, or it is no news. `calm_at`: of a lane in time of which records
-    wait the moment of that report in monotonic seconds, and infinite where none wait, or its worker would say
-    if it were not in time any more; minus infinity of every other. `may_lose`: whether anything is known that
-    lets the source delete what was not copied. `unanswered`: what it waited for at the last report; None
-    where no answer was overdue. `moved_at`: when it reported last that it copied records or that some wait,
-    minus infinity where it never did."""
+    """Reports of one lane. Written by one thread, read by any.
+
+    `history`: positions of the lane as reported. `rate`: the last report; None if missing or outdated.
+    `calm_at`: for a lane in time with waiting records, monotonic seconds of the last report; infinite without
+    waiting records, or if its worker reports the end of being in time; minus infinity for all other lanes.
+    `may_lose`: whether the source may delete uncopied records as far as known. `unanswered`: overdue requests
+    at the last report; None if none. `moved_at`: last report of copied or waiting records; minus infinity if
+    never.
+    """
 
     __slots__ = (
         "_is_watched",
@@ -60,19 +62,19 @@ class LaneTrack:
             self.calm_at = newest.at if newest.waiting and not is_watched else inf
 
     def silenced(self) -> LaneTrack:
-        """The same history, and no report that is news."""
+        """Return a track with the same history and no current report."""
         silent = LaneTrack()
         silent._keep(self.history, is_watched=self._is_watched)
         silent.moved_at = self.moved_at
         return silent
 
     def unwatch(self, heard_at: float) -> None:
-        """The worker says nothing: what it would have said is known up to that moment only."""
+        """Limit the state to reports before `heard_at`, because the worker does not respond."""
         if self._is_watched:
             self._is_watched, self.calm_at = False, heard_at
 
     def note(self, rate: LaneRate, now: float, heard_at: float | None) -> None:
-        """Take in a report. `heard_at`: as of `LaneHistory.after`."""
+        """Apply a report. `heard_at`: as for `LaneHistory.after`."""
         before, self.rate, self.unanswered = self.rate, rate, None
         if rate.messages_per_second > 0 or rate.lag_records > 0:
             self.moved_at = now
@@ -88,8 +90,11 @@ class LaneTrack:
         self._keep(history, is_watched=place.is_watched)
 
     def loss_at(self) -> float:
-        """When the source deletes the first record that was not copied, in monotonic seconds; infinite where
-        nothing is known of that. It is looked for once for each history."""
+        """Return when the source deletes the first uncopied record, in monotonic seconds; infinite if
+        unknown.
+
+        Computed once per history.
+        """
         if not self.may_lose:
             return inf
         history, (looked_by, found) = self.history, self._loss_look
@@ -101,9 +106,11 @@ class LaneTrack:
         return found
 
     def is_in_time(self, now: float, silence_seconds: float) -> bool:
-        """Whether nothing was late, hidden, unknown or done once more at the last report, and that holds: a
-        lane of which records wait says so again within `silence_seconds`. False also where it is not easily
-        seen."""
+        """Return whether the lane was in time at the last report and still is.
+
+        This means that no records were late, hidden, unknown or repeated. A lane with waiting records reports
+        again within `silence_seconds`. May return false if the state is not easily determined.
+        """
         return now - self.calm_at <= silence_seconds
 
 

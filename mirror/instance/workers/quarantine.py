@@ -1,11 +1,10 @@
-"""Which datastream group makes its worker process die: found by copying the suspects apart. Pure: the
-moment is passed in.
+"""Finds the datastream group that crashes its worker process, by isolating suspects. Pure; takes the time.
 
-A death counts where it follows soon on the start of lanes: a process that dies of what a lane does dies
-again when the lane begins again from its checkpoint. After the second such death in a row the groups of
-that process are suspects, and are copied in processes of their own, the cells, half of them in each.
-A cell that lives is cleared; one that dies is split, and the part that finds no free cell waits. A group
-that is alone when its cell dies again and again is set aside, and tried again much later.
+A crash counts if it soon follows a start of lanes: a process that crashes due to a lane crashes again when
+the lane restarts from its checkpoint. After the second such crash in a row the groups of that process are
+suspects, and are copied in separate processes, the cells, half in each. A cell that survives is cleared. A
+crashing cell is split, and the part without a free cell waits. A group that is alone when its cell crashes
+repeatedly is suspended, and retried much later.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from mirror.model.identifiers import GroupName
 from mirror.wording import counted
 
 CELLS: Final = 2
-"""Worker processes for suspects; they run only while there are some."""
+"""Number of worker processes for suspects; they run only while there are suspects."""
 
 QUICK_SECONDS: Final = 60.0
-"""A death within this time after lanes were started counts; what lives longer is cleared."""
+"""A crash counts within this time after lanes were started; a process that survives it is cleared."""
 
 SUSPECT_DEATHS: Final = 2
 PROVEN_DEATHS: Final = 3
 _AGAIN_SECONDS: Final = 600.0
-"""Silence of a worker counts as a death when its groups had a silent worker within this time before."""
+"""The silence of a worker counts as a crash if its groups had a silent worker within this time before."""
 _ASIDE_SECONDS: Final = 300.0
 _EMPTY_SECONDS: Final = 90.0
-"""How long a cell is kept for suspects that do not come: their lanes run elsewhere, or nowhere any more."""
+"""Time for which a cell waits for suspects whose lanes do not arrive, because they run elsewhere or have
+stopped."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where lanes of a group may be copied: in the cell of this number, in any worker (None), or nowhere,
-    for a reason."""
+    """Placement of lanes of a group: the cell of this number, any worker (None), or none for a reason."""
 
     cell: int | None = None
     held: str = ""
@@ -46,8 +45,10 @@ _ANYWHERE: Final = Place()
 
 @dataclass
 class _Trial:
-    """Suspects that share a cell. `since`: when their lanes were started there; `until`: how long the cell
-    waits for them."""
+    """Suspects that share a cell.
+
+    `since`: when their lanes were started there. `until`: how long the cell waits for them.
+    """
 
     groups: frozenset[GroupName]
     deaths: int = 0
@@ -56,7 +57,7 @@ class _Trial:
 
 
 class Quarantine:
-    """Used by one thread."""
+    """Places groups in workers or cells. Used by one thread."""
 
     def __init__(self) -> None:
         self._deaths: dict[GroupName, int] = {}
@@ -66,35 +67,37 @@ class Quarantine:
         self._aside: dict[GroupName, tuple[str, float]] = {}
 
     def place(self, group: GroupName) -> Place:
-        """Where a group may be copied now."""
+        """Return the current placement of a group."""
         if group in self._aside:
             return Place(held=self._aside[group][0])
         for number, trial in enumerate(self._cells):
             if trial is not None and group in trial.groups:
                 return Place(cell=number)
         if any(group in trial.groups for trial in self._waiting):
-            return Place(held="waits: its worker process died, and other suspects are tried first")
+            return Place(held="waiting: its worker process died, and other suspects are tested first")
         return _ANYWHERE
 
     @property
     def ailing(self) -> Mapping[GroupName, str]:
-        """Groups that are suspected or set aside, and what is known."""
+        """Reasons of the groups that are suspected or suspended."""
         trials = [one for one in (*self._cells, *self._waiting) if one is not None]
         suspected = {group: _suspicion(trial) for trial in trials for group in trial.groups}
         return suspected | {group: reason for group, (reason, _) in self._aside.items()}
 
     def is_used(self, cell: int) -> bool:
-        """Whether a cell has suspects."""
+        """Return whether a cell has suspects."""
         return self._cells[cell] is not None
 
     def started(self, cell: int, now: float) -> None:
-        """Lanes were started in a cell."""
+        """Record the start of lanes in a cell."""
         trial = self._cells[cell]
         if trial is not None and trial.since is None:
             trial.since = now
 
     def died(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """A worker that is no cell died, `seconds` after lanes of these groups were started in it last."""
+        """Record the crash of a worker, `seconds` after lanes of these groups were last started in it; not
+        for cells.
+        """
         suspects = []
         for group in groups:
             self._deaths[group] = self._deaths.get(group, 0) + 1 if seconds < QUICK_SECONDS else 0
@@ -104,15 +107,18 @@ class Quarantine:
         self._fill(now)
 
     def fell_silent(self, groups: Iterable[GroupName], seconds: float, now: float) -> None:
-        """A worker that is no cell was killed because it did not answer, as one is that somebody has frozen:
-        that counts as a death only when it repeats. `seconds` as for `died`."""
+        """Record that a worker was killed because it did not respond; not for cells.
+
+        This counts as a crash only if it repeats, because the process may have been frozen externally.
+        `seconds` as for `died`.
+        """
         recent = {group: at for group, at in self._silences.items() if now - at < _AGAIN_SECONDS}
         groups = frozenset(groups)
         self._silences = recent | dict.fromkeys(groups, now)
         self.died(groups & recent.keys(), seconds, now)
 
     def cell_died(self, cell: int, now: float, how: str) -> None:
-        """The worker of a cell died, `how` in words."""
+        """Record the crash of a cell's worker; `how` describes it."""
         trial = self._cells[cell]
         if trial is None:
             return
@@ -130,7 +136,7 @@ class Quarantine:
         self._fill(now)
 
     def forget_all_but(self, groups: Set[GroupName]) -> None:
-        """Groups that are not there any more are no suspects; one that bears such a name later is none."""
+        """Drop groups that no longer exist; a later group of the same name is not a suspect."""
         for known in (self._deaths, self._silences, self._aside):
             for group in known.keys() - groups:
                 del known[group]
@@ -139,7 +145,7 @@ class Quarantine:
         self._cells = [_without(trial, groups) for trial in self._cells]
 
     def look(self, now: float) -> None:
-        """Clear the cells that have lived, and try again what was set aside long ago."""
+        """Clear the cells that survived, and retry groups that were suspended long ago."""
         for number, trial in enumerate(self._cells):
             if trial is None:
                 continue
@@ -168,7 +174,7 @@ def _halves(groups: Iterable[GroupName]) -> list[_Trial]:
 
 
 def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
-    """The trial with those of its suspects that are among the groups; None when there is none."""
+    """Return the trial restricted to these groups; None if none of its suspects is left."""
     if trial is None or not trial.groups & groups:
         return None
     return trial if trial.groups <= groups else replace(trial, groups=trial.groups & groups)
@@ -176,5 +182,5 @@ def _without(trial: _Trial | None, groups: Set[GroupName]) -> _Trial | None:
 
 def _suspicion(trial: _Trial) -> str:
     if len(trial.groups) == 1:
-        return f"copied apart: its worker process keeps dying, {trial.deaths} times while it was alone"
-    return f"copied apart: one of {counted(len(trial.groups), 'datastream')} makes its worker process die"
+        return f"copied in isolation: its worker process died {trial.deaths} times while it was alone"
+    return f"copied in isolation: one of {counted(len(trial.groups), 'datastream')} crashes its worker"

@@ -1,8 +1,8 @@
-"""The worker processes of an instance, told what to copy: a task lives wholly in one worker.
+"""Worker processes of an instance and their lanes: each task lives in a single worker.
 
-Datastreams that are suspected of making their worker die are copied in workers of their own, the cells
-(`quarantine`), which are the spares of the pool. Everything here runs in the follower's thread; reader
-threads only put what workers say into the inbox.
+Datastreams suspected of crashing their worker are copied in separate workers, the cells (`quarantine`), which
+are the spares of the pool. Everything here runs in the follower's thread; reader threads only put messages of
+workers into the inbox.
 """
 
 from __future__ import annotations
@@ -49,14 +49,16 @@ from mirror.worker.reader import WorkerGone, WorkerSaid
 
 _log = structlog.get_logger(__name__)
 _EMPTY_CELL_SECONDS = 1.0
-"""What a cell that has no lanes any more gets to end."""
+"""Time for a cell without lanes to end."""
 _CLOCK_SECONDS = 60.0
-"""After it was said last; workers say it at every interval of measurements."""
+"""Time for which a reported clock skew is valid; workers report it with every measurement."""
 
 
 class WorkerCount(NamedTuple):
-    """Worker processes that are alive, those that should be and are not, and how often one has died, or could
-    not start, since the instance began. The end of a lease is no death."""
+    """Numbers of running worker processes, missing ones, and crashes.
+
+    Crashes include failed starts since the instance started, but not the end of a lease.
+    """
 
     running: int
     down: int
@@ -82,11 +84,11 @@ class Supervisor:
         self.costs = CostBook()
         self._lease_until = 0.0
         self._dropped_before = 0
-        """Records that processes which are over could not deliver."""
+        """Records that former processes could not deliver."""
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """What each task of groups that exist did here since the start. Safe to read from any thread."""
+        """Totals of each task here since the start, of existing groups. Safe to read from any thread."""
         return self._sums
 
     def forget_all_but(self, groups: Collection[GroupName]) -> None:
@@ -97,14 +99,14 @@ class Supervisor:
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """By cluster, the seconds since the start in which its brokers have throttled workers, summed over
-        these. Safe to read from any thread."""
+        """Seconds since the start for which brokers of a cluster throttled workers, summed over the workers.
+        Safe to read from any thread.
+        """
         return self._throttled
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """By cluster, how far the clock of a broker is off, as some worker said last; without those of which
-        none has said it lately. Safe to read from any thread."""
+        """Latest clock skew of a broker by cluster, without outdated ones. Safe to read from any thread."""
         since = self._clock.monotonic() - _CLOCK_SECONDS
         return {cluster: skew for cluster, (at, skew) in self._clocks.items() if at >= since}
 
@@ -115,69 +117,71 @@ class Supervisor:
 
     @property
     def inbox(self) -> Inbox:
-        """Where reader threads put what workers say; the follower empties it."""
+        """Queue of worker messages, filled by reader threads and emptied by the follower."""
         return self._inbox
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Every lane that a worker was told to copy and has not released, and those that none may copy."""
+        """Lanes assigned to a worker and not released, and lanes that none may copy."""
         return self._table.states
 
     @property
     def in_time(self) -> LanesInTime:
-        """What there is to say of those of them that are in time; of this moment, and stays as it is."""
+        """Immutable summary of the lanes that are currently in time."""
         return self._table.in_time
 
     @property
     def workers_running(self) -> int:
-        """Worker processes that are alive; cells do not count."""
+        """Number of running worker processes, without cells."""
         return len(self._pool.alive)
 
     @property
     def workers_down(self) -> int:
-        """Worker processes that should be alive and are not."""
+        """Number of worker processes that should run but do not."""
         return len(self._pool.workers) - self.workers_running
 
     @property
     def worker_count(self) -> WorkerCount:
-        """Of this moment. Safe to read from any thread."""
+        """Current counts of workers. Safe to read from any thread."""
         deaths = sum(worker.slot.deaths for worker in self._pool.everyone)
         return WorkerCount(self.workers_running, self.workers_down, deaths)
 
     @property
     def workers_silent(self) -> int:
-        """Worker processes that are alive and do not answer."""
+        """Number of running worker processes that do not respond."""
         return sum(worker.slot.is_silent for worker in self._pool.everyone)
 
     @property
     def workers_starving(self) -> int:
-        """Worker processes that have lost their lease again and again, though this instance has one."""
+        """Number of worker processes that repeatedly lost their lease although this instance has one."""
         now = self._clock.monotonic()
         return sum(worker.slot.is_starving(now) for worker in self._pool.everyone)
 
     @property
     def start_problem(self) -> str:
-        """Why no worker process can be had; empty when they can. One that dies of what it copies does not
-        count. Safe to read from any thread."""
+        """Reason why no worker process can start; empty if one can. Safe to read from any thread.
+
+        Crashes caused by copied data do not count.
+        """
         slots = [worker.slot for worker in self._pool.workers]
         if not any(slot.has_started for slot in slots):
-            return "no process has started up yet"
-        return "no process can be started" if all(slot.is_unborn for slot in slots) else ""
+            return "no process has started yet"
+        return "cannot start a process" if all(slot.is_unborn for slot in slots) else ""
 
     @property
     def is_ready(self) -> bool:
-        """Whether a worker is there, and every one that is there has started up."""
+        """True if workers are running and all are ready."""
         alive = self._pool.alive
         return bool(alive) and all(worker.slot.data_plane for worker in alive)
 
     @property
     def quarantine(self) -> Quarantine:
-        """What is known of groups that make, or may make, their worker process die."""
+        """Quarantine of groups that crash their worker process, or are suspected to."""
         return self._quarantine
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """What the workers that are ready run: compiled, interpreted. Safe to read from any thread."""
+        """Data planes of the workers that are ready: compiled, interpreted. Safe to read from any thread."""
         planes = (worker.slot.data_plane for worker in self._pool.everyone)
         return frozenset(plane for plane in planes if plane)
 
@@ -186,17 +190,17 @@ class Supervisor:
         self._pool.start()
 
     def expect_lanes(self, specs: Iterable[LaneSpec]) -> None:
-        """These, and no others, are waited for: let the workers of their tasks get ready."""
+        """Announce the lanes, replacing earlier ones, that the workers of their tasks should prepare for."""
         for share in self._shares:
             share.expected.clear()
         for worker, batch in self._dealt(specs, lambda share: share.expected):
             try:
                 self._pool.send(worker, ExpectLanes(tuple(batch)))
             except Exception as error:  # noqa: BLE001 - only a preparation; the start of a lane reports it
-                _log.warning("lanes not expected", worker=worker.number, reason=reason_of(error))
+                _log.warning("cannot announce lanes", worker=worker.number, reason=reason_of(error))
 
     def start_lanes(self, specs: Iterable[LaneSpec], epoch: Epoch) -> None:
-        """Give lanes to the workers of their tasks; those whose worker is down wait for the next call."""
+        """Start lanes in the workers of their tasks; lanes whose worker is down need another call."""
         now, free = self._clock.monotonic(), []
         for spec in specs:
             held = self._quarantine.place(spec.key.group).held
@@ -215,23 +219,23 @@ class Supervisor:
             self._send_start(worker, batch, epoch)
 
     def _send_start(self, worker: PooledWorker, batch: Sequence[LaneSpec], epoch: Epoch) -> None:
-        """Together if that is possible; else in halves, and a lane that cannot be sent is set aside."""
+        """Send the lanes in one message if possible, else in halves; a lane that cannot be sent is paused."""
         try:
             self._pool.send(worker, StartLanes(epoch, tuple(batch)))
-        except Exception as error:  # noqa: BLE001 - the bulkhead around one lane: which of them is it?
+        except Exception as error:  # noqa: BLE001 - bulkhead around one lane, found by halving
             if len(batch) > 1:
                 middle = len(batch) // 2
                 self._send_start(worker, batch[:middle], epoch)
                 self._send_start(worker, batch[middle:], epoch)
                 return
             (spec,) = batch
-            _log.exception("lane cannot be started", lane=str(spec.key))
+            _log.exception("cannot start lane", lane=str(spec.key))
             self._shares[worker.number].lanes.discard(spec.key)
             self._unsendable.add(spec.key)
             self._table.hold(spec, reason_of(error))
 
     def stop_lanes(self, keys: Iterable[LaneKey]) -> None:
-        """Ask workers to release lanes; they stay in `lanes` until the worker says so."""
+        """Tell workers to release lanes; they stay in `lanes` until the worker reports it."""
         batches: dict[int, list[LaneKey]] = {}
         for key in keys:
             number = self._table.stop(key)
@@ -243,12 +247,12 @@ class Supervisor:
             self._pool.send(self._pool.everyone[number], StopLanes(tuple(batch)))
 
     def waiting(self, specs: Iterable[LaneSpec]) -> dict[LaneKey, LaneStatus]:
-        """Those of lanes that should run here for which no worker process is there now."""
+        """Return the lanes that should run here but have no worker process now."""
         slots = [worker.slot for worker in self._pool.everyone if worker.process is None]
         until = [slot.restart_at for slot in slots if slot.restart_at is not None]
-        reason = "no worker process is there for it"
+        reason = "no worker process is available"
         if until:
-            reason += f"; one starts again in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
+            reason += f"; restart in {max(min(until) - self._clock.monotonic(), 0.0):.0f} s"
         return {
             spec.key: LaneStatus(spec, NOBODY, LanePhase.WAITING, reason)
             for spec in specs
@@ -262,7 +266,7 @@ class Supervisor:
         return not place.held and not self.workers_running
 
     def share_quotas(self, by_task: Mapping[GroupName, float]) -> None:
-        """Let every worker copy this number of bytes a second for each task that it has of these groups."""
+        """Distribute quotas: bytes per second for each task of these groups, to every worker."""
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             lanes = share.lanes if by_task else ()
             tasks = {(key.group, self.lanes[key].spec.task) for key in lanes if key.group in by_task}
@@ -274,13 +278,13 @@ class Supervisor:
                 share.quotas = quotas
 
     def extend_lease(self, until: float) -> None:
-        """Let every worker write until that moment of the monotonic clock."""
+        """Extend the lease of every worker until that moment of the monotonic clock."""
         self._lease_until = until
         for worker in self._pool.everyone:
             self._pool.send(worker, ExtendLease(until))
 
     def handle(self, item: WorkerSaid | WorkerGone) -> None:
-        """Take in what a reader thread put into the inbox."""
+        """Process an item that a reader thread put into the inbox."""
         worker = self._pool.speaker(item)
         if worker is None:
             return
@@ -289,7 +293,7 @@ class Supervisor:
             return
         match item.message:
             case WorkerReady():
-                """The pool has noted it."""
+                """The pool has recorded it."""
             case LaneNews(events):
                 for event in events:
                     self._table.note(event)
@@ -311,10 +315,10 @@ class Supervisor:
                 self._shares[worker.number].drops = drops
             case other:
                 kind = type(other).__name__
-                _log.error("message skipped: no worker says it", worker=worker.number, kind=kind)
+                _log.error("unexpected worker message", worker=worker.number, kind=kind)
 
     def _held_back(self, share: WorkerShare) -> frozenset[GroupName]:
-        """Groups of which a quota holds a lane back there."""
+        """Return the groups with a throttled lane in this worker."""
         return frozenset(key.group for key in share.lanes if self._table.states[key].held_back)
 
     def _note_clocks(self, clocks: Iterable[ClusterClock]) -> None:
@@ -325,14 +329,15 @@ class Supervisor:
         known = dict(self._sums)
         for one in sums:
             if self._groups is not None and one.group not in self._groups:
-                continue  # the last sums of a worker arrive after the datastream is deleted
+                continue  # the last sums of a worker arrive after the deletion of the datastream
             before = known.get(one.task)
             known[one.task] = before.plus(one) if before else one
         self._sums = known
 
     def restart_dead(self) -> None:
-        """Start the workers whose restart delay is over, kill the ones that do not listen any more, and
-        bring suspects and cleared ones to where they may be copied."""
+        """Restart workers whose delay has passed, kill unresponsive ones, and move suspects to or from
+        cells.
+        """
         self._pool.look()
         for worker, share in zip(self._pool.everyone, self._shares, strict=True):
             if worker.slot.is_silent:
@@ -370,18 +375,18 @@ class Supervisor:
         return 0 <= state.worker < len(self._pool.workers)
 
     def kill_all(self) -> None:
-        """Kill every worker at once: nothing of ours may write any more."""
+        """Kill every worker at once, so that this instance no longer writes."""
         for worker in self._pool.kill():
             self._forget(worker)
         self.stop_lanes([key for key, state in self.lanes.items() if state.worker == NOBODY])
 
     def stop(self, deadline_seconds: float) -> None:
-        """Let every worker drain up to the deadline, then end what is left. Safe to call twice."""
+        """Let every worker drain up to the deadline, then kill the remaining ones. Safe to call twice."""
         for worker in self._pool.stop(deadline_seconds):
             self._forget(worker)
 
     def _forget(self, worker: PooledWorker) -> WorkerShare:
-        """The process is over and copies nothing; returns what it had."""
+        """Remove the state of an ended process and return it."""
         share, self._shares[worker.number] = self._shares[worker.number], WorkerShare()
         self._table.forget(share.lanes)
         self._dropped_before += share.drops.count
@@ -389,7 +394,7 @@ class Supervisor:
         return share
 
     def _reap(self, worker: PooledWorker) -> None:
-        """A worker has ended by itself, or was killed because it hung: was it for what it copied?"""
+        """Process the end of a worker, which exited or was killed because it hung; determine the suspects."""
         failed = not worker.slot.is_ending
         how, share = self._pool.bury(worker, failed=failed), self._forget(worker)
         groups, now = share.groups, self._clock.monotonic()
@@ -402,19 +407,21 @@ class Supervisor:
             return
         is_silenced, seconds = worker.slot.is_silenced or is_starved, now - share.fed_at
         if worker in self._pool.spares:
-            how = "it was killed because it did not answer" if is_silenced else how
+            how = "killed because it did not respond" if is_silenced else how
             self._quarantine.cell_died(self._pool.spares.index(worker), now, how)
         elif is_silenced:
             self._quarantine.fell_silent(groups, seconds, now)
         else:
             self._quarantine.died(groups, seconds, now)
         if self._quarantine.ailing:
-            _log.error("datastreams suspected of ending their worker", groups=sorted(self._quarantine.ailing))
+            _log.error(
+                "datastreams suspected of crashing their worker", groups=sorted(self._quarantine.ailing)
+            )
 
     def _dealt(
         self, specs: Iterable[LaneSpec], noted: Callable[[WorkerShare], set[LaneKey]]
     ) -> list[tuple[PooledWorker, list[LaneSpec]]]:
-        """By the worker of their tasks; each counts there at once, so that new tasks are spread."""
+        """Return the lanes by the worker of their tasks; they count at once, so that new tasks are spread."""
         dealt: dict[int, list[LaneSpec]] = {}
         for spec in specs:
             worker = self._worker_for(spec)
@@ -441,7 +448,7 @@ class Supervisor:
         return chosen
 
     def _opened(self, cell: PooledWorker) -> PooledWorker | None:
-        """A cell with its process; None while that has to wait for its restart, or for its end."""
+        """Return a cell with its process; None while its restart or end is pending."""
         slot = cell.slot
         if cell.process is None and (slot.restart_at is None or slot.is_due(self._clock.monotonic())):
             slot.failures = 0

@@ -1,4 +1,4 @@
-"""Which datastream groups have lanes on this instance that stand still, or are held back, and why. Pure."""
+"""Datastream groups with stalled or throttled lanes on this instance, and the reasons. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,20 @@ def troubles_of(
     undescribed: Mapping[LaneKey, Exception],
     ailing: Mapping[GroupName, str],
 ) -> dict[GroupName, str]:
-    """A sentence for each group. `undescribed`: lanes that the plan gives to us and that cannot even be
-    described to a worker; `ailing`: groups that make their worker process die, or may."""
+    """Return a sentence for each group with stalled lanes.
+
+    `undescribed`: lanes that the plan assigns to us but that cannot be described to a worker. `ailing`:
+    groups that crash their worker process, or are suspected to.
+    """
     paused = {key: state.reason for key, state in lanes.items() if state.phase is LanePhase.PAUSED}
     reasons = {**paused, **{key: reason_of(error) for key, error in undescribed.items()}}
-    return _sentences(reasons, "stands still") | dict(ailing)
+    return _sentences(reasons, "is stalled") | dict(ailing)
 
 
 def held_back_of(lanes: Mapping[LaneKey, LaneStatus]) -> dict[GroupName, str]:
-    """Which quota holds lanes of which group back, a sentence for each group."""
+    """Return a sentence for each group with lanes that a quota throttles."""
     quotas = {key: state.held_back for key, state in lanes.items() if state.held_back}
-    return _sentences(quotas, "copies as fast as a quota lets it")
+    return _sentences(quotas, "is limited by a quota")
 
 
 def _sentences(reasons: Mapping[LaneKey, str], what: str) -> dict[GroupName, str]:

@@ -63,7 +63,7 @@ class DatastreamStatus(StrEnum):
 
     @property
     def has_tasks(self) -> bool:
-        """Whether the plan holds partitions of a datastream in this state; those of a paused one stay."""
+        """True if the plan contains partitions of a datastream in this state, including a paused one."""
         return self in {DatastreamStatus.READY, DatastreamStatus.PAUSED}
 
 

@@ -55,7 +55,7 @@ KEEPING_SETTINGS: Final = frozenset(
     }
 )
 """Copied settings that control which records a topic accepts and retains. They are also copied if they are
-broker defaults at the source that differ from those of the destination."""
+broker defaults at the source that differ from the destination's."""
 
 FORCED_SETTINGS: Final = {"compression.type": "producer", "message.timestamp.type": "CreateTime"}
 

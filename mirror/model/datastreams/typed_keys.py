@@ -125,8 +125,9 @@ def free_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def given_values(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the choices that a /v1 document makes by typed fields, by their keys; None for a field that is
-    null itself or inside a null object."""
+    """Return the choices that a /v1 document makes in typed fields, by key; None for a field that is null
+    itself or inside a null object.
+    """
     found: dict[str, Any] = {}
     for key, place in PLACES.items():
         level: Any = document

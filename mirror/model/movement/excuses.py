@@ -41,9 +41,10 @@ class Resumption:
 
 
 class Excuse(NamedTuple):
-    """Records of a lane that do not count, by their timestamps in epoch ms: those before `before_ms`, and
+    """Records of a lane that do not count, selected by timestamp in epoch ms: those before `before_ms`, and
     those from `since_ms` to before `until_ms`. `patience_ms`: start of the limited time in which the records
-    behind them do not count either."""
+    behind them do not count either.
+    """
 
     before_ms: int = 0
     since_ms: int = 0

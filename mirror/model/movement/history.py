@@ -112,7 +112,7 @@ class Rewind(NamedTuple):
 
 
 class LaneHistory(NamedTuple):
-    """`waypoints`: oldest first; a few for a lane that is on time, the last two minutes for one that is late.
+    """`waypoints`: oldest first; a few for a lane that is on time, the last two minutes for a late lane.
 
     Times (monotonic seconds) are the start of a present condition, however long ago; None if the condition
     does not hold. `late_since`: a record has waited for more than `LATE_MS` or an unknown time.
@@ -273,7 +273,7 @@ def starts_with(known: tuple[LogStart, ...], at: float, log_start: int) -> tuple
 
 
 def _spaced(kept: tuple[Waypoint, ...], waypoint: Waypoint) -> tuple[Waypoint, ...]:
-    """Add a waypoint; replace the newest one if it is too close to its predecessor."""
+    """Add a waypoint; replace the last one if it is too close to its predecessor."""
     is_close = len(kept) > 1 and waypoint.at - kept[-2].at < LEAST_SECONDS
     return (*(kept[:-1] if is_close else kept), waypoint)
 

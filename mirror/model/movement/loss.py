@@ -10,10 +10,10 @@
 
 The earliest result applies. Records held back by a transaction are deleted like any others.
 
-All three assume that the lane stands still. A lane that moves loses records later or never: its oldest record
+All three assume that the lane is stopped. A moving lane loses records later or never: its oldest record
 ages by less than one second per second; its backlog grows by less than the arriving bytes, or shrinks; the
 log start approaches more slowly than it advances. `loss_as_it_moves` divides each time by that share.
-`is_long_enough` says whether a lane was watched for long enough to know its trend.
+`is_long_enough` returns whether a lane was watched for long enough to determine its trend.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _LEAST_STEPS: Final = 2
 _MOST_INTERVALS: Final = 2.0
 _RECENT_SECONDS: Final = 8.0
 SLOPE_SECONDS: Final = 90.0
-"""A history that spans less says nothing of how a lane that moves will move: a burst of half a minute is no
-trend. A loss that is nearer than that does not wait for it."""
+"""Minimum span of a history from which the trend of a moving lane is derived: a burst of half a minute is no
+trend. A loss that is nearer than this is reported without waiting."""
 
 
 def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
@@ -57,8 +57,10 @@ def seconds_to_loss(history: LaneHistory, now: float) -> float | None:
 
 
 def backlog_share(history: LaneHistory) -> float | None:
-    """Return the share of what the source keeps that waits: of its time, its bytes or its records, whichever
-    is most; None where that is unknown."""
+    """Return the waiting share of the data retained by the source; None if unknown.
+
+    It is the largest of the shares by time, bytes and records.
+    """
     newest, kept = history.newest, history.retention
     if newest is None:
         return None
@@ -84,9 +86,9 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
     None if no record is lost at that pace.
 
     The pace is the lower one of the whole history and its last seconds: a lane that has become slower is not
-    excused by its past, and one that gains and loses ground in turn is not excused by its last gain. A lane
-    with only one report counts as standing still. `since`: ignore reports before this time, because the
-    backlog has shrunk steadily since then.
+    excused by its past, and a lane that alternately gains and loses ground is not excused by its last gain. A
+    lane with only one report counts as stopped. `since`: ignore reports before this time, because the backlog
+    has shrunk steadily since then.
     """
     newest = history.newest
     if newest is None or newest.end <= newest.checkpoint:
@@ -108,8 +110,9 @@ def loss_as_it_moves(history: LaneHistory, now: float, since: float | None = Non
 
 
 def _compared(waypoints: Sequence[Waypoint], newest: Waypoint) -> list[Waypoint]:
-    """Return the oldest waypoint, and the newest one at least `_RECENT_SECONDS` older than the last
-    report."""
+    """Return the oldest waypoint, and the latest one at least `_RECENT_SECONDS` older than the last
+    report.
+    """
     older = [one for one in waypoints[:-1] if one.at < newest.at]
     recent = [one for one in older if newest.at - one.at >= _RECENT_SECONDS]
     return [older[0], *recent[-1:]] if older else []

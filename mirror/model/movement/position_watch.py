@@ -42,11 +42,11 @@ _FAR_SECONDS: Final = 1_800.0
 _LOOK_SECONDS: Final = 60.0
 _LOOK_SHARE: Final = 0.01
 _MOST_LOOK_SECONDS: Final = 600.0
-"""Interval between evaluations of the time to loss: `_LOOK_SHARE` of it, at least `_LOOK_SECONDS` and at most
-this. While a loss is near, each evaluation reports the position."""
+"""Interval between evaluations of the time to loss: `_LOOK_SHARE` of that time, at least `_LOOK_SECONDS` and
+at most this. While a loss is near, each evaluation reports the position."""
 _SAID_AGAIN_SECONDS: Final = 600.0
 _SAID_AGAIN_SHARE: Final = 0.1
-"""A reported time to loss is refreshed after `_SAID_AGAIN_SECONDS` or this share of it, whichever is
+"""A reported time to loss is refreshed after `_SAID_AGAIN_SECONDS` or this share of the time, whichever is
 longer."""
 _NO_AGE: Final = -1
 

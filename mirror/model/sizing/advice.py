@@ -116,7 +116,9 @@ def sentence_with_age(advice: Advice, now_ms: int) -> str:
 
 
 def hours_together(groups: Sequence[GroupNeed], now_ms: int) -> list[HourNeed]:
-    """Return the hours that are not over, for all groups; one without a forecast needs what it needs now."""
+    """Return the hours that are not over, for all groups; groups without a forecast keep their present
+    need.
+    """
     by_group = [{hour.hour_ms: hour for hour in one.coming} for one in groups]
     hours = sorted({hour for one in by_group for hour in one if hour + HOUR_MS > now_ms})
     found = []

@@ -158,7 +158,7 @@ def learned(hours: Mapping[int, CostSums], now_hour: int) -> Learned | None:
     """Return the capacity measured over the last day; None without enough data.
 
     The most expensive hour determines it, so that a plan holds at every time of a day with varying batch
-    sizes. If no hour alone is conclusive, such as just after the hour, all of them count as one.
+    sizes. If no hour alone is conclusive, such as just after the hour, all hours count as one.
     """
     recent = [one for hour, one in hours.items() if now_hour - KEPT_HOURS < hour <= now_hour]
     known = [one for one in recent if one.says_enough] or _together(recent)

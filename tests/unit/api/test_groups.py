@@ -191,10 +191,10 @@ def test_members_that_choose_a_strategy_choose_the_same(group: Site) -> None:
     assert patch(group, "b", simple).status_code == 200, "the other one leaves it to this one"
     for query in ({"dry_run": "true"}, {}):
         refused = patch(group, "a", assigner, **query)
-        assert (refused.status_code, "another placement strategy than b" in refused.text) == (400, True)
+        assert (refused.status_code, "placement strategy" in refused.text) == (400, True)
     late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
     refused = group.client.post("/v1/datastreams", json=late | assigner)
-    assert (refused.status_code, "placement strategy is not that of b" in refused.text) == (400, True)
+    assert (refused.status_code, "placement strategy" in refused.text) == (400, True)
     assert group.client.post("/v1/datastreams", json=late | simple).status_code == 201
     assert patch(group, "a", simple).status_code == 200
     for name in "abc":

@@ -124,13 +124,13 @@ def test_members_that_choose_a_provider_choose_the_same(group: Site) -> None:
     assert patch(group, own, "b").status_code == 200, "the other one leaves it to this one"
     for query in ({"dry_run": "true"}, {}):
         refused = patch(group, count, "a", **query)
-        assert (refused.status_code, "another load provider than b" in refused.text) == (400, True)
+        assert (refused.status_code, "load provider" in refused.text) == (400, True)
     late = a_body("c", metadata=GROUP, source={"cluster": "source", "topics": "v"})
     refused = post(group, late | count)
-    assert (refused.status_code, "load provider is not that of b" in refused.text) == (400, True)
+    assert (refused.status_code, "load provider" in refused.text) == (400, True)
     over_brooklin = restli(keys("none") | GROUP, "d", "w")
     refused = post(group, over_brooklin, "/datastream")
-    assert (refused.status_code, "load provider is not that of b" in refused.text) == (400, True)
+    assert (refused.status_code, "load provider" in refused.text) == (400, True)
     assert post(group, late | own).status_code == 201
     assert patch(group, own, "a").status_code == 200
     for name in "abc":

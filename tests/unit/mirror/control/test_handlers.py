@@ -260,7 +260,7 @@ def test_partitions_move_to_an_instance_that_is_here(office: Office) -> None:
         request = office.requests.pending()[-1]
         assert request == MoveRequest(GroupName("orders"), moved, host, "me", 1234, asked.identity) == asked
     for host in ("two", "host-b", "nobody"):
-        with pytest.raises(InvalidRequest, match="these are here: one"):
+        with pytest.raises(InvalidRequest, match=r": one$"):
             office.control.move(MovePartitions(ORDERS, moved, host, "me"))
 
 
@@ -338,7 +338,7 @@ def test_who_joins_a_group_is_as_its_members_are(office: Office, what: str, fore
     office.create(a_datastream("orders", "t"))
     metadata = {"system.taskPrefix": "orders", **foreign.get("metadata", {})}
     stranger = a_datastream("stranger", "t", **{**foreign, "metadata": metadata})
-    with pytest.raises(InvalidRequest, match=f"its {what} is not that of orders") as refused:
+    with pytest.raises(InvalidRequest, match=what) as refused:
         office.create(stranger)
     assert [one.pointer for one in refused.value.fields] == ["/metadata/system.taskPrefix"]
     office.control.create(CreateDatastream(stranger, is_taken_over=True))

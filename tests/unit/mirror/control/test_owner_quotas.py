@@ -29,7 +29,7 @@ def of(owner: str, name: str, rate: int = 0) -> Datastream:
 def test_datastreams_of_an_owner_are_counted() -> None:
     there = [of("few", "a"), of("other", "b"), of("few", "c")]
     check_quota(QUOTAS, of("few", "d"), None, there[:2])
-    with pytest.raises(QuotaExceeded, match="'few' has 2 datastreams, and may have 2") as refused:
+    with pytest.raises(QuotaExceeded, match="'few' has 2 datastreams") as refused:
         check_quota(QUOTAS, of("few", "d"), None, there)
     assert [one.pointer for one in refused.value.fields] == ["/owner"]
     with pytest.raises(QuotaExceeded):
@@ -51,8 +51,8 @@ def test_owners_that_are_not_named_have_the_quota_of_every_other() -> None:
 def test_rates_are_summed_and_each_is_said() -> None:
     there = [of("slow", "a", 60), of("other", "b", 1_000)]
     check_quota(QUOTAS, of("slow", "c", 40), None, there)
-    for rate, words in ((41, "41 more are not possible"), (0, "it says not which part")):
-        with pytest.raises(QuotaExceeded, match=f"60 are taken: {words}") as refused:
+    for rate, words in ((41, "60 .* 41"), (0, "60 .* limit")):
+        with pytest.raises(QuotaExceeded, match=words) as refused:
             check_quota(QUOTAS, of("slow", "c", rate), None, there)
         assert [one.pointer for one in refused.value.fields] == ["/quota/bytes_per_second"]
 
@@ -76,7 +76,7 @@ SOME: Final = {"some": OwnerQuota(partitions=10)}
 def test_partitions_that_are_selected_are_counted_before_they_are_let_in() -> None:
     there = [(of("some", "a"), {"t": 4, "u": 2})]
     check_partitions(SOME, (of("some", "b"), {"v": 4}), None, there)
-    with pytest.raises(QuotaExceeded, match="10 partitions together, of which 6 are taken: the 5 that") as no:
+    with pytest.raises(QuotaExceeded, match=r"10 partitions .* 6 .* 5") as no:
         check_partitions(SOME, (of("some", "b"), {"v": 5}), None, there)
     assert [one.pointer for one in no.value.fields] == ["/source/topics"]
     check_partitions(SOME, (of("other", "b"), {"v": 5_000}), None, [])
@@ -114,8 +114,8 @@ def test_what_is_copied_goes_on_and_what_is_new_waits() -> None:
     assert {name: {topic: it.copied for topic, it in topics.items()} for name, topics in found.items()} == {
         "b": {"v": 0}
     }
-    assert "3 partitions wait, as the datastreams of 'some' may copy 10" in found[other.name]["v"].reason
+    assert "3 partitions" in found[other.name]["v"].reason
     grown = waiting_for_quota(SOME, [(one, {"t": 12}), (other, {"v": 3})], held | {other.group: {"v": 3}})
     assert grown == {one.name: {"t": grown[one.name]["t"]}}
-    assert (grown[one.name]["t"].copied, grown[one.name]["t"].reason[:19]) == (7, "5 partitions wait, ")
+    assert (grown[one.name]["t"].copied, grown[one.name]["t"].reason[:12]) == (7, "5 partitions")
     assert waiting_for_quota({"some": OwnerQuota(partitions=1)}, [(one, {"t": 7})], held) == {}

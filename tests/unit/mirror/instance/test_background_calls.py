@@ -130,7 +130,7 @@ def test_a_question_looks_at_few_of_those_that_wait_before_it(monkeypatch: pytes
 def test_loads_that_are_on_their_way_are_unavailable_for_now() -> None:
     background_calls, slow = BackgroundCalls(), Slow(LoadReport({}, "slow"))
     provider = PatientLoads(slow, background_calls)
-    with pytest.raises(LoadUnavailable, match="no answer yet"):
+    with pytest.raises(LoadUnavailable, match="loads"):
         provider.loads(HERE, [])
     slow.go_on.set()
     assert background_calls.woken.wait(PATIENCE_SECONDS)

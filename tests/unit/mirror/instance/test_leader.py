@@ -455,7 +455,7 @@ def test_a_leader_that_was_overtaken_publishes_nothing(house: House) -> None:
 
     house.session.script = script
     house.clock.advance(10)
-    assert "will look again" in house.leader._try_tick()
+    assert "retrying" in house.leader._try_tick()
     assert PlanStore(house.server.session(), "r").read().plan.reason == "the other's"
     house.tick()
     assert house.epoch() == 3
@@ -682,7 +682,7 @@ def test_lanes_that_stand_still_anywhere_are_their_datastreams_problem(house: Ho
     house.create(a_datastream("orders", "t"), a_datastream("users", "t", naming=TopicNaming("u.*")))
     house.tick()
     told = TroubleStore(house.server.session())
-    told.say(7, {GroupName("orders"): "t-0 stands still: too large", GroupName("gone"): "nobody cares"})
+    told.say(7, {GroupName("orders"): "t-0 is stalled: too large", GroupName("gone"): "nobody cares"})
     house.tick()
     assert house.ill() == ["datastream orders"]
     assert "too large" in house.rig.stores.problems.all()[DatastreamName("orders")].reason
@@ -697,7 +697,7 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     house.tick()
     says, problems = TroubleStore(house.server.session()), house.rig.stores.problems
     told = [one for one in house.rig.told if one.kind == "problem"]
-    says.say_held_back(7, {GroupName("orders"): "t-0 copies as fast as a quota lets it"})
+    says.say_held_back(7, {GroupName("orders"): "t-0 is limited by a quota"})
     says.say_held_back(8, {GroupName("gone"): "nobody cares"})
     house.tick(2)
     name = DatastreamName("orders")
@@ -705,13 +705,13 @@ def test_a_quota_that_holds_lanes_back_anywhere_is_a_remark_and_no_event(house: 
     assert remark[0] == name
     assert not remark[1].sets_aside
     assert house.ill() == []
-    assert "as fast as a quota" in house.rig.health.conditions()["datastream orders"].sentence
-    says.say(7, {GroupName("orders"): "t-0 stands still: too large"})
+    assert "quota" in house.rig.health.conditions()["datastream orders"].sentence
+    says.say(7, {GroupName("orders"): "t-0 is stalled: too large"})
     house.tick(2)
     assert problems.all()[name].sets_aside, "what stands still matters more"
     says.say(7, {})
     house.tick(2)
-    assert "as fast as a quota" in problems.all()[name].reason
+    assert "quota" in problems.all()[name].reason
     says.say_held_back(7, {})
     house.tick(2)
     assert problems.all() == {}
@@ -827,7 +827,7 @@ def test_what_would_be_refused_today_runs_on_and_is_remarked_on(house: House) ->
     house.tick(2)
     problem = house.rig.stores.problems.all()[DatastreamName("orders")]
     assert not problem.sets_aside
-    assert "'tests' may not read from cluster source; it runs on" in problem.reason
+    assert "'tests' may not read from cluster source" in problem.reason
     assert house.planned() == {"orders:t-0", "orders:t-1"}
     stored = house.definitions.get(DatastreamName("orders"))
     given = {**stored.datastream.metadata, "owner": "others"}

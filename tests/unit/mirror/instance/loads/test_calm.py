@@ -15,7 +15,7 @@ from mirror.model.topics import TopicPartition
 
 PLACES = tuple(TopicPartition("t", number) for number in range(8))
 CAPACITY = TaskCapacity(100, None, 100)
-CALM = "it is within the freeze window 22:00 to 06:00"
+CALM = "the freeze window 22:00 to 06:00 is in effect"
 
 
 def planned(
