@@ -1,7 +1,7 @@
-"""The independent verifier: no plan leaves the assigner without passing it.
+"""Independent verifier: every plan must pass it before it leaves the assigner.
 
-Shares no code with the stages and recomputes everything from what the caller gave. It judges facts
-(each partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
+Shares no code with the stages and recomputes everything from the caller's input. It checks facts (each
+partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mirror.model.load import LoadLevel, TaskCapacity, TaskLimits
 from mirror.wording import counted
 
 _ROUNDING: Final = 2e-3
-"""Bytes a second by which a partition's size may be rounded up, with room for floating point."""
+"""Bytes per second by which a partition's size may be rounded up, with room for floating point."""
 
 
 def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:
-    """Raise PlanRejected that names the culprit when the plan breaks a rule or lies about itself."""
+    """Raise PlanRejected with the violation if the plan breaks a rule or misreports itself."""
     _check_tasks(plan, limits)
     _check_partitions(plan, limits)
     _check_loads(plan, capacity, limits)
@@ -32,7 +32,7 @@ def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits
 
 
 def _reject(message: str) -> None:
-    raise PlanRejected(f"the plan is not published: {message}", advice="report this as a defect")
+    raise PlanRejected(f"invalid plan, not published: {message}", advice="report this as a defect")
 
 
 def _check_tasks(plan: PlacementAnswer, limits: TaskLimits) -> None:
@@ -59,7 +59,7 @@ def _check_partitions(plan: PlacementAnswer, limits: TaskLimits) -> None:
         )
     dead = np.flatnonzero((plan.task_of >= 0) & ~plan.alive[plan.task_of])
     if len(dead):
-        _reject(f"partition {plan.demand.partitions[dead[0]]} is on a task that is removed")
+        _reject(f"partition {plan.demand.partitions[dead[0]]} is on a removed task")
     cap, most = limits.max_partitions_per_task, limits.max_tasks
     if missing and (cap is None or most is None or cap * most >= len(plan.task_of)):
         _reject(f"partition {plan.demand.partitions[missing[0]]} has no task although there is room")

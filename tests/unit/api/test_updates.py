@@ -432,7 +432,7 @@ def test_a_dry_run_says_why_lanes_begin_again(site: Site, orders: str) -> None:
     assert (quota["restarts"], quota["moves"]) == ([], [])
     path = patch(site.client, orders, {"metadata": {"headrace.path": "record"}}, dry_run="true").json()
     assert names(path["restarts"]) == ["t-0", "t-1"]
-    assert path["restarts"][0]["reason"] == "path: decided when a lane begins"
+    assert path["restarts"][0]["reason"] == "path: fixed when a lane starts"
     narrow = patch(site.client, orders, {"limits": {"max_partitions_per_task": 1}}, dry_run="true").json()
     assert (narrow["tasks_before"], narrow["tasks_after"], len(narrow["moves"])) == (1, 2, 1)
 

@@ -70,7 +70,7 @@ def test_a_plan_that_is_right_stays() -> None:
     again = decide(a_world(plan=first), SimplePlanner(), CAPACITY, 2)
     assert again.plan is None
     assert again.moves == ()
-    assert "nothing to do" in again.sentence
+    assert "no change" in again.sentence
 
 
 def test_the_same_world_gives_the_same_plan() -> None:
@@ -169,7 +169,7 @@ def test_a_request_plans_a_group_that_is_right_by_its_partitions() -> None:
     decision = decide(world, SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert len(decision.plan.tasks) == 2
-    assert "somebody asked: it was time" in decision.sentence
+    assert "requested by somebody: it was time" in decision.sentence
 
 
 def test_a_request_about_a_source_that_does_not_answer_plans_what_is_planned() -> None:
@@ -402,4 +402,4 @@ def test_without_loads_what_is_placed_stays_on_its_instances_too() -> None:
     for planner in (SimplePlanner(), LoadPlanner()):
         found = decide(world, planner, CAPACITY, 1)
         assert found.moves == ()
-        assert any("what is placed stays" in reason for reason in found.group_plans[GROUP].reasons)
+        assert any("loads are unknown" in reason for reason in found.group_plans[GROUP].reasons)
