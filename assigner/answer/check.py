@@ -85,7 +85,7 @@ def _check_loads(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimi
         binds = limits.max_tasks is not None and plan.tasks >= limits.max_tasks
         worse = np.flatnonzero(over & (counts > 1) & (after > before + slack))
         if len(worse) and not binds and not plan.moves_left and plan.tasks < len(plan.task_of):
-            _reject(f"task {worse[0]} is brought to {after[worse[0]]:.0f} of {usable} without need")
+            _reject(f"task {worse[0]} is raised to {after[worse[0]]:.0f} of {usable} unnecessarily")
 
 
 def _check_moves(plan: PlacementAnswer) -> None:
@@ -128,7 +128,7 @@ def _check_bounds(plan: PlacementAnswer) -> None:
             f"above the required {plan.required_tasks}"
         )
     if not plan.moves_left and plan.moved_lower_bound > plan.moved_bytes_per_second + slack:
-        _reject(f"the bound on moved bytes {plan.moved_lower_bound:.0f} is above what is moved")
+        _reject(f"the bound on moved bytes {plan.moved_lower_bound:.0f} exceeds the moved bytes")
 
 
 def _dimensions(capacity: TaskCapacity) -> list[tuple[int, int]]:

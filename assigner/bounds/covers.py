@@ -30,9 +30,9 @@ Sums = tuple[Ints, Ints]
 class SearchDepth(Enum):
     """Effort of the search for subsets of a task's partitions."""
 
-    QUICK = "all of up to 22 partitions"
-    USUAL = "all of up to 32 partitions"
-    THOROUGH = "all of up to 32 partitions, and of more while a much closer sum is possible"
+    QUICK = "all subsets of up to 22 partitions"
+    USUAL = "all subsets of up to 32 partitions"
+    THOROUGH = "all subsets of up to 32 partitions, and of more while a much closer sum is possible"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class LostStore:
             found = None
         if found is None:
             raise NotFound(
-                f"no lost datastream {shown(name)}", advice="list them with headrace datastream lost"
+                f"no lost datastream is named {shown(name)}", advice="list them with headrace datastream lost"
             )
         return found
 

@@ -166,8 +166,8 @@ def from_stored_operation(document: Mapping[str, Any]) -> Operation:
         datastream=bounds.text("the datastream", bounds.field(document, "datastream"), bounds.LONGEST_NAME),
         state=bounds.choice("the state", OperationState, bounds.field(document, "state")),
         requested_by=bounds.text("requested_by", bounds.field(document, "requested_by"), bounds.LONGEST_NAME),
-        created_ms=_optional("the moment it was asked for", document.get("created_ms"), bounds.LARGEST_MS),
-        finished_ms=_optional("the moment of its end", document.get("finished_ms"), bounds.LARGEST_MS),
+        created_ms=_optional("the creation time", document.get("created_ms"), bounds.LARGEST_MS),
+        finished_ms=_optional("the end time", document.get("finished_ms"), bounds.LARGEST_MS),
         sentence=bounds.text("the sentence", bounds.field(document, "sentence"), bounds.LONGEST_REASON),
         plan_epoch=None if epoch is None else Epoch(epoch),
     )

@@ -147,8 +147,8 @@ def from_stored(document: Mapping[str, Any]) -> Proposal:
         tuple(_placement(*_four(one)) for one in placed),
         frozenset(TaskName(_name("a task", one)) for one in gone),
         bounds.integer("the expiry", bounds.field(document, "expires_ms"), 0, bounds.LARGEST_MS),
-        bounds.mapping("what was shown", bounds.field(document, "shown")),
-        None if asked_by is None else _name("who asked", asked_by),
+        bounds.mapping("the presentation", bounds.field(document, "shown")),
+        None if asked_by is None else _name("the applying user", asked_by),
     )
 
 

@@ -96,7 +96,7 @@ class DefinitionStore:
                 continue
             return _found(name, path, node)
         shown = name if len(name) <= bounds.LONGEST_NAME else bounds.shown(name)
-        raise NotFound(f"no datastream {shown}")
+        raise NotFound(f"datastream {shown} does not exist")
 
     def get(self, name: DatastreamName) -> StoredDatastream:
         """Return one readable definition. Raises NotFound, DamagedState."""
@@ -363,7 +363,7 @@ def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
         raise InvalidRequest("no definition can have a znode with this name")
     datastream = _parsed(node.data, path)
     if datastream.name != name:
-        raise InvalidRequest(f"it has the name {bounds.shown(datastream.name)}")
+        raise InvalidRequest(f"its name is {bounds.shown(datastream.name)}")
     return datastream
 
 

@@ -186,7 +186,7 @@ def _waiting(value: Any) -> LateRecords:
     if seconds is not None:
         seconds = bounds.integer("catch_up_seconds", seconds, SHORTEST_SECONDS, LONGEST_SECONDS)
     return LateRecords(
-        bounds.number("bytes that wait", size, 0, _MOST_WAITING),
-        bounds.number("messages that wait", messages, 0, _MOST_WAITING),
+        bounds.number("waiting bytes", size, 0, _MOST_WAITING),
+        bounds.number("waiting messages", messages, 0, _MOST_WAITING),
         seconds,
     )

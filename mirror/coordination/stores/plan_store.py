@@ -332,7 +332,7 @@ def _instance_in(name: str) -> InstanceName | None:
 def _document_paths(part: Part, name: str) -> list[str]:
     """Return the paths of all chunks. Raises InvalidRequest if the name is not that of a document."""
     path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
-    further = bounds.digits("the chunks of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
+    further = bounds.digits("the chunk count of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
     return [path, *(f"{path}/{number:04}" for number in range(further))]
 
 
@@ -350,13 +350,13 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
         left_ms, names = bounds.sequence("a departure", value, 2)
         tasks_left = bounds.sequence("tasks of a departure", names, znodes.MOST_PARTITIONS)
         departed[InstanceName(name)] = Departure(
-            bounds.integer("the moment of a departure", left_ms, 0, bounds.LARGEST_MS),
+            bounds.integer("the time of a departure", left_ms, 0, bounds.LARGEST_MS),
             frozenset(TaskName(bounds.text("a task", one, _LONGEST_TASK)) for one in tasks_left),
         )
     return Plan(
         Epoch(bounds.integer("the epoch", bounds.field(marker, "epoch"), 0, 2**53)),
         tasks,
-        bounds.integer("the moment of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
+        bounds.integer("the time of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
         bounds.text("the reason", bounds.field(marker, "reason"), znodes.CHUNK_BYTES),
         departed,
         _excluded(marker),

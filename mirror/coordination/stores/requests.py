@@ -233,4 +233,4 @@ def _partitions(document: Mapping[str, Any]) -> frozenset[TopicPartition]:
 def _check_request(request: PlacementRequest) -> None:
     check_name(request.group, "a group of datastreams")
     bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)
-    bounds.integer("the moment of a request", request.requested_ms, 0, bounds.LARGEST_MS)
+    bounds.integer("the time of a request", request.requested_ms, 0, bounds.LARGEST_MS)

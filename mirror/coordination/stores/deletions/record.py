@@ -76,7 +76,7 @@ def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
     try:
         document: dict[str, Any] = znodes.decode(node.data, path)
         return {
-            DatastreamName(name): bounds.integer("the moment of a deletion", moment, 0, bounds.LARGEST_MS)
+            DatastreamName(name): bounds.integer("the time of a deletion", moment, 0, bounds.LARGEST_MS)
             for name, moment in document["deleted"]
         }
     except _DAMAGES as error:

@@ -92,7 +92,7 @@ def test_a_name_is_taken_once() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(NotFound, match="no datastream nobody"):
+    with pytest.raises(NotFound, match="datastream nobody"):
         DefinitionStore(FakeZooKeeper().session()).get(DatastreamName("nobody"))
 
 

@@ -269,7 +269,7 @@ def test_a_topic_that_was_there_before_does_not_grow(land: Land) -> None:
     assert prepared(land, a_datastream()) == {}
     land.source.grow("t", 5)
     assert "t: it has 5" not in (found := prepared(land, a_datastream()))
-    assert "it has 5 partitions, t at the destination 2" in found["t"]
+    assert "it has 5 partitions, destination topic t has 2" in found["t"]
     assert land.destination.list_topics() == {"t": 2}
     assert wanted(land, a_datastream()) == 2
     land.destination.grow("t", 5)
