@@ -203,8 +203,7 @@ class DefinitionStore:
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
         """Remove a definition, whatever its znode contains, and record its deletion. `entries`: outcome,
-        stored once even on concurrent removals. `now_ms`: replaces the creation time if the definition has
-        none."""
+        stored once even on concurrent removals. `now_ms`: used if the creation time is unknown."""
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)

@@ -83,7 +83,7 @@ class EventLog:
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """Trim the log after every `_TRIMMED_EVERY` calls. Call it after storing an entry with a frequent
+        """Trim the log on every `_TRIMMED_EVERY`-th call. Call it after storing an entry with a frequent
         change: listing the log every time would cost more than the change."""
         if next(self._added) % _TRIMMED_EVERY == 0:
             self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries

@@ -131,7 +131,7 @@ class Membership:
         """Return all instances in order of arrival; the watch fires when an instance joins, leaves or starts
         to leave.
 
-        An instance with an unreadable node counts while it holds lanes, but receives no new ones.
+        An instance with an unreadable node is included while its holding exists, but receives no lanes.
         """
         present = self._present(watch)
         leaving = set(self._nodes.children(znodes.LEAVING, watch))
