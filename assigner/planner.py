@@ -138,7 +138,7 @@ class LoadPlanner:
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
     ) -> tuple[Policy, TaskLimits]:
-        """Return policy and limits for a request, within the limits of the known loads.
+        """Return policy and limits for a request, more cautious if few loads are known.
 
         If fewer than half of the loads are known, no task is removed, not even by a full plan; nor is one
         removed because of a single observation without a request. If none is known, placed partitions stay,
