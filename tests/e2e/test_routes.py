@@ -122,7 +122,7 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(kafka_pair: KafkaPa
         **a_body("twin", "source", f"{mark}-a", "destination"),
     )
     other_name = f"localhost:{source.rpartition(':')[2]}"
-    town.refuses("one cluster", **a_body("self", other_name, f"{mark}-.*", "source"))
+    town.refuses("same cluster", **a_body("self", other_name, f"{mark}-.*", "source"))
     for stranger in ("localhost.example.com:9092", f"{other_name},broker.example.com:9092"):
         town.refuses("no address of a configured cluster", **a_body("out", "source", f"{mark}-a", stranger))
     chain = a_body("chain", "source", f"{mark}-.*", "source", "*-x")

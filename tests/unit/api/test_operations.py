@@ -214,7 +214,7 @@ def test_a_stop_that_a_deletion_has_overtaken_has_failed(client: Client, site: S
     deletion = asked(client.delete("/v1/datastreams/orders"))
     assert (state(client, stop)["state"], state(client, deletion)["state"]) == ("failed", "running")
     site.tick()
-    assert state(client, stop)["sentence"] == "it is DELETING before it had stopped"
+    assert state(client, stop)["sentence"] == "changed to DELETING before it had stopped"
     assert state(client, deletion)["state"] == "done"
 
 

@@ -353,11 +353,11 @@ def test_troubles_that_were_there_before_do_not_hold_up_a_change(site: Site) -> 
     site.create("orders", source={"cluster": "source", "topics": "u|x"})
     site.source.create(TopicDescription("x", 1))
     site.tick()
-    assert "x: datastream users writes" in site.client.get(PATH).json()["problem"]["reason"]
+    assert "x: datastream users already writes" in site.client.get(PATH).json()["problem"]["reason"]
     assert patch(site.client, "*", {"source": {"topics": "u|x|v"}}).status_code == 200
     refused = patch(site.client, "*", {"source": {"topics": "u|x|t"}})
     assert refused.status_code == 400
-    assert "1 topic is left out (t: datastream users writes" in refused.json()["detail"]
+    assert "1 topic is left out (t: datastream users already writes" in refused.json()["detail"]
 
 
 def test_who_changed_what_is_an_event(site: Site, orders: str) -> None:

@@ -141,7 +141,7 @@ def test_what_cannot_be_read_forbids_acting_until_a_person_allows_it() -> None:
     rig = Rig()
     rig.sessions[0].create("/monitor", b"{]")
     lease = rig.hold("a")
-    with pytest.raises(IllegalTransition, match="cannot be read"):
+    with pytest.raises(IllegalTransition, match="cannot read"):
         rig.act(lease)
     rig.one.switch(Switch(changed_ms=1))
     assert rig.act(lease)

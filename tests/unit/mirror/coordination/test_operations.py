@@ -107,7 +107,7 @@ def test_a_stop_runs_until_it_has_settled_and_a_deletion_that_is_faster_ends_it(
     cut_off = ended_stop(STOPPING, replace(STOPPING, status=DatastreamStatus.DELETING), NOW_MS)
     assert cut_off is not None
     assert (cut_off.identity, cut_off.state) == (running.identity, "failed")
-    assert cut_off.sentence == "it is DELETING before it had stopped"
+    assert cut_off.sentence == "changed to DELETING before it had stopped"
     assert ended_stop(STOPPING, replace(STOPPING, pauses={}), NOW_MS) is None
     assert ended_stop(stopped, replace(stopped, status=DatastreamStatus.READY), NOW_MS) is None
 

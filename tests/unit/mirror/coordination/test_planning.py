@@ -61,7 +61,7 @@ def test_the_first_plan_has_every_wanted_partition_once() -> None:
     assert decision.plan.created_ms == 77
     assert set(decision.plan.owners) == {(GROUP, TopicPartition("t", 0)), (GROUP, TopicPartition("t", 1))}
     assert {move.to_instance for move in decision.moves} == {"one"}
-    assert "2 partitions came" in decision.sentence
+    assert "2 partitions added" in decision.sentence
 
 
 def test_a_plan_that_is_right_stays() -> None:
@@ -90,7 +90,7 @@ def test_a_topic_that_is_gone_leaves_the_plan() -> None:
     decision = decide(a_world(plan=plan, topics={SOURCE: {}}), SimplePlanner(), CAPACITY, 1)
     assert decision.plan is not None
     assert decision.plan.owners == {}
-    assert "2 went" in decision.sentence
+    assert "2 removed" in decision.sentence
 
 
 def test_a_source_that_does_not_answer_keeps_its_tasks_and_delays_nobody() -> None:
@@ -339,7 +339,7 @@ def test_more_tasks_that_are_asked_for_are_made_by_count_where_no_load_is_known(
     by_count = decide(later, planner, capacity, 0)
     assert by_count.plan is not None
     assert (sizes_of(by_count.plan), len(by_count.moves)) == ([2, 2], 2)
-    assert by_count.group_plans[GROUP].reasons[-1].endswith("so new tasks are filled by count")
+    assert by_count.group_plans[GROUP].reasons[-1].endswith("filled by count")
     assert groups_to_plan(replace(later, plan=by_count.plan, last=by_count.last)) == ()
 
 

@@ -87,7 +87,7 @@ def test_a_copy_within_a_cluster_is_not_copied_there_again() -> None:
 
 def test_one_cluster_under_two_spellings_is_no_destination_for_its_own_names() -> None:
     verdict = judged(a_route("self", "A>A"))
-    assert "one cluster" in verdict.refused[DatastreamName("self")]
+    assert "same cluster" in verdict.refused[DatastreamName("self")]
 
 
 def test_of_two_that_write_one_topic_the_later_gives_way() -> None:

@@ -783,11 +783,11 @@ def test_one_cluster_under_two_names_stays_refused_while_it_is_away(house: House
     house.clusters[elsewhere] = house.clusters[SOURCE]
     house.create(a_datastream("self", "t", destination=elsewhere), a_datastream("orders", "t"))
     house.tick()
-    assert "one cluster" in house.problem("self")
+    assert "same cluster" in house.problem("self")
     another = LeaderRig(house.session, house.clusters, house.rig.clock)
     house.clusters[SOURCE].failure = Unreachable("gone")
     verdict = another.watch.look([house.stored("self")], NO_PLAN.plan)
-    assert "one cluster" in verdict.refused[DatastreamName("self")]
+    assert "same cluster" in verdict.refused[DatastreamName("self")]
 
 
 def test_an_expression_that_matches_nothing_is_remarked_on(house: House) -> None:
