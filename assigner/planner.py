@@ -1,4 +1,4 @@
-"""The order of the stages: validate, place, keep to the budget, explain, check."""
+"""The planning pipeline: validate, place, apply the move budget, explain, check."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def plan(
     policy: Policy | None = None,
     current: TaskOf | None = None,
 ) -> PlacementAnswer:
-    """Task count and placement for these loads; equal questions in any order get equal answers.
+    """Return task count and placement for these loads. Equal input in any order gives equal results.
 
-    `current`: task number by position in `loads`, -1 for a new partition; None: nothing is placed.
-    Raises InvalidRequest that names what is wrong with the input, PlanRejected when the verifier
-    finds the answer wrong.
+    `current`: task number by position in `loads`, -1 for a new partition; None: nothing is placed. Raises
+    InvalidRequest that names the invalid input, and PlanRejected if the verifier finds an error in the
+    result.
     """
     limits, policy = limits or TaskLimits(), policy or Policy()
     whole = build_problem(loads, capacity, limits, current)
@@ -56,11 +56,12 @@ def _told(cuts: Sequence[float]) -> list[str]:
     if not cuts:
         return []
     searches = "a search" if len(cuts) == 1 else f"{len(cuts)} searches"
-    return [f"{searches} ended by the limit of {max(cuts):.0f} s: an equal question may get another plan"]
+    return [f"{searches} ended at the limit of {max(cuts):.0f} s: equal input may give another plan"]
 
 
 def _placeable(problem: Problem) -> Ranks:
-    """Ranks that get a task: all, unless both limits bind; then those placed already, then the heaviest."""
+    """Return the ranks that get a task: all, unless both limits bind; then placed ones first, then the
+    heaviest."""
     most_tasks = problem.limits.max_tasks or problem.count
     places = most_tasks * problem.per_task.most(problem.count)
     if places >= problem.count:
@@ -70,7 +71,8 @@ def _placeable(problem: Problem) -> Ranks:
 
 
 def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
-    """The stages of the mode; an incremental plan gives way to a full one whose gain pays for its moves."""
+    """Run the stages of the mode. An incremental plan is replaced by a full one whose gain pays for its
+    moves."""
     if policy.mode is Mode.FULL or not (problem.home >= 0).any():
         return replace(policy, mode=Mode.FULL), full_outcome(problem, policy)
     outcome = incremental_outcome(problem, policy)
@@ -87,7 +89,7 @@ def _choose(problem: Problem, policy: Policy) -> tuple[Policy, Outcome]:
 
 
 def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
-    """The placement as far as the move budget reaches."""
+    """Return the placement reduced to the move budget."""
     if policy.move_budget is None:
         return outcome.task_of
     allowed = int(policy.move_budget * int(problem.sizes[:, 0].sum()))
@@ -99,9 +101,9 @@ def _afford(problem: Problem, policy: Policy, outcome: Outcome) -> TaskOf:
 
 
 class LoadPlanner:
-    """Satisfies `mirror.ports.Planner`: tasks by load, sticky unless a full plan is requested.
+    """Implementation of `mirror.ports.Planner`: tasks by load, sticky unless a full plan is requested.
 
-    `policy`: mode, rebalance and, for a rebalance, the overload band come from the request instead.
+    `policy`: mode, rebalance and, for a rebalance, the overload band are taken from the request instead.
     """
 
     def __init__(self, policy: Policy | None = None, unknown: PartitionLoad = UNKNOWN_LOAD) -> None:
@@ -109,7 +111,7 @@ class LoadPlanner:
         self._unknown = unknown
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Raises PlanRejected, with the culprit's name, when the request is impossible."""
+        """Return the plan for a request. Raises PlanRejected with the reason if the request is infeasible."""
         names = existing_tasks(request)
         try:
             wanted = request.partitions
@@ -128,21 +130,21 @@ class LoadPlanner:
             return found
         assumed = (
             f"the loads of {len(found.defaulted)} of "
-            f"{counted(len(request.partitions), 'partition')} are not known; "
-            f"{rate_text(unknown.bytes_per_second)} are assumed of each"
+            f"{counted(len(request.partitions), 'partition')} are unknown; "
+            f"{rate_text(unknown.bytes_per_second)} assumed for each"
         )
         return replace(found, reasons=(*found.reasons, assumed))
 
     def _terms(
         self, request: PlanningRequest, present: int, demand: PartitionLoads
     ) -> tuple[Policy, TaskLimits]:
-        """What was asked for, as far as loads are known well enough to do it.
+        """Return policy and limits for a request, more cautious if few loads are known.
 
-        With fewer than half of them known no task is removed, not even by a full plan; nor is one
-        removed because of a single observation without a request. With none known, placed partitions
-        stay, because moves could only be guesses; but for those of tasks that `min_tasks` asks for, which
-        are shared out by count, as every load is assumed to be the same. In a calm no task is removed either,
-        and no full plan is chosen; overloads are relieved and tasks are added as ever.
+        If fewer than half of the loads are known, no task is removed, not even by a full plan; nor is one
+        removed because of a single observation without a request. If none is known, placed partitions stay,
+        because moves would be guesses; except when `min_tasks` requires more tasks: these are filled by
+        count, because every load is assumed to be equal. During a calm no task is removed either, and no full
+        plan is chosen; overloads are still relieved and tasks added.
         """
         keep_reason = ""
         is_known = demand.levels != LEVELS.index(LoadLevel.DEFAULT)
@@ -160,7 +162,7 @@ class LoadPlanner:
             if kept > limits.min_tasks:
                 limits = replace(limits, min_tasks=kept)
                 why = "too few loads are known" if request.full else "the load was observed only once"
-                keep_reason = f"no task is given up, because {why if is_doubtful else request.calm}"
+                keep_reason = f"no task is removed, because {why if is_doubtful else request.calm}"
         policy = replace(
             self._policy,
             mode=Mode.FULL if request.full else Mode.INCREMENTAL,
@@ -173,8 +175,8 @@ class LoadPlanner:
 
 
 def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
-    """The load to assume where none is known: at most what leaves every task in force within its capacity, so
-    that a guess moves nothing."""
+    """Return the load to assume without measurements: low enough to keep every current task within its
+    capacity, so that a guess moves nothing."""
     wanted = set(request.partitions)
     sizes = Counter(task for one, task in request.current.items() if one in wanted)
     most, capacity = max(sizes.values(), default=0), request.capacity
@@ -189,7 +191,7 @@ def _fitting(unknown: PartitionLoad, request: PlanningRequest) -> PartitionLoad:
 
 
 def existing_tasks(request: PlanningRequest) -> list[TaskName]:
-    """Names of the tasks that hold a wanted partition, sorted by number where they have one."""
+    """Return the names of current tasks with a wanted partition, sorted by number if they have one."""
     wanted = set(request.partitions)
     return sorted(
         {task for partition, task in request.current.items() if partition in wanted}, key=_by_number
@@ -208,7 +210,8 @@ def _current(request: PlanningRequest, names: Sequence[TaskName]) -> TaskOf:
 
 
 def task_names(group: GroupName, existing: Sequence[TaskName], answer: PlacementAnswer) -> list[TaskName]:
-    """A name for every task number: those in force keep theirs, new ones take the lowest free numbers."""
+    """Return a name for every task number: current tasks keep theirs, new ones get the lowest free
+    numbers."""
     names = list(existing)
     taken = {name for name, alive in zip(existing, answer.alive, strict=False) if alive}
     number = 0
@@ -221,7 +224,7 @@ def task_names(group: GroupName, existing: Sequence[TaskName], answer: Placement
 
 
 def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequence[TaskName]) -> GroupPlan:
-    """The answer in the words of the port."""
+    """Convert the answer to the form of the port."""
     partitions = request.partitions
     held: list[list[TopicPartition]] = [[] for _ in names]
     for partition, task in zip(partitions, answer.task_of.tolist(), strict=True):
@@ -255,8 +258,8 @@ def group_plan(request: PlanningRequest, answer: PlacementAnswer, names: Sequenc
 def _known(
     loads: Mapping[TopicPartition, PartitionLoad], wanted: Iterable[TopicPartition]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Of these partitions: what is given may be of a whole cluster. Without loads of 0 at the default level:
-    they are unknown, not zero."""
+    """Return the known loads of these partitions; `loads` may cover a whole cluster. Loads of 0 at the
+    default level are omitted: they are unknown, not zero."""
     return {
         partition: load
         for partition in wanted

@@ -1,1 +1,1 @@
-"""From what hours need to what a service should be given. Pure; read `decide.py`."""
+"""Sizing advice for a service from the needs of hours. Pure; read `decide.py`."""

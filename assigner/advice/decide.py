@@ -1,8 +1,8 @@
-"""From the need of each group to one piece of advice. Pure.
+"""Sizing advice for the service from the needs of all groups. Pure.
 
-The number that is advised rises at once and falls late: an autoscaler that follows it starts instances
-before they are needed, and stops none for a dip. It is the most of what the present load needs and of the
-high end of the forecast for the imminent hours, summed over all groups.
+The advised number rises at once and falls late: an autoscaler that follows it starts instances before they
+are needed, and stops none because of a dip. It is the maximum of the present need and the high end of the
+forecast for the imminent hours, summed over all groups.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from mirror.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Instances that are here to stay, and tasks that one bears (None: nobody says)."""
+    """Instances that are not leaving, and tasks per instance (None: not set)."""
 
     instances: int
     tasks_per_instance: int | None
 
     def needed(self, tasks: int) -> int | None:
-        """Instances for this number of tasks; at least one, which leads and waits for work."""
+        """Return the instances for this number of tasks; at least one, which leads and waits for work."""
         if self.tasks_per_instance is None:
             return None
         return max(1, -(-tasks // self.tasks_per_instance))
@@ -32,7 +32,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """See `settings.AdviceSettings`."""
+    """Terms of the advice, see `settings.AdviceSettings`."""
 
     imminent_hours: int = 2
     shrink_after_hours: float = 6.0
@@ -47,7 +47,7 @@ class _Steady(NamedTuple):
 def advise(
     groups: Sequence[GroupNeed], fleet: Fleet, terms: Terms, before: Advice | None, now_ms: int
 ) -> Advice:
-    """`before`: what was advised last, by whichever leader; None: nothing yet."""
+    """Return the advice. `before`: last advice of any leader; None: there is none."""
     held = sum(one.tasks for one in groups)
     now = sum(one.now or 0 for one in groups)
     coming = hours_together([one for one in groups if one.now is not None], now_ms)
@@ -75,7 +75,7 @@ def advise(
     if unknown:
         rises = next((one for one in coming if one.most_tasks > near), None)
         sentence = _at_least(near, unknown, held, fleet)
-        why = f"what {unknown[0].group} needs is not known{_and_more(unknown)}: {unknown[0].why}"
+        why = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}: {unknown[0].why}"
         return _continuing(replace(found, why=why, sentence=sentence, rises=rises), before)
     steady = _steady(near, terms, before, now_ms)
     rises = next((one for one in coming if one.most_tasks > steady.tasks), None)
@@ -96,16 +96,16 @@ def advise(
 
 
 def _unplanned(found: Advice, before: Advice | None) -> Advice:
-    """Before the first plan there is no number to show."""
+    """Return the advice before the first plan, which has no number."""
     why = "no task is planned"
-    sentence = f"nothing is advised: {why}"
+    sentence = f"no advice: {why}"
     return _continuing(
         replace(found, why=why, sentence=sentence, tasks_at_least=0, instances_at_least=None), before
     )
 
 
 def _continuing(found: Advice, before: Advice | None) -> Advice:
-    """Without a number of its own: with the last number that was known."""
+    """Return advice without a new number, with the last known one."""
     return replace(found, last_required_tasks=before.last_required_tasks if before is not None else None)
 
 
@@ -114,10 +114,10 @@ def _and_more(groups: Sequence[GroupNeed]) -> str:
 
 
 def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: Fleet) -> str:
-    """The sentence where the need of some groups is not known."""
+    """Return the sentence if the need of some groups is unknown."""
     most = sum(max((hour.most_tasks for hour in one.coming), default=0) for one in unknown)
     forecast = f", up to {counted(most, 'task')} by forecast" if most else ""
-    named = f"what {unknown[0].group} needs is not known{_and_more(unknown)}{forecast}"
+    named = f"the need of {unknown[0].group} is unknown{_and_more(unknown)}{forecast}"
     have = f"there are {_having(held, fleet.instances)}"
     if not near:
         return f"{named}; {have}"
@@ -125,7 +125,8 @@ def _at_least(near: int, unknown: Sequence[GroupNeed], held: int, fleet: Fleet) 
 
 
 def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Steady:
-    """What is advised rises at once, and falls to the most of a time in which less was always enough."""
+    """Return the advised number: it rises at once, and falls to the maximum need of a period in which less
+    sufficed."""
     last = before.last_required_tasks if before is not None else None
     if before is None or last is None or near >= last:
         return _Steady(near, None, None)
@@ -137,13 +138,13 @@ def _steady(near: int, terms: Terms, before: Advice | None, now_ms: int) -> _Ste
 
 
 def _missing(groups: Sequence[GroupNeed], fleet: Fleet) -> str:
-    """What the numbers do not know."""
+    """Return the reasons why numbers are missing or incomplete."""
     blind = [one for one in groups if not one.coming]
     said = []
     if blind:
-        said.append(f"of {blind[0].group}{_and_more(blind)} only the present need is known: {blind[0].why}")
+        said.append(f"only the present need of {blind[0].group} is known{_and_more(blind)}: {blind[0].why}")
     if fleet.tasks_per_instance is None:
-        said.append("how many tasks an instance bears is not set (assigner.advice.tasks_per_instance)")
+        said.append("the number of tasks per instance is not set (assigner.advice.tasks_per_instance)")
     return "; ".join(said)
 
 

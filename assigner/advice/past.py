@@ -1,4 +1,4 @@
-"""What past hours would have needed, beside what is in force. Pure."""
+"""Need of past hours, compared with the current tasks. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mirror.model.sizing.advice import PastNeed
 
 
 def past_need(needs: Sequence[Mapping[int, int]], held: int, since_ms: int) -> PastNeed | None:
-    """`needs`: of each group the tasks that an hour needed, by its begin (epoch ms); an hour that is not
-    known is not there, and then counts for no group. `held`: tasks in force, of all groups. `since_ms`: an
-    hour that begins earlier does not count.
+    """Return the need of past hours. `needs`: for each group, needed tasks by start of the hour (epoch ms);
+    hours missing for one group count for none. `held`: current tasks of all groups. `since_ms`: earlier hours
+    are ignored.
 
-    None where no hour is known of every group, or where there is no group.
+    None if no hour is known for every group, or if there is no group.
     """
     if not needs:
         return None

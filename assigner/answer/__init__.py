@@ -1,6 +1,6 @@
-"""The plan that leaves the assigner: its sums, bounds and reasons, and the verifier that every plan must
+"""The plan returned by the assigner: its sums, bounds and reasons, and the verifier that every plan must
 pass.
 
-`plan.py` is the value, `assemble.py` fills it, `explain.py` writes its sentences. `check.py` shares no code
-with the stages. Imports `stages` and what is below them.
+`placement_answer.py` is the value, `assemble.py` builds it, `explain.py` writes its sentences. `check.py`
+shares no code with the stages. Imports `stages` and the layers below.
 """

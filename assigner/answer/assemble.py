@@ -1,4 +1,4 @@
-"""From what the stages decided to the plan that the caller gets: its order, its units, its lists."""
+"""Conversion of the stages' decision to the caller's plan: its order, units and lists."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _Any = TypeVar("_Any", bound=np.generic)
 
 @dataclass(frozen=True, slots=True)
 class PlanningDecision:
-    """`problem`: the part of `whole` that was planned, its ranks in `whole` are `placeable`.
+    """Decision of the stages. `problem`: the planned part of `whole`; its ranks in `whole` are `placeable`.
 
-    `task_of`: as far as the budget goes on the way to `outcome`.
+    `task_of`: placement on the way to `outcome`, limited by the budget.
     """
 
     loads: PartitionLoads
@@ -36,7 +36,7 @@ class PlanningDecision:
 
 
 def assemble(decided: PlanningDecision) -> PlacementAnswer:
-    """The plan with its sums, lists, bounds and reasons."""
+    """Return the plan with its sums, lists, bounds and reasons."""
     whole, outcome, loads = decided.whole, decided.outcome, decided.loads
     everywhere = np.full(whole.count, -1, np.int32)
     everywhere[decided.placeable] = decided.task_of
@@ -77,7 +77,7 @@ def assemble(decided: PlanningDecision) -> PlacementAnswer:
 
 
 def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
-    """The tasks of the plan: those decided on, and those that the budget did not empty."""
+    """Return the tasks of the plan: decided ones, and removed ones that the budget could not empty."""
     alive = np.zeros(max(len(decided.outcome.alive), decided.whole.homes), dtype=bool)
     alive[: len(decided.outcome.alive)] = decided.outcome.alive
     alive[decided.task_of[decided.task_of >= 0]] = True
@@ -85,7 +85,7 @@ def _alive(decided: PlanningDecision) -> npt.NDArray[np.bool_]:
 
 
 def _lowest_maximum(decided: PlanningDecision, tasks: int) -> float:
-    """Bytes a second; lower where offending partitions share their tasks, because then they may."""
+    """Return the bound in bytes per second; lower if offending partitions share their tasks."""
     problem, task_of = decided.problem, decided.task_of
     counts = np.bincount(task_of[task_of >= 0], minlength=1)
     owners = task_of[problem.offending & (task_of >= 0)]
@@ -111,7 +111,7 @@ def _overloaded(decided: PlanningDecision, task_of: TaskOf, tasks: int) -> tuple
 
 
 def _unranked(problem: Problem, by_rank: npt.NDArray[_Any]) -> npt.NDArray[_Any]:
-    """From the order of ranks to the caller's."""
+    """Convert the order of ranks to the caller's order."""
     result = np.empty_like(by_rank)
     result[problem.order] = by_rank
     return result
@@ -122,7 +122,7 @@ def _positions(problem: Problem, mask: npt.NDArray[np.bool_]) -> tuple[int, ...]
 
 
 def _rates(loads: PartitionLoads, task_of: TaskOf, tasks: int) -> Rates:
-    """Bytes and messages a second by task, float64[tasks, 2]."""
+    """Return bytes and messages per second by task, float64[tasks, 2]."""
     placed = task_of >= 0
     sums = [
         np.bincount(task_of[placed], weights=loads.rates[placed, dimension], minlength=tasks)

@@ -1,7 +1,7 @@
-"""The independent verifier: no plan leaves the assigner without passing it.
+"""Independent verifier: every plan must pass it before it leaves the assigner.
 
-Shares no code with the stages and recomputes everything from what the caller gave. It judges facts
-(each partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
+Shares no code with the stages and recomputes everything from the caller's input. It checks facts (each
+partition once, limits, loads, moves, lists, bounds that contradict the plan), not quality.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mirror.model.load import LoadLevel, TaskCapacity, TaskLimits
 from mirror.wording import counted
 
 _ROUNDING: Final = 2e-3
-"""Bytes a second by which a partition's size may be rounded up, with room for floating point."""
+"""Bytes per second by which a partition's size may be rounded up, with room for floating point."""
 
 
 def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits) -> None:
-    """Raise PlanRejected that names the culprit when the plan breaks a rule or lies about itself."""
+    """Raise PlanRejected with the violation if the plan breaks a rule or misreports itself."""
     _check_tasks(plan, limits)
     _check_partitions(plan, limits)
     _check_loads(plan, capacity, limits)
@@ -32,7 +32,7 @@ def check_plan(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimits
 
 
 def _reject(message: str) -> None:
-    raise PlanRejected(f"the plan is not published: {message}", advice="report this as a defect")
+    raise PlanRejected(f"invalid plan, not published: {message}", advice="report this as a defect")
 
 
 def _check_tasks(plan: PlacementAnswer, limits: TaskLimits) -> None:
@@ -59,7 +59,7 @@ def _check_partitions(plan: PlacementAnswer, limits: TaskLimits) -> None:
         )
     dead = np.flatnonzero((plan.task_of >= 0) & ~plan.alive[plan.task_of])
     if len(dead):
-        _reject(f"partition {plan.demand.partitions[dead[0]]} is on a task that is removed")
+        _reject(f"partition {plan.demand.partitions[dead[0]]} is on a removed task")
     cap, most = limits.max_partitions_per_task, limits.max_tasks
     if missing and (cap is None or most is None or cap * most >= len(plan.task_of)):
         _reject(f"partition {plan.demand.partitions[missing[0]]} has no task although there is room")
@@ -85,7 +85,7 @@ def _check_loads(plan: PlacementAnswer, capacity: TaskCapacity, limits: TaskLimi
         binds = limits.max_tasks is not None and plan.tasks >= limits.max_tasks
         worse = np.flatnonzero(over & (counts > 1) & (after > before + slack))
         if len(worse) and not binds and not plan.moves_left and plan.tasks < len(plan.task_of):
-            _reject(f"task {worse[0]} is brought to {after[worse[0]]:.0f} of {usable} without need")
+            _reject(f"task {worse[0]} is raised to {after[worse[0]]:.0f} of {usable} unnecessarily")
 
 
 def _check_moves(plan: PlacementAnswer) -> None:
@@ -128,7 +128,7 @@ def _check_bounds(plan: PlacementAnswer) -> None:
             f"above the required {plan.required_tasks}"
         )
     if not plan.moves_left and plan.moved_lower_bound > plan.moved_bytes_per_second + slack:
-        _reject(f"the bound on moved bytes {plan.moved_lower_bound:.0f} is above what is moved")
+        _reject(f"the bound on moved bytes {plan.moved_lower_bound:.0f} exceeds the moved bytes")
 
 
 def _dimensions(capacity: TaskCapacity) -> list[tuple[int, int]]:

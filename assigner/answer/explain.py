@@ -1,4 +1,4 @@
-"""Why: a cause for every move, and sentences about the whole plan."""
+"""Explanations: a cause for every move, and sentences about the whole plan."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mirror.wording import counted
 
 
 class Cause(IntEnum):
-    """Why a partition leaves its task."""
+    """Cause of a move."""
 
     NONE = 0
     FULL = 1
@@ -39,12 +39,12 @@ _TEXTS: Final = {
     Cause.OVERLOADED: "its task is overloaded",
     Cause.LEVELLED: "its task is above the level of the rebalance",
     Cause.MAKES_ROOM: "it makes room for another partition",
-    Cause.EMPTIED: "its task is emptied, as far as the move budget goes",
+    Cause.EMPTIED: "its task is emptied, as far as the move budget allows",
 }
 
 
 def move_causes(problem: Problem, policy: Policy, outcome: Outcome, task_of: TaskOf) -> npt.NDArray[np.int8]:
-    """A Cause for every rank, NONE where the partition stays or is new; the most pressing one wins."""
+    """Return a Cause for every rank, NONE if the partition stays or is new; the most pressing one wins."""
     causes = np.zeros(problem.count, np.int8)
     moved = np.flatnonzero((problem.home >= 0) & (task_of != problem.home))
     if policy.mode is Mode.FULL:
@@ -74,7 +74,7 @@ def move_causes(problem: Problem, policy: Policy, outcome: Outcome, task_of: Tas
 def move_sentence(
     plan: PlacementAnswer, capacity: TaskCapacity, position: int, labels: Sequence[object]
 ) -> str:
-    """Why one partition moves, with the load of both tasks before and after in percent of usable."""
+    """Return why one partition moves, with the load of both tasks before and after in percent of usable."""
     changes = ", ".join(
         f"task {labels[task]} {_percent(plan.loads_before[task], capacity)} -> "
         f"{_percent(plan.loads[task], capacity)}"
@@ -86,7 +86,7 @@ def move_sentence(
 def reasons(
     problem: Problem, capacity: TaskCapacity, policy: Policy, outcome: Outcome, plan: PlacementAnswer
 ) -> list[str]:
-    """Sentences about the number of tasks, its quality, and what an operator must know about this plan."""
+    """Return sentences about the number of tasks, its quality, and remarks for the operator."""
     return [
         outcome.why[:1].upper() + outcome.why[1:],
         *_demands(problem, capacity, outcome),
@@ -102,7 +102,7 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
         what = ("bytes", "messages")[dimension]
         total = int(problem.sizes[:, dimension].sum())
         sentences.append(
-            f"{_rate(total / UNITS, what)} a second in all are {total / room:.2f} times the usable "
+            f"in total {_rate(total / UNITS, what)} per second, {total / room:.2f} times the usable "
             f"{_rate(room / UNITS, what)} of a task ({capacity.utilisation_percent} % of its capacity)"
         )
     own = int(problem.offending.sum())
@@ -111,7 +111,7 @@ def _demands(problem: Problem, capacity: TaskCapacity, outcome: Outcome) -> list
     needed, at_most = problem.per_task.bound(problem.count), problem.per_task.partitions
     if needed >= outcome.task_bound > 1:
         sentences.append(
-            f"{counted(problem.count, 'partition')} at {at_most} a task: {counted(needed, 'task')}"
+            f"{counted(problem.count, 'partition')} at {at_most} per task: {counted(needed, 'task')}"
         )
     return sentences
 
@@ -120,26 +120,26 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Placement
     found = []
     if _is_too_little_to_gain(problem, policy, outcome, plan):
         found.append(
-            "nothing moves to level the tasks: the fullest one would come down by less than "
+            "tasks are not levelled: the fullest one would be relieved by less than "
             f"{100 * policy.least_gain:g} % of usable capacity"
         )
     if plan.moves_left:
         share = 100 * (policy.move_budget or 0.0)
         left = counted(plan.moves_left, "move")
-        found.append(f"{left} left to the next plan: one may move {share:g} % of all bytes")
+        found.append(f"{left} left to the next plan: a plan may move {share:g} % of all bytes")
     shared = [task for task in plan.overloaded if int((plan.task_of == task).sum()) > 1]
     most = problem.limits.max_tasks
     if shared and most is not None and plan.tasks >= most and plan.tasks < outcome.required:
-        found.append(f"{counted(len(shared), 'overloaded task')}, because no more than {most} are allowed")
+        found.append(f"{counted(len(shared), 'overloaded task')}: max_tasks allows only {most}")
     elif shared and plan.tasks < outcome.required:
         found.append(
-            f"{counted(len(shared), 'overloaded task')}: more are added once the load has needed them in "
+            f"{counted(len(shared), 'overloaded task')}: tasks are added once the load has needed them in "
             f"each of the last {counted(policy.settling, 'observation')}"
         )
     elif shared:
         found.append(
-            f"{counted(len(shared), 'overloaded task')} left alone: within the band of "
-            f"{100 * policy.overload_band:g} %, not so in each of the last "
+            f"{counted(len(shared), 'overloaded task')} not relieved: within the band of "
+            f"{100 * policy.overload_band:g} %, not overloaded in each of the last "
             f"{counted(policy.settling, 'observation')}, "
             "or beyond the budget"
         )
@@ -148,12 +148,12 @@ def _remarks(problem: Problem, policy: Policy, outcome: Outcome, plan: Placement
     if plan.estimated:
         found.append(f"{counted(len(plan.estimated), 'load')} taken from the topic")
     if plan.defaulted:
-        found.append(f"{counted(len(plan.defaulted), 'load')} not known and taken as the default")
+        found.append(f"{counted(len(plan.defaulted), 'load')} unknown, the default is assumed")
     return found
 
 
 def _is_too_little_to_gain(problem: Problem, policy: Policy, outcome: Outcome, plan: PlacementAnswer) -> bool:
-    """Return whether a rebalance levels nothing because that gains too little."""
+    """Return whether a rebalance levels nothing because it would gain too little."""
     is_asked = policy.mode is Mode.INCREMENTAL and policy.rebalance and policy.least_gain > 0
     is_level = plan.max_load <= plan.max_load_lower_bound * (1 + policy.tolerance)
     return (
@@ -165,7 +165,7 @@ def _is_too_little_to_gain(problem: Problem, policy: Policy, outcome: Outcome, p
 
 
 def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
-    """The larger share, of bytes or of messages."""
+    """Return the larger share, of bytes or of messages."""
     share = float(loads[0]) / capacity.usable_bytes_per_second
     if capacity.usable_messages_per_second:
         share = max(share, float(loads[1]) / capacity.usable_messages_per_second)
@@ -175,7 +175,7 @@ def _percent(loads: npt.NDArray[np.float64], capacity: TaskCapacity) -> str:
 def _quality(outcome: Outcome) -> str:
     if outcome.required <= outcome.task_bound:
         fewest = counted(outcome.required, "task")
-        return f"fewer than {fewest} cannot hold the load: the lower bound proves it"
+        return f"fewer than {fewest} cannot carry the load (proven by the lower bound)"
     return (
         f"the best placement found needs {counted(outcome.required, 'task')}, "
         f"the bound is {outcome.task_bound}"
@@ -190,7 +190,7 @@ def _limits(problem: Problem, policy: Policy, outcome: Outcome, tasks: int) -> l
         return [policy.keep_reason]
     if tasks > outcome.required and tasks <= limits.min_tasks:
         return [
-            f"no fewer than {counted(limits.min_tasks, 'task')} may be planned, {outcome.required} required"
+            f"min_tasks requires at least {counted(limits.min_tasks, 'task')}, the load {outcome.required}"
         ]
     if limits.min_tasks > tasks:
         return [f"min_tasks {limits.min_tasks} is not met with {counted(problem.count, 'partition')}"]

@@ -1,4 +1,4 @@
-"""The answer: the tasks, the partitions of each, and the bounds that prove how good it is."""
+"""The plan: the tasks, the partitions of each, and bounds that show its quality."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assigner.problem.problem import TaskOf
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """How far from the proved best: 0 everywhere means that nothing better exists."""
+    """Distance from the proven optimum; all 0 means that nothing better exists."""
 
     tasks: int
     max_load: float
@@ -22,16 +22,15 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementAnswer:
-    """Partitions stand in the caller's order. Rates are per second.
+    """A plan. Partitions are in the caller's order; rates are per second.
 
-    `task_of`: int32[n], -1 where a partition is unplaced. Tasks in force keep their numbers; new ones
-    are numbered after the highest of them. `alive`: bool[T], the tasks of the plan. `loads`,
-    `loads_before`: float64[T, 2], bytes and messages. `required_tasks`: what capacity asks for, also
-    where limits say otherwise. `offending`: partitions that exceed usable capacity alone;
-    `overloaded`: tasks above it; `estimated` and `defaulted`: partitions whose load is their
-    topic's or the default. `moves_left`: moves that the budget did not pay for.
-    `stage`: which one found it. `cut_short`: searches that a limit of seconds ended, after which an equal
-    question may get another answer.
+    `task_of`: int32[n], -1 if a partition is unplaced. Current tasks keep their numbers; new ones follow the
+    highest of these. `alive`: bool[T], tasks of the plan. `loads`, `loads_before`: float64[T, 2], bytes and
+    messages. `required_tasks`: tasks required by capacity, regardless of limits. `offending`: partitions that
+    exceed usable capacity alone; `overloaded`: tasks above it; `estimated` and `defaulted`: partitions whose
+    load is their topic's or the default. `moves_left`: moves beyond the budget. `stage`: stage that found the
+    placement. `cut_short`: number of searches ended by the wall-clock limit, after which equal input may give
+    another result.
     """
 
     demand: PartitionLoads
@@ -65,17 +64,17 @@ class PlacementAnswer:
 
     @property
     def moves(self) -> npt.NDArray[np.int64]:
-        """Positions of the partitions that leave a task in force."""
+        """Positions of the partitions that leave a current task."""
         return np.flatnonzero((self.current >= 0) & (self.task_of >= 0) & (self.task_of != self.current))
 
     @property
     def moved_partitions(self) -> int:
-        """How many partitions leave a task in force."""
+        """Number of partitions that leave a current task."""
         return len(self.moves)
 
     @property
     def touched_tasks(self) -> int:
-        """Tasks whose partitions change, new ones included."""
+        """Number of tasks whose partitions change, including new ones."""
         changed = np.flatnonzero(self.task_of != self.current)
         both = np.concatenate((self.task_of[changed], self.current[changed]))
         return len(np.unique(both[both >= 0]))

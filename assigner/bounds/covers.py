@@ -1,4 +1,4 @@
-"""The cheapest way to take enough off one task: a subset of its partitions, as light as possible."""
+"""Cheapest relief of one task: a subset of its partitions, as light as possible."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from assigner.bounds.subsets import chosen, subset_sums
 from assigner.problem.problem import Ints, Ranks
 
 _EXACT: Final = 32
-"""Partitions of one task whose subsets are all tried, in two halves: 2 * 2 ** 16 sums."""
+"""Number of partitions up to which all subsets are tried, in two halves: 2 * 2 ** 16 sums."""
 _QUICK: Final = 22
 _CLOSE: Final = 20
 _PER_PARTITION: Final = 64
-"""Sizes are multiplied by this and 1 is added, so that among equal sums fewer partitions win."""
+"""Sizes are multiplied by this and 1 is added, so that of equal sums the one with fewer partitions wins."""
 NEGLIGIBLE_UNITS: Final = 16
-"""A cover this many units above the excess is good enough: the search for a lighter one ends."""
+"""Excess in units at which a cover is good enough: the search for a lighter one ends."""
 _TRIES: Final = 8
 _MOST_SUMS: Final = 2**17
 _MASK_BITS: Final = 62
@@ -28,16 +28,16 @@ Sums = tuple[Ints, Ints]
 
 
 class SearchDepth(Enum):
-    """How many subsets of a task's partitions are looked at."""
+    """Effort of the search for subsets of a task's partitions."""
 
-    QUICK = "all of up to 22 partitions"
-    USUAL = "all of up to 32 partitions"
-    THOROUGH = "all of up to 32 partitions, and of more until no other is much nearer"
+    QUICK = "all subsets of up to 22 partitions"
+    USUAL = "all subsets of up to 32 partitions"
+    THOROUGH = "all subsets of up to 32 partitions, and of more while a much closer sum is possible"
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """`taken`: what leaves. `least`: no subset that relieves enough is lighter than this."""
+    """`taken`: partitions that leave. `least`: lower bound on the weight of any sufficient subset."""
 
     taken: Ranks
     least: int
@@ -46,11 +46,11 @@ class Cover:
 def cheapest_cover(
     ranks: Ranks, sizes: Ints, excess: int, depth: SearchDepth = SearchDepth.THOROUGH
 ) -> Cover:
-    """The lightest subset of the partitions whose loads sum to at least `excess`, then the smallest.
+    """Return the lightest subset of the partitions whose loads sum to at least `excess`, then the smallest.
 
-    `ranks`: int64[k], `sizes`: int64[k] of them, descending; together they must reach the excess.
-    Exact for up to 32 partitions below the excess (22 when quick), and for more when thorough, where the
-    subsets that come into question can be counted; else close, and `least` is the excess itself.
+    `ranks`: int64[k], `sizes`: their int64[k] sizes, descending; together they must reach the excess. Exact
+    for up to 32 partitions below the excess (22 when quick), and for more when thorough if the relevant
+    subsets can be enumerated; otherwise close, and `least` is the excess itself.
     """
     larger = int(np.count_nonzero(sizes >= excess))
     useful = np.flatnonzero(sizes > 0)
@@ -81,10 +81,10 @@ def _quick_cover(sizes: Ints, below: Ranks, excess: int) -> Ranks:
 
 
 def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, bool]:
-    """A cover lighter than `found` units, None when none was found; and whether there is no lighter one.
+    """Return a cover lighter than `found` units, or None, and whether none lighter than the result exists.
 
-    Where many subsets are near the excess, some 32 partitions about half of which are needed nearly
-    always have one that meets it; where few are, those that stay below `found` can all be tried.
+    If many subsets are near the excess, a cover of about half of 32 random partitions nearly always meets it;
+    if few are, all sums below `found` can be tried.
     """
     best: Ranks | None = None
     random = np.random.default_rng(len(sizes))
@@ -102,7 +102,8 @@ def _near_cover(sizes: Ints, excess: int, found: int) -> tuple[Ranks | None, boo
 
 
 def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
-    """The heaviest of the others until half of what the window has is left, then the window exactly."""
+    """Take the heaviest partitions outside the window until half of the window's sum remains, then solve the
+    window exactly."""
     taken: list[int] = []
     left, whole = excess, int(sizes[window].sum())
     for index in np.setdiff1d(np.arange(len(sizes)), window).tolist():
@@ -117,7 +118,8 @@ def _cover_with(sizes: Ints, window: Ranks, excess: int) -> Ranks | None:
 
 
 def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
-    """The lightest subset from `excess` to `highest`: empty: there is none; None: too many are below."""
+    """Return the lightest subset from `excess` to `highest`; empty if there is none, None if too many are
+    below."""
     one, two = _sums_up_to(sizes[::2], highest), _sums_up_to(sizes[1::2], highest)
     if one is None or two is None:
         return None
@@ -129,7 +131,8 @@ def _pruned_cover(sizes: Ints, excess: int, highest: int) -> Ranks | None:
 
 
 def _sums_up_to(sizes: Ints, highest: int) -> Sums | None:
-    """Subset sums up to `highest`, ascending, and the subsets as bit masks; None when there are too many."""
+    """Return subset sums up to `highest`, ascending, and the subsets as bit masks; None if there are too
+    many."""
     if len(sizes) > _MASK_BITS:
         return None
     sums, masks = np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -145,7 +148,7 @@ def _sums_up_to(sizes: Ints, highest: int) -> Sums | None:
 
 
 def smallest_sums(sizes: Ints, most: int) -> Ints:
-    """The smallest different sums that subsets of `sizes` have, at most `most`, ascending from 0."""
+    """Return the smallest distinct sums of subsets of `sizes`, at most `most`, ascending from 0."""
     sums = np.zeros(1, np.int64)
     for size in np.sort(sizes).tolist():
         sums = np.unique(np.concatenate((sums, sums + size)))[:most]
@@ -153,7 +156,7 @@ def smallest_sums(sizes: Ints, most: int) -> Ints:
 
 
 def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
-    """The heaviest that still fit under the excess, until the rest can be met by light ones closely."""
+    """Take the heaviest that fit under the excess until light ones can meet the rest closely."""
     taken: list[int] = []
     left = excess
     reach = int(sizes[below[-_CLOSE:]].sum())
@@ -168,7 +171,7 @@ def _greedy(sizes: Ints, below: Ranks, excess: int) -> tuple[Ranks, int]:
 
 
 def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
-    """Cover what is left from the twenty partitions around its size, or from all free ones in turn."""
+    """Cover the rest from the twenty partitions around its size, or from all free ones in order."""
     reaching = np.flatnonzero(np.cumsum(sizes[free[::-1]]) >= left)
     start = len(free) - 1 - int(reaching[0]) if len(reaching) else 0
     window = free[max(0, min(start, len(free) - _CLOSE)) :][:_CLOSE]
@@ -179,7 +182,7 @@ def _close(sizes: Ints, free: Ranks, left: int) -> Ranks:
 
 
 def _exact_cover(sizes: Ints, excess: int) -> Ranks:
-    """Meet in the middle: the smallest sum of two half subsets that reaches the excess."""
+    """Meet in the middle: return the smallest sum of two half subsets that reaches the excess."""
     weights = sizes * _PER_PARTITION + 1
     wanted = excess * _PER_PARTITION
     half = len(sizes) // 2
@@ -190,7 +193,7 @@ def _exact_cover(sizes: Ints, excess: int) -> Ranks:
 
 
 def _lightest_pair(one: Sums, two: Sums, wanted: int) -> tuple[int, int, int] | None:
-    """The smallest sum of one of each that reaches what is wanted, and their masks; None: none does."""
+    """Return the smallest sum of one of each that reaches `wanted`, and their masks; None if none does."""
     partner = np.searchsorted(two[0], wanted - one[0])
     possible = np.flatnonzero(partner < len(two[0]))
     if not len(possible):

@@ -1,9 +1,9 @@
-"""Proofs of how good any answer can be: fewest tasks, smallest maximum, fewest moved bytes.
+"""Lower bounds on any result: fewest tasks, smallest maximum, fewest moved bytes.
 
-Task bounds: the continuous bound L1; L2 of S. Martello and P. Toth, "Lower bounds and reduction
-procedures for the bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible
-functions u(k) of S. Fekete and J. Schepers, "New classes of fast lower bounds for bin packing
-problems", Mathematical Programming 91 (2001); and what `Limits` allow. All are exact in integers.
+Task bounds: the continuous bound L1; L2 of S. Martello and P. Toth, "Lower bounds and reduction procedures
+for the bin packing problem", Discrete Applied Mathematics 28 (1990); the dual-feasible functions u(k) of S.
+Fekete and J. Schepers, "New classes of fast lower bounds for bin packing problems", Mathematical Programming
+91 (2001); and the bound of `Limits`. All use exact integers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CORE: Final = 10_000
 
 
 def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
-    """Fewest tasks that could hold these partitions, none of which exceeds `usable` alone.
+    """Return a lower bound on tasks for these partitions, none of which exceeds `usable` alone.
 
     `sizes`: int64[n, D], `usable`: int64[D].
     """
@@ -35,15 +35,15 @@ def task_bound(sizes: Ints, usable: Ints, limits: Limits = UNLIMITED) -> int:
 
 
 def continuous_bound(sizes: Ints, room: int) -> int:
-    """L1: the total over the room of a task, as if partitions could be split."""
+    """Return L1: the total divided by the room of a task, as if partitions were divisible."""
     return -(-int(sizes.sum()) // room)
 
 
 def pairing_bound(descending: Ints, room: int) -> int:
-    """L2: partitions above half a task stand apart, and what cannot stand beside them adds up.
+    """Return L2: partitions above half a task are in separate tasks, and the overflow beside them adds up.
 
-    For every size a up to room/2: those above room - a stay alone as far as partitions of at least
-    a go; those above room/2 leave what is free beside them to the ones between a and room/2.
+    For every size a up to room/2: those above room - a leave no room for partitions of at least a; those
+    above room/2 leave their remaining room to partitions between a and room/2.
     """
     if not len(descending) or descending[0] == 0:
         return 0
@@ -64,7 +64,8 @@ def pairing_bound(descending: Ints, room: int) -> int:
 
 
 def rounding_bound(descending: Ints, room: int) -> int:
-    """The functions u(k): x is rounded down to a multiple of 1/k unless (k+1)x is whole."""
+    """Return the bound of the functions u(k): x is rounded down to a multiple of 1/k unless (k+1)x is
+    whole."""
     best = 0
     for k in range(1, _LARGEST_K + 1):
         used = int(np.searchsorted(-descending, (-room) // (k + 1), side="right"))
@@ -79,10 +80,10 @@ def rounding_bound(descending: Ints, room: int) -> int:
 
 
 def load_bound(sizes: Ints, tasks: int) -> int:
-    """Smallest possible load of the fullest of `tasks` tasks, in one dimension (int64[n]).
+    """Return the smallest possible load of the fullest of `tasks` tasks, in one dimension (int64[n]).
 
-    The mean, the heaviest partition, the pigeonhole (of i*m + 1 partitions some i + 1 share a
-    task), and the smallest room for which L2 allows this number of tasks.
+    It is the maximum of the mean, the heaviest partition, the pigeonhole bound (of i*m + 1 partitions some i
+    + 1 share a task), and the smallest room for which L2 allows this number of tasks.
     """
     descending = -np.sort(-sizes)
     if not len(descending):
@@ -119,11 +120,11 @@ def _pigeonhole(descending: Ints, tasks: int) -> int:
 
 
 def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
-    """Fewest bytes that must make way for new partitions, each above half the target.
+    """Return a lower bound on the bytes that must make way for new partitions, each above half the target.
 
-    `loads`: int64[m], what tasks carry after what must leave them anyway has left. No two such
-    newcomers share a task, and what must leave a task is convex in its load, so the heaviest newcomer
-    with the lightest task, the next with the next, is the cheapest there is.
+    `loads`: int64[m], load of tasks without the partitions that must leave anyway. No two such newcomers
+    share a task, and the bytes that must leave a task are convex in its load, so pairing the heaviest
+    newcomer with the lightest task, the next with the next and so on is cheapest.
     """
     large = -np.sort(-newcomers[2 * newcomers > target])[: len(loads)]
     hosts = np.sort(loads)[: len(large)]
@@ -131,10 +132,10 @@ def newcomers_bound(loads: Ints, newcomers: Ints, target: int) -> int:
 
 
 def cheapest_sets(costs: Ints, count: int, most: int) -> list[tuple[int, ...]]:
-    """The cheapest sets of `count` of these, cheapest first, at most `most`: the indices of each.
+    """Return the indices of the cheapest sets of `count` of these, cheapest first, at most `most` sets.
 
-    `costs`: int64[n], none negative. Each set follows from a cheaper one by replacing
-    one member with the next in the order of costs, so a heap of the sets within reach finds them in order.
+    `costs`: int64[n], none negative. Each set follows from a cheaper one by replacing one member with the
+    next in the order of costs, so a heap of reachable sets finds them in order.
     """
     order = np.argsort(costs, kind="stable").tolist()
     first = tuple(range(count))

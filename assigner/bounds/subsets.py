@@ -1,4 +1,4 @@
-"""Sums of all subsets of some partitions, and the partitions of one subset."""
+"""Sums of all subsets of partitions, and the partitions of one subset."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from assigner.problem.problem import Ints, Ranks
 
 
 def subset_sums(sizes: Ints) -> tuple[Ints, Ints]:
-    """All subset sums in ascending order, and the subsets as bit masks."""
+    """Return all subset sums in ascending order, and the subsets as bit masks."""
     sums = np.zeros(1, np.int64)
     for size in sizes.tolist():
         sums = np.concatenate((sums, sums + size))
@@ -17,6 +17,6 @@ def subset_sums(sizes: Ints) -> tuple[Ints, Ints]:
 
 
 def chosen(ranks: Ranks, mask: int) -> Ranks:
-    """The ranks whose bit is set."""
+    """Return the ranks whose bit is set."""
     wanted = ((mask >> np.arange(len(ranks))) & 1).astype(bool)
     return np.asarray(ranks[wanted])

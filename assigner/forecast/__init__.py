@@ -1,5 +1,5 @@
-"""What load comes in the next hours, by what came in the past ones. Pure arithmetic.
+"""Forecast of the load of the next hours from past hours. Pure arithmetic.
 
-`rules.py` says what an hour carries, `seasonal.py` continues a series of hourly values with an interval and a
-grade, and `outlook.py` does so for the sum of all partitions and says what each of them then carries.
+`rules.py` predicts one hour, `seasonal.py` continues a series of hourly values with an interval and a grade,
+and `outlook.py` forecasts the sum of all partitions and distributes it over them.
 """

@@ -1,4 +1,4 @@
-"""The load of every partition in the next hours, low, middle and high."""
+"""Forecast of the load of every partition in the next hours: low, middle and high."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from mirror.wording import counted
 
 HOUR_MS: Final = 3_600_000
 MOST_HOURS: Final = 5 * 8760
-"""From the first to the last hour of a history."""
+"""Limit of hours between the first and the last hour of a history."""
 Loads = Mapping[TopicPartition, PartitionLoad]
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """Some hours from `first_ms` (epoch ms) on.
+    """Forecast of some hours, starting at `first_ms` (epoch ms).
 
-    `totals`: bytes/s of all partitions together, of each hour. `shapes`: what each partition carries when all
-    is as it was a day and a week before, of each hour. `grade`: how such totals came out in the past.
+    `totals`: bytes/s of all partitions together, by hour. `shapes`: expected load of each partition by hour,
+    from the loads a day and a week before. `grade`: quality of such totals in the past.
     """
 
     first_ms: int
@@ -37,12 +37,12 @@ class Outlook:
 
     @property
     def hours_ms(self) -> list[int]:
-        """The begin of each hour, epoch ms."""
+        """Start of each hour, epoch ms."""
         return [self.first_ms + number * HOUR_MS for number in range(len(self.shapes))]
 
     def loads(self, number: int, total: float) -> Loads:
-        """What each partition carries in an hour when all together carry `total`, and at most what a planner
-        takes."""
+        """Return the load of each partition in an hour in which all together carry `total`, capped at the
+        highest rate that a planner accepts."""
         shape = self.shapes[number]
         before = sum(load.bytes_per_second for load in shape.values())
         factor = total / before if before else 1.0
@@ -56,20 +56,20 @@ class Outlook:
 
 
 def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlook:
-    """The `ahead` hours after the last of `history` (loads by begin of the hour, epoch ms).
+    """Forecast the `ahead` hours after the last one of `history` (loads by start of the hour, epoch ms).
 
-    A partition counts that was measured in the last day: what is deleted comes no more. An hour that is not
-    in `history` is not known, and a partition without a load in an hour of it carried nothing.
+    Only partitions measured in the last day count: deleted ones have no further load. An hour missing in
+    `history` is unknown; a partition missing in a known hour carried nothing.
 
-    Raises InvalidRequest as SeasonalForecast does, and when nothing can be said of an hour.
+    Raises InvalidRequest as SeasonalForecast does, and if an hour cannot be forecast.
     """
     if not history:
-        raise InvalidRequest("the history has no hour")
+        raise InvalidRequest("the history is empty")
     last, first = max(history), min(history)
     if (last - first) // HOUR_MS > MOST_HOURS:
         raise InvalidRequest(
-            f"from the first to the last hour of the history it is more than {MOST_HOURS // 8760} years",
-            advice="is a time of another unit among them? hours begin at epoch milliseconds",
+            f"the history spans more than {MOST_HOURS // 8760} years",
+            advice="check the unit of its times: hours start at epoch milliseconds",
         )
     hours = range(first, last + 1, HOUR_MS)
     lately = [history[hour] for hour in hours[-DAY:] if hour in history]
@@ -80,9 +80,9 @@ def outlook(history: Mapping[int, Loads], ahead: int, certainty: float) -> Outlo
     if not np.isfinite(totals.high).all():
         number = int(np.argmin(np.isfinite(totals.high)))
         raise InvalidRequest(
-            f"nothing is known of the load {counted(number + 1, 'hour')} "
+            f"cannot forecast the load {counted(number + 1, 'hour')} "
             "ahead: the history lacks that hour of the day",
-            advice="give a longer history, or look fewer hours ahead",
+            advice="provide a longer history, or reduce the horizon",
         )
     newest: dict[TopicPartition, PartitionLoad] = {}
     for hour in sorted(history):
@@ -111,7 +111,8 @@ def _sum(loads: Loads | None, partitions: list[TopicPartition]) -> float:
 def _shape(
     history: Mapping[int, Loads], hour_ms: int, partitions: list[TopicPartition], newest: Loads
 ) -> Loads:
-    """The larger of a day and a week before, else the newest that is known of a partition."""
+    """Return for each partition the larger of its loads a day and a week before, else its latest known
+    load."""
     distance = (hour_ms - max(history)) // HOUR_MS
     places = [hour_ms - step * -(-distance // step) * HOUR_MS for step in (DAY, WEEK)]
     hours = [history[place] for place in places if place in history]

@@ -1,18 +1,17 @@
-"""What an hour will carry, by the rule that did best for such hours. Pure arithmetic on arrays.
+"""Forecast of one hour by the rule that did best for similar hours. Pure arithmetic on arrays.
 
-Rules for the hour that comes `distance` hours after an origin:
+Rules for the hour `distance` hours after an origin:
 
-- day: as much as the same hour of the day before;
-- week: as much as the same hour of the week before, times the level: how the newest hours compare with the
-  same hours of that week;
-- weeks: the median of what each of the last four weeks says so, which a holiday or an outage in one of them
-  does not spoil;
+- day: the value of the same hour of the previous day;
+- week: the value of the same hour of the previous week, times the level: the ratio between the latest hours
+  and the same hours of that week;
+- weeks: the median of this over the last four weeks, which one holiday or outage does not spoil;
 - higher: the larger of day and week;
-- present: as much as the present hour, for the next one.
+- present: the value of the present hour, for the next one.
 
-None of them is right everywhere: Saturdays are no Fridays, a step makes all weeks before it wrong, and some
-series have no week. For each hour that rule is taken which came closest in the same hours of its weekday in
-past weeks and in the newest day, by forecasts over the same distance.
+No rule is right everywhere: Saturdays differ from Fridays, a step makes all earlier weeks wrong, and some
+series have no weekly pattern. For each hour the rule is chosen that came closest in the same hours of its
+weekday in past weeks and in the last day, by forecasts over the same distance.
 """
 
 from __future__ import annotations
@@ -29,28 +28,28 @@ DAY: Final = 24
 WEEK: Final = 7 * DAY
 _WEEKS: Final = 4
 _PRESENT: Final = 1
-"""Hours ahead for which the present hour says something."""
+"""Horizon in hours for which the rule `present` applies."""
 _NEWEST: Final = 3
-"""Hours that show a step, or the end of a holiday, before a day has passed."""
+"""Number of hours that show a step, or the end of a holiday, before a day has passed."""
 _STEP: Final = 1.25
-"""Factor between the newest hours and the newest day from which on the hours alone make the level."""
+"""Ratio between the latest hours and the last day above which the hours alone determine the level."""
 _AROUND: Final = 2
-"""Hours before and after one whose errors count with its own."""
+"""Number of hours before and after one whose errors are included in its score."""
 _HIGHEST_LEVEL: Final = 8.0
 _UNTRIED: Final = np.finfo(np.float64).max
 
 
 class SeasonalRules:
-    """The rules on a series: float64[hours], oldest first, NaN where an hour is not known."""
+    """The rules applied to a series: float64[hours], oldest first, NaN if an hour is unknown."""
 
     def __init__(self, series: Values) -> None:
         self._series = series
         self._levels = [_level(series, WEEK * number) for number in range(1, _WEEKS + 1)]
 
     def forecasts(self, distance: int) -> Values:
-        """Return what the best rule says of the hour that comes `distance` hours after each of the series.
+        """Return the forecast of the best rule for `distance` hours after each hour of the series.
 
-        float64[hours], by what was known at each of them; NaN where no rule says anything.
+        float64[hours], from the data known at each hour; NaN if no rule applies.
         """
         said = self._said(distance)
         scores = _scores(np.abs(said - _moved(self._series, -distance)), distance)
@@ -60,7 +59,8 @@ class SeasonalRules:
         return np.asarray(said[best, np.arange(len(self._series))])
 
     def _said(self, distance: int) -> Values:
-        """Return what each rule says: float64[rules, hours]. The first is taken while none was tried."""
+        """Return the forecast of each rule: float64[rules, hours]. The first rule is used while none has been
+        scored."""
         series = self._series
         day = _moved(series, DAY * -(-distance // DAY) - distance)
         weeks = np.array([
@@ -71,7 +71,7 @@ class SeasonalRules:
 
 
 def _moved(values: Values, hours: int) -> Values:
-    """Return for each hour (the last axis) the value `hours` before it, after it where that is negative."""
+    """Return for each hour (the last axis) the value `hours` before it; after it if negative."""
     found = np.full(values.shape, np.nan)
     if hours >= values.shape[-1]:
         return found
@@ -83,7 +83,7 @@ def _moved(values: Values, hours: int) -> Values:
 
 
 def _level(series: Values, lag: int) -> Values:
-    """Return how the hours up to each compare with those `lag` hours before; 1 where that is not known."""
+    """Return the ratio between the hours up to each and those `lag` hours before; 1 if unknown."""
     day, newest = _ratio(series, lag, DAY), _ratio(series, lag, _NEWEST)
     with np.errstate(divide="ignore", invalid="ignore"):
         is_step = np.abs(np.log(newest / day)) > np.log(_STEP)
@@ -92,7 +92,7 @@ def _level(series: Values, lag: int) -> Values:
 
 
 def _ratio(series: Values, lag: int, hours: int) -> Values:
-    """Return the sum of the newest `hours` by that of the same ones before; NaN where nothing was carried."""
+    """Return the sum of the last `hours` divided by that of the hours `lag` before; NaN if that sum is 0."""
     before = _moved(series, lag)
     both = np.isfinite(series) & np.isfinite(before)
     new, old = (_sums(np.where(both, values, 0.0), hours) for values in (series, before))
@@ -100,15 +100,15 @@ def _ratio(series: Values, lag: int, hours: int) -> Values:
 
 
 def _sums(values: Values, hours: int) -> Values:
-    """Return the sum of each hour (the last axis) and those before it, `hours` in all; exact, as no running
-    sum is, so that nothing stays nothing."""
+    """Return the sum of each hour (the last axis) and those before it, `hours` in total. Exact, unlike a
+    running sum, so that zero stays zero."""
     padding = np.zeros((*values.shape[:-1], hours - 1))
     windows = sliding_window_view(np.concatenate([padding, values], axis=-1), hours, axis=-1)
     return np.asarray(windows.sum(axis=-1))
 
 
 def _median(rows: Values) -> Values:
-    """Return the median of what is known in each column."""
+    """Return the median of the known values in each column."""
     ordered = np.sort(rows, axis=0)
     counts, columns = np.isfinite(ordered).sum(axis=0), np.arange(rows.shape[1])
     below, above = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, len(rows) - 1)
@@ -116,9 +116,9 @@ def _median(rows: Values) -> Values:
 
 
 def _scores(errors: Values, distance: int) -> Values:
-    """Return how far off each rule was: float64[rules, hours], NaN where it was not tried.
+    """Return the mean error of each rule: float64[rules, hours], NaN if it was never tried.
 
-    `errors`: of what it said in each hour. Those count that were known at the hour of the forecast.
+    `errors`: errors of its forecasts by hour. Only errors known at the time of the forecast count.
     """
     is_known = np.isfinite(errors)
     known = np.where(is_known, errors, 0.0)

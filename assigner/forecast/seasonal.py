@@ -1,8 +1,8 @@
-"""One series of hourly values continued: by the best of some rules, times what it was wrong by in the past.
+"""Continuation of a series of hourly values: the best of several rules, times its relative errors in the
+past.
 
-What the rules were wrong by is looked up in the series itself: for each hour of the past, the forecast that
-would have been made is compared with what came, for the same distance. The quantiles of these ratios make the
-interval.
+The errors are computed from the series itself: for each past hour, the forecast that would have been made
+over the same distance is compared with the actual value. Quantiles of these ratios give the interval.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from mirror.wording import counted
 Places = npt.NDArray[np.int64]
 
 FEWEST_HOURS: Final = 2 * DAY
-"""A day to forecast from, and a day to be wrong about."""
+"""One day to forecast from, and one day to measure errors."""
 LONGEST_AHEAD: Final = WEEK
 _GRADED: Final = 4 * WEEK
 _ALIKE: Final = 3
-"""Hours between the times of the week at which two forecasts are of the same days."""
+"""Difference in hours up to which two times of the week count as the same days."""
 
 
 class Interval(NamedTuple):
-    """float64[hours ahead] each: half of the time less than `middle` comes, and as often as was asked for no
-    more than `high` and no less than `low`. NaN where the past says nothing."""
+    """Each float64[hours ahead]: the actual value is below `middle` half of the time, and at most `high` and
+    at least `low` with the requested certainty. NaN if the past gives no forecast."""
 
     low: Values
     middle: Values
@@ -36,8 +36,8 @@ class Interval(NamedTuple):
 
 
 class Grade(NamedTuple):
-    """How forecasts of the past came out. `tried`: forecasts of an hour. `covered`: share of these that lay
-    at or above what came; `error`: the median of how far the middle was off, as a share of what came."""
+    """Quality of past forecasts. `tried`: number of forecast hours. `covered`: share whose high end was not
+    exceeded; `error`: median error of the middle, as a share of the actual value."""
 
     tried: int
     covered: float
@@ -45,10 +45,10 @@ class Grade(NamedTuple):
 
 
 class SeasonalForecast:
-    """The next `ahead` hours of float64[hours], oldest first, NaN where an hour is not known.
+    """Forecast of the next `ahead` hours of float64[hours], oldest first, NaN if an hour is unknown.
 
     Raises InvalidRequest for less than two days, more than a week ahead, or a certainty that is not between
-    a half and 1.
+    0.5 and 1.
     """
 
     def __init__(self, series: Values, ahead: int, certainty: float) -> None:
@@ -59,20 +59,20 @@ class SeasonalForecast:
         self._bases = [rules.forecasts(distance) for distance in range(1, ahead + 1)]
 
     def interval(self) -> Interval:
-        """Return what comes."""
+        """Return the forecast."""
         now = np.array([len(self._series) - 1])
         hours = []
         for distance, bases in enumerate(self._bases, 1):
             said = self._said(now, distance)[0]
-            # Without an error of the past, as where nothing was carried then, it is what the rule says.
+            # Without past errors, e.g. if nothing was carried then, the rule's forecast is used.
             hours.append(np.where(np.isnan(said), bases[-1], said))
         return Interval(*np.array(hours).T)
 
     def grade(self) -> Grade:
-        """Compare what would have been said in the last four weeks with what came.
+        """Compare the forecasts of the last four weeks with the actual values.
 
-        Forecasts count that were made at this time of the week, and so were of the same weekdays; all of them
-        where the past has none such. Each goes by what was known then.
+        Only forecasts made at this time of the week count, which cover the same weekdays; if there are none,
+        all count. Each uses only the data known at its time.
         """
         hours = len(self._series)
         origins = np.arange(max(FEWEST_HOURS - 1, hours - _GRADED), hours - 1)
@@ -96,15 +96,15 @@ class SeasonalForecast:
         return Grade(len(actual), float((actual <= high).mean()), error)
 
     def _said(self, origins: Places, distance: int) -> Values:
-        """float64[origins, 3]: low, middle and high of `distance` hours after each origin, by what was known
-        at the origin."""
+        """Return float64[origins, 3]: low, middle and high `distance` hours after each origin, from the data
+        known at the origin."""
         bases = self._bases[distance - 1]
         past = np.arange(DAY - 1, len(self._series) - distance)
         with np.errstate(divide="ignore", invalid="ignore"):
             ratios = np.where(bases[past] > 0, self._series[past + distance] / bases[past], np.nan)
         is_known = np.isfinite(ratios)
         past, ratios = past[is_known], ratios[is_known]
-        # Row by row the ratios whose end had come at the origin, the others behind them.
+        # In each row, the ratios whose end was known at the origin come first.
         ordered = np.sort(np.where(past[None, :] + distance <= origins[:, None], ratios, np.inf), axis=1)
         counts = np.isfinite(ordered).sum(axis=1)
         found = np.full((len(origins), 3), np.nan)
@@ -122,9 +122,9 @@ def _refuse_impossible(series: Values, ahead: int, certainty: float) -> None:
     if len(series) < FEWEST_HOURS:
         raise InvalidRequest(
             f"{counted(len(series), 'hour is', 'hours are')} too few for a forecast",
-            advice="two days are the least, two weeks better",
+            advice="provide at least two days, better two weeks",
         )
     if not 1 <= ahead <= LONGEST_AHEAD:
-        raise InvalidRequest(f"a forecast reaches 1 to {LONGEST_AHEAD} hours ahead, not {ahead}")
+        raise InvalidRequest(f"a forecast can reach 1 to {LONGEST_AHEAD} hours ahead, not {ahead}")
     if not 0.5 < certainty < 1:
         raise InvalidRequest(f"the certainty is {certainty}; it must be above 0.5 and below 1")

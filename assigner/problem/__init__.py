@@ -1,5 +1,5 @@
-"""What is asked: loads, capacity, limits and the placement in force, validated once. Imports mirror's model
-only.
+"""The planner's input: loads, capacity, limits and the current placement, validated once. Imports mirror's
+model only.
 
-Read `problem.py`; `loads.py` decides which load a partition without a measurement is taken to carry.
+Read `problem.py`; `loads.py` determines the assumed load of partitions without a measurement.
 """

@@ -1,4 +1,4 @@
-"""What one task may hold besides its load: every stage asks `Limits` and none knows the rule behind it."""
+"""Limits of a task besides its load: all stages use `Limits`, which encapsulates the rule."""
 
 from __future__ import annotations
 
@@ -17,45 +17,46 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Which partitions a task may hold, whatever they carry: at most `partitions` of them; None: any number.
+    """Partitions that a task may have regardless of load: at most `partitions`; None: any number.
 
-    The state of a task that the answers depend on is its number of partitions, so that stages can ask about
-    thousands of tasks in one array operation. Raises InvalidRequest when `partitions` is below 1.
+    The result depends only on a task's number of partitions, so that stages can check thousands of tasks in
+    one array operation. Raises InvalidRequest if `partitions` is below 1.
     """
 
     partitions: int | None = None
 
     def __post_init__(self) -> None:
         if self.partitions is not None and self.partitions < 1:
-            raise InvalidRequest(f"a task of at most {counted(self.partitions, 'partition')} holds nothing")
+            raise InvalidRequest(f"a task cannot be limited to {counted(self.partitions, 'partition')}")
 
     @property
     def is_bounded(self) -> bool:
-        """Whether any task can be refused a partition; else stages skip what is only about counts."""
+        """True if a task can be full; otherwise stages skip steps that are only about counts."""
         return self.partitions is not None
 
     def allows(self, counts: Counts) -> Mask:
-        """bool by entry of `counts`: a task may hold that number of partitions."""
+        """Return, by entry of `counts`, whether a task may have that number of partitions."""
         if self.partitions is None:
             return np.ones(counts.shape, dtype=bool)
         return np.asarray(counts <= self.partitions)
 
     def admits(self, counts: Counts) -> Mask:
-        """bool by entry of `counts`: a task with that number of partitions may take one more."""
+        """Return, by entry of `counts`, whether a task with that number of partitions may take one more."""
         return self.allows(counts + 1)
 
     def admits_one(self, count: int) -> bool:
-        """As `admits`, of a single task."""
+        """Return `admits` for a single task."""
         return self.partitions is None or count < self.partitions
 
     def most(self, partitions: int) -> int:
-        """How many of `partitions` partitions one task could hold."""
+        """Return the number of `partitions` partitions that fit into one task."""
         return partitions if self.partitions is None else min(self.partitions, partitions)
 
     def bound(self, partitions: int) -> int:
-        """Fewest tasks that could hold this number of partitions, whatever they carry; 0: one could."""
+        """Return a lower bound on tasks for this number of partitions, regardless of load; 0 if one
+        suffices."""
         return 0 if self.partitions is None else -(-partitions // self.partitions)
 
 
 UNLIMITED: Final = Limits()
-"""A task may hold anything."""
+"""No limits."""

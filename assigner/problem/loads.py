@@ -1,4 +1,4 @@
-"""From what providers know to one load for every partition: its own, its topic's, or the default."""
+"""Resolution of loads: for every partition its own, its topic's, or the default."""
 
 from __future__ import annotations
 
@@ -28,9 +28,8 @@ UNKNOWN_LOAD: Final = PartitionLoad(5 * 1024, 5.0, LoadLevel.DEFAULT)
 class PartitionLoads:
     """One load for every partition, in any order.
 
-    `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index
-    into LEVELS. `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2];
-    empty when there are none.
+    `rates`: float64[n, 2], bytes per second and messages per second. `levels`: int8[n], an index into LEVELS.
+    `recent`: earlier observations of the same partitions, oldest first, float64[h, n, 2]; may be empty.
     """
 
     partitions: tuple[TopicPartition, ...]
@@ -60,11 +59,10 @@ def resolve(
     default: PartitionLoad = UNKNOWN_LOAD,
     recent: Sequence[Mapping[TopicPartition, PartitionLoad]] = (),
 ) -> PartitionLoads:
-    """Own load, else the per-partition load of the topic, else the default; the level says which.
+    """Return own load, else the per-partition load of the topic, else the default, with its level.
 
-    A load without messages takes them from the next coarser level. An observation in `recent` that
-    lacks a partition is filled with the present load. Raises InvalidRequest that names a partition
-    with an impossible load.
+    A load without messages takes them from the next coarser level. Partitions missing in an observation of
+    `recent` get their present load. Raises InvalidRequest that names a partition with an invalid load.
     """
     topics = topics or {}
     rates, levels = _rates(partitions, known, topics, default)
@@ -119,7 +117,7 @@ def _messages(
 
 
 def scaled(load: PartitionLoad, factor: float) -> PartitionLoad:
-    """The same partition with `factor` times the bytes and the messages."""
+    """Return the load with `factor` times the bytes and messages."""
     messages = load.messages_per_second
     return replace(
         load,
@@ -129,7 +127,7 @@ def scaled(load: PartitionLoad, factor: float) -> PartitionLoad:
 
 
 def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> None:
-    """Raise InvalidRequest that names the first partition whose load is NaN, infinite, negative or absurd."""
+    """Raise InvalidRequest for the first partition whose load is NaN, infinite, negative or implausible."""
     possible = (rates >= 0) & (rates <= HIGHEST_RATE)
     if possible.all():
         return
@@ -138,5 +136,5 @@ def refuse_impossible(partitions: Sequence[TopicPartition], rates: Rates) -> Non
     value = float(rates[row, column])
     raise InvalidRequest(
         f"the load of partition {partitions[row]} is {value} {what} per second",
-        advice=f"loads lie between 0 and {HIGHEST_RATE:.0e}; leave an unknown load out",
+        advice=f"loads must be between 0 and {HIGHEST_RATE:.0e}; omit unknown loads",
     )

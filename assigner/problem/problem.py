@@ -1,8 +1,8 @@
-"""What is asked of the planner, validated once: integer sizes, heaviest first, and every limit.
+"""The planner's input, validated once: integer sizes, heaviest first, and all limits.
 
-Sizes and capacities are integers in thousandths of a byte (or message) per second, sizes rounded
-up, so that sums do not depend on their order and a placement that fits on paper fits in truth.
-Every stage sees partitions by their rank: 0 is the heaviest; equals stand in the order of their names.
+Sizes and capacities are integers in thousandths of a byte (or message) per second, sizes rounded up, so that
+sums do not depend on their order and a placement that fits in the model fits in reality. Every stage
+identifies partitions by rank: 0 is the heaviest; equal ones are ordered by name.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ UNITS: Final = 1000
 _HIGHEST_TOTAL: Final = 1e15
 _LARGEST_CAPACITY: Final = 2**60
 _LARGEST_SEED: Final = 1_000_000_000
-"""The solver takes 31 bits, and stages add to it."""
+"""The solver accepts 31 bits, and stages add to the seed."""
 
 
 class Mode(StrEnum):
-    """FULL forgets the placement in force as far as it pays; INCREMENTAL keeps it."""
+    """FULL ignores the current placement if that pays off; INCREMENTAL keeps it."""
 
     FULL = "full"
     INCREMENTAL = "incremental"
@@ -44,20 +44,20 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How to plan; docs/placement.md explains every field.
+    """Parameters of planning; docs/placement.md explains every field.
 
-    `tolerance`: a full plan or a rebalance levels to within this share of the best possible maximum.
-    `least_gain`: a rebalance levels only where the fullest task comes down by this share of usable capacity.
-    `scale_in_headroom`: tasks are removed only when this share of each remaining one stays free.
-    `overload_band`: an incremental plan without `rebalance` leaves a task alone until it is this
-    share above usable capacity. `settling`: observations, the present one included, in which a task
-    must have been so or the load must have needed more tasks. `move_slack`: share of the least bytes that an
-    incremental plan may move in addition where that takes fewer moves. `move_budget`: share of all bytes that
-    a plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free
-    before an incremental plan turns into a full one by itself; None: only when asked. `exact_cells`:
-    partitions that carry something * tasks, up to which the solver is tried on all of them. `effort`:
-    scales every step limit. `seed`: of the random choices. `keep_reason`: why no task is given up, where the
-    planner and not the datastream set the least number of tasks.
+    `tolerance`: share of the best possible maximum within which a full plan or a rebalance levels.
+    `least_gain`: share of usable capacity by which a rebalance must relieve the fullest task to level at all.
+    `scale_in_headroom`: share of each remaining task that must stay free when tasks are removed.
+    `overload_band`: share above usable capacity up to which an incremental plan without `rebalance` does not
+    relieve a task. `settling`: number of observations, including the present one, in which a task must have
+    been overloaded or the load must have needed more tasks. `move_slack`: share of the least bytes that an
+    incremental plan may move in addition to move fewer partitions. `move_budget`: share of all bytes that a
+    plan may move; None: all. `full_move_cost`: bytes/s of capacity that a moved byte/s must free for an incremental
+    plan to become a full one automatically; None: only on request. `exact_cells`: partitions with load *
+    tasks, up to which the solver is tried on all partitions. `effort`: factor for every step limit. `seed`:
+    seed of random choices. `keep_reason`: why no task is removed, if the planner and not the datastream set
+    the minimum of tasks.
     """
 
     mode: Mode = Mode.FULL
@@ -90,17 +90,17 @@ class Policy:
             ("seed", self.seed, 0, _LARGEST_SEED),
         ):
             if value is not None and not low <= value <= high:
-                raise InvalidRequest(f"{name} is {value}; it lies between {low} and {high}")
+                raise InvalidRequest(f"{name} is {value}; it must be between {low} and {high}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """The validated question. Arrays are by rank and must not be changed.
+    """The validated input. Arrays are by rank and must not be modified.
 
-    `names`: in the caller's order; `order`: the position there of each rank. `sizes`: int64[n, D] in
-    units, D = 2 when messages have a capacity, else 1. `usable`: int64[D]. `home`: the task in force,
-    numbered from 0, -1 for a new partition. `homes`: number of tasks in force. `recent`:
-    int64[h, n, D]. `measured`: share of the partitions whose load is more than the default.
+    `names`: in the caller's order; `order`: position of each rank in it. `sizes`: int64[n, D] in units, D = 2
+    if messages have a capacity, else 1. `usable`: int64[D]. `home`: current task, numbered from 0, -1 for a
+    new partition. `homes`: number of current tasks. `recent`: int64[h, n, D]. `measured`: share of the
+    partitions whose load is not the default.
     """
 
     names: tuple[TopicPartition, ...]
@@ -130,16 +130,16 @@ class Problem:
 
     @property
     def per_task(self) -> Limits:
-        """What one task may hold besides its load."""
+        """Limits of one task besides its load."""
         return Limits(self.limits.max_partitions_per_task)
 
     @property
     def offending(self) -> npt.NDArray[np.bool_]:
-        """By rank: the partition alone exceeds usable capacity in some dimension."""
+        """Mask by rank: True if the partition alone exceeds usable capacity in some dimension."""
         return np.asarray((self.sizes > self.usable).any(axis=1))
 
     def only(self, ranks: Ranks) -> Problem:
-        """The same question about some of the partitions; `ranks` ascending."""
+        """Return the problem restricted to some of the partitions; `ranks` ascending."""
         return replace(
             self,
             sizes=self.sizes[ranks],
@@ -152,10 +152,10 @@ class Problem:
 def build_problem(
     loads: PartitionLoads, capacity: TaskCapacity, limits: TaskLimits, current: TaskOf | None
 ) -> Problem:
-    """Check the input and bring it into one order, so that equal questions get equal answers.
+    """Validate the input and sort it, so that equal input gives equal results.
 
-    `current`: task number by position in `loads`, -1 for new partitions.
-    Raises InvalidRequest that names the culprit.
+    `current`: task number by position in `loads`, -1 for new partitions. Raises InvalidRequest that names the
+    invalid value.
     """
     usable = _usable(capacity)
     dimensions = len(usable)
@@ -179,7 +179,7 @@ def build_problem(
 
 
 def in_units(rates: npt.NDArray[np.float64]) -> Ints:
-    """Rates in integer units, rounded up; what is an exact decimal to three places stays exact."""
+    """Convert rates to integer units, rounded up; exact decimals with three places stay exact."""
     return np.ceil(np.round(rates * UNITS, 4)).astype(np.int64)
 
 
@@ -197,11 +197,11 @@ def _usable(capacity: TaskCapacity) -> Ints:
 
 
 def _ranking(loads: PartitionLoads, usable: Ints) -> Ranks:
-    """Heaviest first by the sum of loads in shares of usable capacity; ties by name."""
+    """Return ranks, heaviest first by the sum of loads as shares of usable capacity; ties by name."""
     totals = loads.rates.sum(axis=0)
     if totals.max(initial=0.0) > _HIGHEST_TOTAL:
         raise InvalidRequest(
-            f"all loads together are {totals.max():.3g} per second", advice="check their unit"
+            f"the sum of all loads is {totals.max():.3g} per second", advice="check their unit"
         )
     names = loads.partitions
     by_name = np.array(sorted(range(len(names)), key=names.__getitem__), dtype=np.int64)
@@ -220,12 +220,12 @@ def _checked(current: TaskOf, count: int) -> TaskOf:
             f"there are {counted(count, 'partition')} but {counted(home.size, 'current task')}"
         )
     if home.min(initial=0) < -1:
-        raise InvalidRequest(f"{int(home.min())} is no task number", advice="write -1 for a new partition")
+        raise InvalidRequest(f"invalid task number {int(home.min())}", advice="write -1 for a new partition")
     return home
 
 
 def moved_units(sizes: Ints, home: TaskOf, task_of: TaskOf) -> int:
-    """What leaves its task, in units of the first dimension; new partitions (home -1) move nothing.
+    """Return the units of the first dimension that leave their task; new partitions (home -1) move nothing.
 
     `sizes`: int64[n, D]. `home`, `task_of`: int32[n].
     """

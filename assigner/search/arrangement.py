@@ -8,10 +8,10 @@ from assigner.problem.problem import Ints, Ranks, TaskOf
 
 
 class Arrangement:
-    """Mutable; lives inside one call of a stage and never leaves it.
+    """A mutable placement, local to one call of a stage.
 
-    `sizes`: int64[n, D] by rank. `task_of`: int32[n], -1 where a partition has no task.
-    `loads`: int64[m, D]. `counts`: int64[m]. Only `transfer` and `put` change them.
+    `sizes`: int64[n, D] by rank. `task_of`: int32[n], -1 if a partition has no task. `loads`: int64[m, D].
+    `counts`: int64[m]. Only `transfer` and `put` change them.
     """
 
     __slots__ = ("_changed", "_members", "_starts", "counts", "loads", "sizes", "task_of")
@@ -30,11 +30,11 @@ class Arrangement:
 
     @property
     def tasks(self) -> int:
-        """Number of tasks, empty ones included."""
+        """Number of tasks, including empty ones."""
         return len(self.counts)
 
     def members(self, task: int) -> Ranks:
-        """Ranks of the task's partitions, ascending; not to be changed."""
+        """Return the ranks of the task's partitions, ascending. Do not modify the result."""
         found = self._changed.get(task)
         if found is None:
             found = self._members[self._starts[task] : self._starts[task + 1]]
@@ -54,7 +54,7 @@ class Arrangement:
         self.counts[taker] += len(given) - len(back)
 
     def put(self, rank: int, task: int) -> None:
-        """Give a homeless partition a task."""
+        """Assign a task to a partition without one."""
         none = np.empty(0, np.int64)
         self._changed[task] = _merge(self.members(task), none, np.array([rank]))
         self.task_of[rank] = task
@@ -63,7 +63,7 @@ class Arrangement:
 
 
 def _merge(present: Ranks, gone: Ranks, come: Ranks) -> Ranks:
-    """Ranks stay ascending; most changes are of one partition, which needs no sorting."""
+    """Return the ranks after a change, ascending; avoid sorting for single partitions, the usual case."""
     if len(gone) == 1:
         present = present[present != gone[0]]
     elif len(gone):

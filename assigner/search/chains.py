@@ -1,11 +1,11 @@
-"""Ejection chains: partitions come back to their tasks, and each makes way for the next, in one dimension.
+"""Ejection chains in one dimension: partitions return to their tasks, each displacing the next.
 
-A chain begins with a partition that is away from its task, or that has no task at all. It comes home (or in)
-and pushes out one that lies there, which goes home or elsewhere and pushes out another, until the last finds
-room. A chain is carried out when fewer bytes are away from home after it. This is the search of cyclic and
-path exchanges of R. Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the
-capacitated minimum spanning tree problem", Mathematical Programming 91 (2001): a path of negative cost always
-has a start from which every part of it is negative, so that only such parts are continued.
+A chain starts with a partition that is away from its task, or that has none. It moves home (or in) and
+displaces another, which moves home or elsewhere and displaces another, until the last finds room. A chain is
+applied if fewer bytes are away from home after it. This is the search of cyclic and path exchanges of R.
+Ahuja, J. Orlin and D. Sharma, "Multi-exchange neighborhood structures for the capacitated minimum spanning
+tree problem", Mathematical Programming 91 (2001): a path of negative cost always has a start from which every
+partial path is negative, so only such paths are extended.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from assigner.problem.problem import Ints, TaskOf
 
 _DEPTH: Final = 5
 _WIDTH: Final = 24
-"""Chains that are continued at each depth."""
+"""Number of chains extended at each depth."""
 _TRIED_TOGETHER: Final = 10
-"""Partitions of a task of which every set is tried to make way."""
+"""Number of partitions of a task whose subsets are all tried for eviction."""
 _FRUITLESS: Final = 2
-"""Turns without a gain after which it ends."""
+"""Number of rounds without a gain after which the search ends."""
 _FAR: Final = np.int64(2**62)
 _OUTSIDE: Final = np.int64(2**61)
-"""What it is worth that a partition without a task gets one."""
+"""Value of assigning a task to a partition without one."""
 
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class ChainGoal:
-    """`room`: no task above it that was not. `homes`: int32[n], the task in which a partition costs nothing;
-    -1: it costs nothing anywhere. `limits`: what a task may hold besides."""
+    """`room`: load that no task may newly exceed. `homes`: int32[n], task in which a partition costs nothing;
+    -1: it costs nothing anywhere. `limits`: further limits of a task."""
 
     room: int
     homes: TaskOf
@@ -44,8 +44,9 @@ class ChainGoal:
 
 
 class _Step(NamedTuple):
-    """Parts of chains at one depth. `item`: int64[k], pushed out and looking for a place; `cost`: int64[k] of
-    the part; `seen`: int64[k, depth], tasks it went through; `parent`: int64[k], row of the step before."""
+    """Partial chains at one depth. `item`: int64[k], displaced partition without a place; `cost`: int64[k] of
+    the partial chain; `seen`: int64[k, depth], tasks that it passed; `parent`: int64[k], row of the previous
+    step."""
 
     item: Ints
     cost: Ints
@@ -54,7 +55,7 @@ class _Step(NamedTuple):
 
 
 class _End(NamedTuple):
-    """A whole chain: its cost, and the last part with the task that has room."""
+    """A complete chain: its cost, its last part, and the task that has room."""
 
     cost: int
     depth: int
@@ -66,10 +67,11 @@ _NO_END: Final = _End(0, -1, -1, -1)
 
 
 def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """The placement after as many chains as are found, each for the better; those without a task first.
+    """Return the placement after applying all improving chains found, starting with partitions without a
+    task.
 
-    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: partitions that may be looked at, about
-    ten million a second; a count, so that equal questions get equal answers.
+    `sizes`: int64[n]. `task_of`: int32[n], -1 without a task. `work`: limit of examined partitions, about ten
+    million per second; a count, so that equal input gives equal results.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     search.descend(search.away())
@@ -77,11 +79,11 @@ def shorten(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int
 
 
 def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> TaskOf:
-    """As `shorten`, of a placement in which all have a task, and beyond where single chains end.
+    """Improve a placement in which all partitions have a task; continue where single chains end.
 
-    A partition is brought home whatever it costs, those that lay in its way find places by chains, and what
-    came of it stays unless more bytes are away than before. Turn by turn over all that are away, each in
-    another order, until some turns gained nothing.
+    A partition is moved home at any cost, displaced ones find places by chains, and the result is kept unless
+    more bytes are away than before. Each round covers all partitions that are away, in random order, until
+    some rounds gained nothing.
     """
     search = _Search(sizes, task_of, tasks, goal, work)
     random = np.random.default_rng(len(sizes))
@@ -98,7 +100,7 @@ def bring_home(sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: 
 
 
 class _Search:
-    """A placement under change. `work`: what may still be looked at."""
+    """A placement being changed. `work`: remaining work."""
 
     def __init__(self, sizes: Ints, task_of: TaskOf, tasks: int, goal: ChainGoal, work: int) -> None:
         self.task_of, self.work = task_of.copy(), work
@@ -110,12 +112,12 @@ class _Search:
         self._worth = np.where(goal.homes >= 0, sizes, 0)
 
     def away(self) -> list[int]:
-        """Partitions that are not at home: those without a task first, then the heaviest."""
+        """Return the partitions that are away from home: those without a task first, then the heaviest."""
         away = np.flatnonzero(self._is_away())
         return [int(one) for one in away[np.lexsort((away, -self._sizes[away], self.task_of[away] >= 0))]]
 
     def cost(self) -> int:
-        """Units away from home, and far more for each partition without a task."""
+        """Return the units away from home, plus a much larger cost for each partition without a task."""
         outside = int(np.count_nonzero(self.task_of < 0))
         return int(self._worth[self.task_of != self._goal.homes].sum()) + int(_OUTSIDE) * outside
 
@@ -124,7 +126,7 @@ class _Search:
         return np.asarray(strays | (self.task_of < 0))
 
     def descend(self, starts: list[int]) -> None:
-        """Chains from each of these, and from what they moved, as long as there are any."""
+        """Apply chains from each start, and from the partitions that they moved, while any improve."""
         waiting = starts
         while waiting and self.work > 0:
             item, *waiting = waiting
@@ -132,7 +134,7 @@ class _Search:
                 waiting = list(dict.fromkeys([*changed, *waiting]))
 
     def force_home(self, item: int) -> None:
-        """Bring it home, and find places for those that must make way; undone unless it is no worse."""
+        """Move a partition home and find places for displaced ones; revert if the cost rises."""
         home = int(self._goal.homes[item])
         if home < 0 or self.task_of[item] == home:
             return
@@ -155,8 +157,8 @@ class _Search:
             self.task_of, self._loads, self._counts = before
 
     def _least_in_the_way(self, task: int, item: int) -> list[int] | None:
-        """The partitions whose leaving gives it room: those at home least, then the lightest; heaviest first.
-        None: it has none then either."""
+        """Return the partitions whose removal makes room: lowest cost first, then lightest; in descending
+        weight. None if no removal suffices."""
         members = np.flatnonzero(self.task_of == task)[:_TRIED_TOGETHER]
         masks = (np.arange(1 << len(members))[:, None] >> np.arange(len(members))) & 1
         is_home = self._goal.homes[members] == task
@@ -170,7 +172,7 @@ class _Search:
         return [int(one) for one in members[chosen]]
 
     def improve(self, start: int) -> list[int]:
-        """Find the best chain from here and carry it out: the partitions that moved, if any."""
+        """Find and apply the best chain from here; return the moved partitions, if any."""
         self.work -= _DEPTH * _WIDTH * len(self._sizes) // 4
         origin = int(self.task_of[start])
         cost = np.array([0 if origin >= 0 else -_OUTSIDE], np.int64)
@@ -185,7 +187,8 @@ class _Search:
         return self._carry_out(steps, best) if best.task >= 0 else []
 
     def _end(self, step: _Step, depth: int, start: int, origin: int) -> _End:
-        """The cheapest way to end one of these parts: its partition goes where there is room."""
+        """Return the cheapest complete chain from these parts: the last partition moves to a task with
+        room."""
         after = self._loads[None, :] + self._sizes[step.item][:, None]
         counts = self._counts
         if depth and origin >= 0:
@@ -208,7 +211,7 @@ class _Search:
         return _End(lowest, depth, row, task)
 
     def _continued(self, step: _Step, bar: int) -> _Step:
-        """The cheapest longer parts: each partition comes to a task and pushes another one out."""
+        """Return the cheapest extended parts: each partition moves to a task and displaces another one."""
         there = np.maximum(self.task_of, 0)
         free = self._goal.room - self._loads[there] + self._sizes
         possible = (self._sizes[step.item][:, None] <= free[None, :]) & (self.task_of >= 0)[None, :]
@@ -228,7 +231,7 @@ class _Search:
         return _Step(items, lowest[items], seen, parent)
 
     def _carry_out(self, steps: list[_Step], end: _End) -> list[int]:
-        """From the end to the start: each partition takes the place that the next one left."""
+        """Apply a chain from end to start: each partition takes the place that the next one left."""
         row, task, moved = end.row, end.task, []
         for step in reversed(steps[: end.depth + 1]):
             item = int(step.item[row])
@@ -239,7 +242,7 @@ class _Search:
         return moved
 
     def _put(self, item: int, task: int) -> None:
-        """Move it there from where it is; -1: nowhere."""
+        """Move a partition to a task; -1 for none."""
         for place, sign in ((int(self.task_of[item]), -1), (task, 1)):
             if place >= 0:
                 self._loads[place] += sign * self._sizes[item]

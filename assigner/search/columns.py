@@ -1,9 +1,9 @@
-"""Column generation with a dive, for partitions that are large against a task.
+"""Column generation with a dive, for partitions that are large relative to a task.
 
-A column is a set of partitions that one task can hold. The linear program over columns (P. Gilmore
-and R. Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9,
-1961) gives a lower bound that is rarely more than one below the truth; fixing its largest columns
-one after another and generating new ones in between gives a placement.
+A column is a set of partitions that fits into one task. The linear program over columns (P. Gilmore and R.
+Gomory, "A linear programming approach to the cutting stock problem", Operations Research 9, 1961) gives a
+lower bound that is rarely more than one below the optimum; fixing its largest columns one after another and
+generating new ones in between gives a placement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from assigner.search.greedy import best_fit
 from assigner.search.knapsack import Pricing
 
 LARGEST: Final = 1_500
-"""Partitions above which this stage is not tried."""
+"""Number of partitions above which this stage is not tried."""
 
 _GRID: Final = 20_000
 _EXACT_CELLS: Final = 5_000_000
@@ -36,19 +36,19 @@ _RETREAT: Final = 4
 _NOISE: Final = 0.5
 _SEED: Final = 1
 _REST: Final = 24
-"""Partitions that are left to CP-SAT at the end of a dive."""
+"""Number of partitions passed to CP-SAT at the end of a dive."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPacking:
-    """`task_of`: None when the dive needed more than the wanted tasks. `bound`: proved fewest tasks."""
+    """`task_of`: None if the dive needed more than the wanted tasks. `bound`: proven lower bound on tasks."""
 
     task_of: TaskOf | None
     bound: int
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Whether this stage is worth its time: not too many partitions, and few of them a task."""
+    """Return whether this stage is worth its time: not too many partitions, and few per task."""
     return partitions <= LARGEST and partitions <= 12 * tasks
 
 
@@ -72,7 +72,7 @@ def generate_and_dive(
 
 @dataclass(frozen=True, slots=True)
 class _Kinds:
-    """Partitions of equal size on the grid. `exact`: the grid loses nothing."""
+    """Partitions of equal size on the grid. `exact`: the grid is lossless."""
 
     grid_sizes: Ints
     grid_room: int
@@ -94,7 +94,7 @@ class _Kinds:
     def assign(
         self, columns: list[dict[int, int]], sizes: Ints, room: int, limits: Limits, wanted: int
     ) -> TaskOf | None:
-        """Partitions for the columns; what no column holds is fitted into the rest."""
+        """Assign partitions to the columns; fit the remaining ones into the remaining tasks."""
         task_of = np.full(len(sizes), -1, np.int32)
         waiting = [list(ranks) for ranks in self.members]
         for task, column in enumerate(columns):
@@ -140,7 +140,7 @@ class _Program:
             self._add({kind: held.count(kind) for kind in sorted(set(held))})
 
     def _add(self, column: dict[int, int]) -> bool:
-        """False when there is such a column already, which limits can bring about."""
+        """Add a column; return False if it exists already, which limits can cause."""
         key = tuple(sorted(column.items()))
         if key in self._known:
             return False
@@ -150,7 +150,7 @@ class _Program:
         return True
 
     def converge(self) -> int:
-        """Generate columns until none helps; the bound of J. Farley (1990) holds at any time."""
+        """Generate columns until none helps; the bound of J. Farley (1990) is valid at any time."""
         best = 0.0
         while self._rounds > 0:
             self._rounds -= 1
@@ -164,12 +164,12 @@ class _Program:
         return math.ceil(best - 1e-6)
 
     def dives(self, wanted: int) -> Iterator[list[dict[int, int]]]:
-        """Fix columns until few partitions are left, again and again; ends when choices run out.
+        """Fix columns until few partitions remain, repeatedly; end when choices run out.
 
-        Columns used wholly are fixed at once, which costs nothing. Of the fractional ones the most
-        used is tried first and taken back when the rest would need too many tasks. After a dead end,
-        or when the caller could not place the rest, the last few columns are given back, more each
-        time, and the choices from there on get some noise.
+        Columns with whole uses are fixed at once, which costs nothing. Of the fractional ones the most used
+        is tried first, and released if the rest would need too many tasks. After a dead end, or if the caller
+        could not place the rest, the last few columns are released, more each time, and the choices from
+        there on get some noise.
         """
         fixed: list[dict[int, int]] = []
         random = np.random.default_rng(_SEED)
@@ -212,7 +212,7 @@ class _Program:
         return None
 
     def _improve(self, wanted: int) -> bool:
-        """Generate columns for what is left until `wanted` tasks suffice fractionally."""
+        """Generate columns for the remaining demand until `wanted` tasks suffice fractionally."""
         for _ in range(300):
             value, duals = self._cover.solve()
             if value <= wanted + _SLACK:
@@ -226,7 +226,7 @@ class _Program:
         return False
 
     def _fix(self, index: int) -> dict[int, int]:
-        """Use a column once, without what is covered already."""
+        """Use a column once, without the part that is covered already."""
         column = {
             kind: min(count, self._demands[kind])
             for kind, count in self._columns[index].items()

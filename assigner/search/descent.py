@@ -1,8 +1,8 @@
-"""Bottleneck descent in one dimension: exchanges that bring the fullest task down to a target.
+"""Bottleneck descent in one dimension: exchanges that reduce the fullest task to a target.
 
-A step takes the fullest task and looks, among the lightest ones, for the move of one partition or
-the swap of two that leaves the lower maximum of the pair; where none helps, for the best exchange of
-two subsets. Every step lowers the larger of the two loads, so the maximum never rises.
+A step takes the fullest task and searches, among the lightest ones, for the move of one partition or the swap
+of two that gives the lowest maximum of the pair; if none helps, for the best exchange of two subsets. Every
+step lowers the larger of the two loads, so the maximum never rises.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from assigner.search.arrangement import Arrangement
 _FEW: Final = 8
 _MANY: Final = 64
 _SCAN: Final = 20_000
-"""Partitions looked at in one step at most."""
+"""Limit of partitions examined in one step."""
 _STEP_WORK: Final = 3_000
-"""What a step costs besides, in partitions looked at."""
+"""Fixed cost of a step, in examined partitions."""
 _SUBSET: Final = 11
-"""Partitions of one task whose subsets are all tried: 2 ** 11 sums a side."""
+"""Number of partitions of one task whose subsets are all tried: 2 ** 11 sums per side."""
 
 _NONE: Final = np.empty(0, np.int64)
 
 
 class Exchange(NamedTuple):
-    """What the fullest task gives to `partner` and takes back, and the larger load of the two after."""
+    """Partitions that the fullest task gives to `partner` and takes back, and the larger load of the two
+    after."""
 
     higher: int
     partner: int
@@ -39,10 +40,10 @@ class Exchange(NamedTuple):
 
 
 class DescentGoal(NamedTuple):
-    """`target`: no task above it. `limits`: what a task may hold besides.
+    """`target`: load that no task should exceed. `limits`: further limits of a task.
 
-    `frugal`: of the exchanges that reach the target, the one that moves the fewest bytes; else the
-    one that changes loads least, which keeps the room of light tasks together for others.
+    `frugal`: of the exchanges that reach the target, prefer fewer moved bytes; otherwise prefer small changes
+    of load, which keep large gaps in light tasks available.
     """
 
     target: int
@@ -51,10 +52,10 @@ class DescentGoal(NamedTuple):
 
 
 def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
-    """Bring every task of a one-dimensional arrangement to the target or below; True when it worked.
+    """Reduce every task of a one-dimensional arrangement to the target; return True on success.
 
-    `work`: partitions that may be looked at, about ten million a second. Deterministic: the limit is
-    a count, not a time.
+    `work`: limit of examined partitions, about ten million per second. Deterministic: the limit is a count,
+    not a time.
     """
     loads = state.loads[:, 0]
     left = work
@@ -71,7 +72,7 @@ def descend(state: Arrangement, goal: DescentGoal, work: int) -> bool:
 
 
 def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Exchange | None, int]:
-    """The exchange of `task` with a light task that lowers the pair most, and the work it took.
+    """Return the exchange of `task` with a light task that lowers the pair most, and the work it took.
 
     None: no exchange lowers the larger load of the two.
     """
@@ -93,7 +94,7 @@ def find_exchange(state: Arrangement, task: int, goal: DescentGoal) -> tuple[Exc
 
 
 def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
-    """The lightest tasks in three lots, each much larger than the one before."""
+    """Yield the lightest tasks in three lots, each much larger than the previous."""
     loads = state.loads[:, 0]
     first = np.argpartition(loads, _FEW)[: _FEW + 1] if len(loads) > _FEW + 1 else np.arange(len(loads))
     first = first[np.lexsort((first, loads[first]))]
@@ -107,10 +108,10 @@ def _partners(state: Arrangement, task: int) -> Iterator[Ranks]:
 
 
 def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal) -> Exchange | None:
-    """Over all partners at once: for each partition they could give back, the best one to give.
+    """Return the best exchange over all partners: for each partition to take back, the best one to give.
 
-    An exchange that brings both to the target wins; else one that fills a partner; else the one that
-    levels the pair best.
+    Exchanges that bring both to the target are preferred, then exchanges that fill a partner, then the best
+    levelling of the pair.
     """
     own = state.members(task)
     if not len(own) or not len(partners):
@@ -141,7 +142,7 @@ def _best_swap(state: Arrangement, task: int, partners: Ranks, goal: DescentGoal
 def _smallest_relief(
     ascending: Ints, back_sizes: Ints, mine: int, other: Ints, goal: DescentGoal
 ) -> tuple[int, int, int] | None:
-    """(larger load after, position in back_sizes, position in ascending), both loads within target."""
+    """Return (larger load after, position in back_sizes, position in ascending), both loads within target."""
     give = np.searchsorted(ascending, back_sizes + (mine - goal.target))
     possible = np.flatnonzero(give < len(ascending))
     change = ascending[give[possible]] - back_sizes[possible]
@@ -158,7 +159,7 @@ def _smallest_relief(
 def _best_filling(
     ascending: Ints, back_sizes: Ints, mine: int, other: Ints, target: int
 ) -> tuple[int, int, int] | None:
-    """The largest relief that brings the partner no further than the target; None: below half its room."""
+    """Return the largest relief within the partner's target; None if it fills less than half of the room."""
     give = np.searchsorted(ascending, back_sizes + (target - other), side="right") - 1
     change = np.where(give >= 0, ascending[give] - back_sizes, 0)
     position = int(change.argmax())
@@ -196,7 +197,7 @@ def _best_subsets(state: Arrangement, task: int, limits: Limits) -> Exchange | N
 
 
 def best_subset_exchange(state: Arrangement, task: int, partner: int, limits: Limits) -> Exchange | None:
-    """The exchange of subsets (of at most 11 partitions a side) that levels two tasks best."""
+    """Return the exchange of subsets (of at most 11 partitions per side) that levels two tasks best."""
     gap = int(state.loads[task, 0] - state.loads[partner, 0])
     own, theirs = _sample(state.members(task)), _sample(state.members(partner))
     own_sums, own_masks = subset_sums(state.sizes[own, 0])
@@ -221,7 +222,7 @@ def best_subset_exchange(state: Arrangement, task: int, partner: int, limits: Li
 
 
 def _sample(ranks: Ranks) -> Ranks:
-    """At most 11 of a task's partitions, spread over the sizes, the heaviest among them."""
+    """Return at most 11 of a task's partitions, spread over the sizes, including the heaviest."""
     if len(ranks) <= _SUBSET:
         return ranks
     return ranks[np.linspace(0, len(ranks) - 1, _SUBSET).astype(np.int64)]

@@ -1,10 +1,10 @@
-"""Where a solver wins; the only file that imports OR-Tools.
+"""Uses of the solver; the only file that imports OR-Tools.
 
-CP-SAT for small cases: does a number of tasks suffice, how low can the maximum be, how few bytes must
-move. One worker, a fixed seed and a limit in deterministic time, so equal questions get equal
-answers; a wall limit guards against surprises: where it ends a search, another run may answer
-differently, and the plan says so (`counted_cuts`). What the caller already has is never made worse: the
-better of incumbent and answer comes back. GLOP for the master problem of column generation.
+CP-SAT for small cases: whether a number of tasks suffices, the lowest maximum, the fewest moved bytes. One
+worker, a fixed seed and a limit in deterministic time, so that equal input gives equal results. A wall-clock
+limit guards against surprises: if it ends a search, another run may give another result, and the plan reports
+it (`counted_cuts`). The result is never worse than the caller's incumbent: the better of both is returned.
+GLOP for the master problem of column generation.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _COARSE_BYTES: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SolverAnswer:
-    """What the solver found. `task_of`: None when it found nothing better than what was given.
+    """Result of the solver. `task_of`: None if it found nothing better than the incumbent.
 
-    `proved`: nothing better exists. `bound`: of the objective, in units (0 for a yes/no question).
+    `proved`: no better solution exists. `bound`: bound of the objective in units (0 without an objective).
     `work`: deterministic time.
     """
 
@@ -58,8 +58,8 @@ _CUTS: Final[ContextVar[list[float] | None]] = ContextVar("cuts", default=None)
 
 @contextmanager
 def counted_cuts() -> Iterator[list[float]]:
-    """Seconds of every search within the block that the wall limit ended: an equal question asked again may
-    get another answer."""
+    """Collect the seconds of every search in the block that the wall-clock limit ended; equal input may then
+    give another result."""
     cuts: list[float] = []
     token = _CUTS.set(cuts)
     try:
@@ -69,7 +69,7 @@ def counted_cuts() -> Iterator[list[float]]:
 
 
 def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, seed: int) -> SolverAnswer:
-    """Do all partitions fit into `tasks` equal tasks? `proved` without `task_of`: they do not.
+    """Check whether all partitions fit into `tasks` equal tasks. `proved` without `task_of`: they do not.
 
     `sizes`: int64[n, D]. `rooms`: int64[D].
     """
@@ -81,7 +81,7 @@ def fits(sizes: Ints, tasks: int, rooms: Ints, limits: Limits, effort: float, se
 def lowest_maximum(
     sizes: Ints, incumbent: TaskOf, tasks: int, limits: Limits, effort: float, seed: int
 ) -> SolverAnswer:
-    """The placement on `tasks` tasks whose fullest task is lightest; one dimension, sizes int64[n]."""
+    """Return the placement on `tasks` tasks with the lowest maximum load; one dimension, sizes int64[n]."""
     highest = _highest(sizes, incumbent)
     scale = _common_divisor(sizes[:, None], np.array([[highest]]))
     model = _Model(sizes[:, None], tasks, np.full((tasks, 1), highest), limits)
@@ -106,10 +106,10 @@ def fewest_moved(
     effort: float,
     seed: int,
 ) -> SolverAnswer:
-    """The placement within `rooms` (int64[m, D]) that moves the fewest bytes away from `home`.
+    """Return the placement within `rooms` (int64[m, D]) that moves the fewest bytes away from `home`.
 
-    New partitions (home -1) cost nothing. Bytes are the first dimension of `sizes`. `incumbent`:
-    a placement within the rooms, None when there is none yet.
+    New partitions (home -1) cost nothing. Bytes are the first dimension of `sizes`. `incumbent`: a placement
+    within the rooms, or None.
     """
     tasks = len(rooms)
     cost = np.where(home >= 0, sizes[:, 0], 0)
@@ -176,12 +176,12 @@ def fewest_moved_of_heavy(
     effort: float,
     seed: int,
 ) -> SolverAnswer:
-    """As `fewest_moved`, exactly for the `heavy` first partitions; the small others count as divisible.
+    """Like `fewest_moved`, exact for the first `heavy` partitions; the small others count as divisible.
 
-    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions go anywhere by the unit; of a
-    task's own ones any amount may stay, or an amount within the ranges (first to last, units) of
-    `staying`: when no subset has another sum, the bound holds for every placement. `task_of`: the heavy ones
-    placed, the small ones at home, where tasks may then be above their room.
+    One dimension, sizes int64[n] by rank, rooms int64[m]. Small partitions can be moved in single units; of a
+    task's own ones any amount may stay, or an amount within the ranges (first to last, units) of `staying`.
+    If no subset has another sum, the bound holds for every placement. `task_of`: heavy ones placed, small
+    ones at home, where tasks may then be above their room.
     """
     is_held = home >= 0
     small = np.zeros(len(rooms), np.int64)
@@ -200,7 +200,7 @@ def fewest_moved_of_heavy(
     held = np.flatnonzero(is_held[:heavy]).tolist()
     kept = [int(sizes[rank]) * model.cell(rank, int(home[rank])) for rank in held]
     builder.minimize(int(sizes[is_held].sum()) - sum(kept) - sum(stays))
-    # No start is given and much is made linear: so the proof comes soonest (`bench placement_moves`).
+    # No start is given and much is linearized: this proves optimality fastest (`bench placement_moves`).
     answer = model.solve(effort, seed, linear=2)
     if answer.task_of is None:
         return answer
@@ -214,7 +214,7 @@ def _highest(sizes: Ints, task_of: TaskOf) -> int:
 
 
 def _common_divisor(sizes: Ints, rooms: Ints) -> int:
-    """What all sizes share; rooms are rounded down to it, which loses nothing."""
+    """Return the common divisor of all sizes; rooms are rounded down to it without loss."""
     shared = int(np.gcd.reduce(sizes[sizes > 0], initial=0)) or 1
     while int(sizes.sum()) // shared > _LARGEST_SUM or int(rooms.max()) // shared > _LARGEST_SUM:
         shared *= 2
@@ -222,7 +222,8 @@ def _common_divisor(sizes: Ints, rooms: Ints) -> int:
 
 
 class _Model:
-    """Cells x[partition, task], each partition once, each task within its room and limits."""
+    """Boolean variables x[partition, task]: each partition on one task, each task within its room and
+    limits."""
 
     def __init__(self, sizes: Ints, tasks: int, rooms: Ints, limits: Limits, scale: int = 0) -> None:
         self.solver_model = cp_model.CpModel()
@@ -243,28 +244,28 @@ class _Model:
                 self.solver_model.add(sum(row[task] for row in self._cells) <= most)
 
     def cell(self, rank: int, task: int) -> cp_model.IntVar:
-        """The variable that says the partition is on the task."""
+        """Return the variable that is true if the partition is on the task."""
         return self._cells[rank][task]
 
     def load(self, task: int, dimension: int) -> cp_model.LinearExprT:
-        """The task's load as an expression."""
+        """Return the task's load as an expression."""
         weights = self._sizes[:, dimension].tolist()
         return cp_model.LinearExpr.weighted_sum([row[task] for row in self._cells], weights)
 
     def break_symmetry(self) -> None:
-        """Tasks are alike: partition i is on one of the first i + 1."""
+        """Restrict partition i to the first i + 1 tasks, because tasks are interchangeable."""
         for rank in range(min(self._count, self._tasks)):
             for task in range(rank + 1, self._tasks):
                 self.solver_model.add(self._cells[rank][task] == 0)
 
     def hint(self, task_of: TaskOf) -> None:
-        """Start the search here."""
+        """Start the search at this placement."""
         for rank, home in enumerate(task_of.tolist()):
             for task, cell in enumerate(self._cells[rank]):
                 self.solver_model.add_hint(cell, int(task == home))
 
     def solve(self, effort: float, seed: int, scale: int = 1, linear: int = 1) -> SolverAnswer:
-        """Run the search; the bound comes back in units. `linear`: how much linear programming, 0 to 2."""
+        """Run the search; the bound is in units. `linear`: level of linearization, 0 to 2."""
         solver = _solver(effort, seed, linear)
         status = solver.solve(self.solver_model)
         if solver.wall_time >= _WALL_SECONDS and (cuts := _CUTS.get()) is not None:
@@ -285,7 +286,7 @@ class _Model:
 
 
 class CoverProgram:
-    """The master problem of column generation: as few columns as cover every demand (GLOP, warm)."""
+    """Master problem of column generation: the fewest columns that cover every demand (GLOP, warm start)."""
 
     def __init__(self, demands: Sequence[int]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
@@ -295,7 +296,7 @@ class CoverProgram:
         self._solver.Objective().SetMinimization()
 
     def add_column(self, counts: dict[int, int]) -> None:
-        """A column that covers row i `counts[i]` times."""
+        """Add a column that covers row i `counts[i]` times."""
         column = self._solver.NumVar(0.0, self._solver.infinity(), "")
         self._solver.Objective().SetCoefficient(column, 1.0)
         for row, count in counts.items():
@@ -303,23 +304,23 @@ class CoverProgram:
         self._columns.append(column)
 
     def set_demand(self, row: int, demand: int) -> None:
-        """Change how often a row must be covered."""
+        """Change the number of times that a row must be covered."""
         self._rows[row].SetLb(float(demand))
 
     def solve(self) -> tuple[float, list[float]]:
-        """(number of columns, dual value of each row)."""
+        """Return (number of columns, dual value of each row)."""
         if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
             return float("inf"), []
         return self._solver.Objective().Value(), [row.dual_value() for row in self._rows]
 
     def uses(self) -> list[float]:
-        """How often the last solution uses each column."""
+        """Return the use of each column in the last solution."""
         return [column.solution_value() for column in self._columns]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`cost` of each use, in units; `entries`: what a use adds to rows; `most`: how often it may be used."""
+    """A column. `cost` of each use, in units; `entries`: coefficients by row; `most`: limit of uses."""
 
     cost: int
     entries: Mapping[int, int]
@@ -327,7 +328,7 @@ class Column:
 
 
 class RowProgram:
-    """A linear program whose columns come one by one (GLOP, warm): the cheapest uses within the rows."""
+    """Linear program with incremental columns: the cheapest uses within the rows (GLOP, warm start)."""
 
     def __init__(self, lows: Sequence[float], highs: Sequence[float]) -> None:
         self._solver = pywraplp.Solver.CreateSolver("GLOP")
@@ -337,7 +338,7 @@ class RowProgram:
         self.lows, self.highs = lows, highs
 
     def add(self, column: Column) -> int:
-        """Its number."""
+        """Add a column and return its number."""
         variable = self._solver.NumVar(0.0, float(column.most), "")
         self._solver.Objective().SetCoefficient(variable, float(column.cost))
         for row, entry in column.entries.items():
@@ -346,7 +347,7 @@ class RowProgram:
         return len(self.columns) - 1
 
     def solve(self) -> tuple[float, npt.NDArray[np.float64] | None]:
-        """(cost, price of each row); None where no answer was found."""
+        """Return (cost, price of each row); None if no solution was found."""
         if self._solver.Solve() != pywraplp.Solver.OPTIMAL:
             return float("inf"), None
         return self._solver.Objective().Value(), np.array([row.dual_value() for row in self._rows])
@@ -355,7 +356,7 @@ class RowProgram:
 def cheapest_whole(
     program: RowProgram, hint: Mapping[int, int], effort: float, seed: int
 ) -> tuple[list[int] | None, float]:
-    """Whole uses of the columns at the least cost, by number, and the work; None: none was found."""
+    """Return integral uses of the columns at the lowest cost found, and the work; None if none was found."""
     model = cp_model.CpModel()
     uses = [model.new_int_var(0, column.most, "") for column in program.columns]
     rows: list[list[tuple[cp_model.IntVar, int]]] = [[] for _ in program.lows]

@@ -1,4 +1,4 @@
-"""Constructive placement: partitions, heaviest first, onto tasks that may already carry something."""
+"""Constructive placement: partitions, heaviest first, onto tasks that may already carry load."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _TAIL_SHARE: Final = 10_000
 
 
 def tail_start(sizes: Ints) -> int:
-    """The first rank of the tail: from here on partitions are levelled by count, not by load.
+    """Return the first rank of the tail: from here on partitions are levelled by count, not by load.
 
-    `sizes`: int64[n, D], heaviest first. Without a tail, silent partitions would all go to the
-    task that happens to be lightest by a hair.
+    `sizes`: int64[n, D], heaviest first. Without a tail, all silent partitions would go to the task that
+    happens to be lightest by a minimal difference.
     """
     if not len(sizes):
         return 0
@@ -32,9 +32,9 @@ def tail_start(sizes: Ints) -> int:
 
 
 def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: Limits) -> TaskOf:
-    """Tasks for `tail` partitions so that counts end up as level as they can be; -1: no room left.
+    """Return tasks for `tail` partitions that level the counts; -1: no room.
 
-    `counts`: int64[m] before. `closed`: bool[m], tasks that take none as long as others can.
+    `counts`: int64[m] before. `closed`: bool[m], tasks that receive none while others can.
     """
     open_tasks = np.flatnonzero(~closed) if not closed.all() else np.arange(len(counts))
     most = _highest_count(counts, tail, limits)
@@ -49,12 +49,12 @@ def level_tail(counts: Ints, tail: int, closed: npt.NDArray[np.bool_], limits: L
 
 
 def _highest_count(counts: Ints, partitions: int, limits: Limits) -> int:
-    """The highest count that a task may reach with these further partitions."""
+    """Return the highest count that a task may reach with these additional partitions."""
     return limits.most(int(counts.max(initial=0)) + partitions)
 
 
 def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
-    """How many each gets when the lowest are filled first, none above `most`."""
+    """Return the number that each task receives if the lowest are filled first, up to `most`."""
     low, high = 0, most
     while low < high:
         level = (low + high + 1) // 2
@@ -70,7 +70,7 @@ def _water_fill(counts: Ints, quantity: int, most: int) -> Ints:
 
 
 def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
-    """One slot after another, a round of all tasks at a time, so that heavier ones spread."""
+    """Return slots in rounds over all tasks, so that heavier partitions are spread."""
     owner = np.repeat(np.arange(len(tasks)), dealt)
     starts = np.repeat(np.cumsum(dealt) - dealt, dealt)
     turn = np.arange(len(owner)) - starts
@@ -78,9 +78,9 @@ def _deal(tasks: Ranks, dealt: Ints) -> TaskOf:
 
 
 def best_fit(sizes: Ints, room: int, tasks: int, limits: Limits = UNLIMITED) -> TaskOf:
-    """Best fit decreasing in one dimension: each partition to the fullest task in which it fits.
+    """Best fit decreasing in one dimension: assign each partition to the fullest task in which it fits.
 
-    `sizes`: int64[n], heaviest first. -1 where it fits into none of the `tasks`.
+    `sizes`: int64[n], heaviest first. -1 if it fits into none of the `tasks`.
     """
     chosen = [-1] * len(sizes)
     free = [(room, task) for task in range(tasks)]
@@ -100,12 +100,12 @@ def best_fit(sizes: Ints, room: int, tasks: int, limits: Limits = UNLIMITED) -> 
 def assign_lpt(
     sizes: Ints, ranks: Ranks, loads: Ints, counts: Ints, room: Ints, limits: Limits = UNLIMITED
 ) -> TaskOf:
-    """Longest processing time first: each partition to the lightest task, in the order of `ranks`.
+    """Longest processing time first: assign each partition to the lightest task, in the order of `ranks`.
 
-    `sizes`: int64[n, D]. `loads`: int64[m, D] and `counts`: int64[m] of the tasks; both are updated.
-    Ties: fewer partitions, then the lower task number. With two dimensions the lightest task is the
-    one where the sum of squares of loads over int64[D] `room` grows least. Returns the task of each
-    of `ranks`; -1 where no task may take one more.
+    `sizes`: int64[n, D]. `loads`: int64[m, D] and `counts`: int64[m] of the tasks; both are updated. Ties:
+    fewer partitions, then the lower task number. With two dimensions the lightest task is the one where the
+    sum of squares of loads over int64[D] `room` grows least. Returns the task of each of `ranks`; -1 if no
+    task may take one more.
     """
     if sizes.shape[1] == 1:
         return _assign_lpt_bytes(sizes[ranks, 0], loads, counts, limits)
@@ -113,12 +113,12 @@ def assign_lpt(
 
 
 def _assign_lpt_bytes(sizes: Ints, loads: Ints, counts: Ints, limits: Limits) -> TaskOf:
-    """Many at once where that is the same as one after another, which it mostly is with many tasks.
+    """Assign batches if the result equals that of single steps, which is common with many tasks.
 
-    With tasks in the order of their loads and partitions in the order of their sizes, the j-th
-    partition goes to the j-th task as long as that is lighter than every task that has just got one.
+    With tasks in the order of their loads and partitions in the order of their sizes, the j-th partition goes
+    to the j-th task while that is lighter than every task that has just received one.
     """
-    if len(loads) < _BATCH:  # so few that no batch would pay
+    if len(loads) < _BATCH:  # too few for a batch to pay off
         return _assign_lpt_singly(sizes.tolist(), loads, counts, limits)
     chosen = np.full(len(sizes), -1, np.int32)
     position = 0

@@ -1,14 +1,15 @@
-"""Which partitions each task keeps so that the fewest bytes move, in one dimension, by column generation.
+"""Choice of the partitions that each task keeps to move the fewest bytes, in one dimension, by column
+generation.
 
-Two kinds of columns: a task with the partitions that it keeps, whose cost is what it gives away; and a
-pattern of sizes that fills what some task has left. One linear program couples them: everything given away
-or new is in a pattern, and there are no more patterns of a weight than tasks with that much left. Tasks with
-equal room left and partitions of equal size are alike in it, so that few solutions differ by names alone.
-Prices of sizes make the best kept set of a task a knapsack, and one knapsack over all sizes prices the
-patterns of every weight (P. Gilmore and R. Gomory, "A linear programming approach to the cutting stock
-problem", Operations Research 9, 1961). The bound is the Lagrangian one of M. Savelsbergh, "A branch-and-price
-algorithm for the generalized assignment problem", Operations Research 45 (1997), with tasks that may stay
-empty: which are given up is part of the choice.
+There are two kinds of columns: a task with the partitions that it keeps, whose cost is the bytes it gives
+away; and a pattern of sizes that fills the remaining room of some task. One linear program couples them: all
+partitions given away or new are in a pattern, and the number of patterns of a weight is at most the number of
+tasks with that much room. Tasks with equal room and partitions of equal size are interchangeable in it, so
+that few solutions differ only by names. Prices of sizes make the best kept set of a task a knapsack problem,
+and one knapsack over all sizes prices the patterns of every weight (P. Gilmore and R. Gomory, "A linear
+programming approach to the cutting stock problem", Operations Research 9, 1961). The bound is the Lagrangian
+one of M. Savelsbergh, "A branch-and-price algorithm for the generalized assignment problem", Operations
+Research 45 (1997), with tasks that may stay empty: the choice includes the tasks to remove.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from assigner.problem.problem import Ints, TaskOf, moved_units
 from assigner.search.exact import Column, RowProgram, SolverAnswer, cheapest_whole
 
 _FINEST: Final = 1_000
-"""Steps into which a task's room may be divided without loss; else it is divided into `_COARSE`."""
+"""Limit of steps into which a task's room is divided without loss; beyond, it is divided into `_COARSE`."""
 _COARSE: Final = 200
 _MOST_A_TASK: Final = 8
-"""Partitions a task, on average, above which they are too fine to need this."""
+"""Average number of partitions per task above which they are fine enough for simpler stages."""
 _MOST_PARTITIONS: Final = 400
 _ALL_SETS: Final = 6
-"""Partitions of a task up to which all sets that it can keep are columns from the start."""
+"""Number of partitions of a task up to which all of its kept sets are columns from the start."""
 _ROUNDS: Final = 80
 _PENALTY: Final = 3
-"""What it costs in rooms that a partition has no task."""
+"""Cost of a partition without a task, in rooms."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsQuestion:
-    """Sizes, rooms and homes. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], the task in
-    which a partition costs nothing, -1: it costs nothing anywhere. `tasks`: those that may hold something;
-    `most`: how many of them do. `incumbent`: a placement that is right, if there is one. `effort`: scales
-    all limits."""
+    """Input of the choice. `sizes`: int64[n] in units, none above `room`. `homes`: int32[n], task in which a
+    partition costs nothing; -1: it costs nothing anywhere. `tasks`: number of tasks that may have partitions;
+    `most`: limit of tasks that do. `incumbent`: a valid placement, if any. `effort`: factor for all
+    limits."""
 
     sizes: Ints
     homes: TaskOf
@@ -54,20 +55,20 @@ class KeptSetsQuestion:
 
 
 def is_affordable(partitions: int, tasks: int) -> bool:
-    """Whether partitions are few, and coarse enough that packing them is what costs moves."""
+    """Return whether partitions are few, and coarse enough for packing to dominate the cost of moves."""
     return 0 < partitions <= _MOST_PARTITIONS and partitions <= _MOST_A_TASK * tasks
 
 
 def is_on_a_grid(sizes: Ints, room: int) -> bool:
-    """Whether so few steps make up the room that they can be counted without loss. `sizes`: none is 0."""
+    """Return whether the room consists of few enough steps to be counted without loss. `sizes`: none is 0."""
     return room // int(np.gcd.reduce(sizes)) <= _FINEST
 
 
 def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
-    """The placement on `most` of the tasks that moves the fewest bytes, as far as the limits allow.
+    """Return the placement on `most` of the tasks that moves the fewest bytes, within the limits.
 
-    `task_of` is None where none is better than the incumbent. `bound`: no placement on `most` of these tasks
-    moves less, in units.
+    `task_of`: None if no placement is better than the incumbent. `bound`: lower bound in units on moves of
+    any placement on `most` of these tasks.
     """
     carrying = np.flatnonzero(question.sizes > 0)
     if question.most < 1 or not is_affordable(len(carrying), question.most):
@@ -85,7 +86,7 @@ def fewest_moved_by_sets(question: KeptSetsQuestion) -> SolverAnswer:
 
 
 def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> TaskOf:
-    """Partitions without a load stay where their task does, else they join the task with the fewest."""
+    """Add partitions without load: they stay if their task does, else they join the task with the fewest."""
     task_of = question.homes.copy()
     task_of[carrying] = placed
     used = np.unique(placed)
@@ -99,7 +100,7 @@ def _with_silent(question: KeptSetsQuestion, carrying: Ints, placed: TaskOf) -> 
 
 
 class _Grid:
-    """Sizes in whole steps of a task's room, rounded up and down. `unit`: what all sizes share."""
+    """Sizes in whole steps of a task's room, rounded up and down. `unit`: common divisor of all sizes."""
 
     def __init__(self, sizes: Ints, room: int) -> None:
         self.unit = int(np.gcd.reduce(sizes))
@@ -111,7 +112,7 @@ class _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A task and the partitions of its own that it keeps."""
+    """A task and the own partitions that it keeps."""
 
     task: int
     items: tuple[int, ...]
@@ -119,11 +120,12 @@ class _Kept:
 
 Mask = npt.NDArray[np.bool_]
 _Pattern = tuple[int, ...]
-"""Weights of partitions that come to a task, descending."""
+"""Weights of partitions that a task receives, descending."""
 
 
 class _Generation:
-    """The linear program with the columns so far. Rows: tasks, weights, levels of room left, all tasks."""
+    """The linear program with its current columns. Rows: tasks, weights, levels of remaining room, task
+    limit."""
 
     def __init__(self, question: KeptSetsQuestion) -> None:
         self._question = question
@@ -158,7 +160,7 @@ class _Generation:
         return program
 
     def run(self) -> SolverAnswer:
-        """Generate columns until the bound is met, then choose whole ones among them."""
+        """Generate columns until the bound is met, then choose an integral solution."""
         question = self._question
         self._start()
         bound = self._converge()
@@ -195,7 +197,7 @@ class _Generation:
             self._add(pattern)
 
     def _incumbent(self) -> list[tuple[_Kept, _Pattern]]:
-        """The columns of the placement that is there."""
+        """Return the columns of the incumbent placement."""
         incumbent, found = self._question.incumbent, []
         if incumbent is None:
             return []
@@ -237,7 +239,7 @@ class _Generation:
         return True
 
     def _converge(self) -> int:
-        """Adds columns until none is missing: the bound, a multiple of what all sizes share."""
+        """Add columns until none is missing; return the bound, a multiple of the common divisor of sizes."""
         unit, best = self._grid.unit, 0
         for _ in range(max(1, int(_ROUNDS * self._question.effort))):
             value, duals = self._program.solve()
@@ -251,7 +253,7 @@ class _Generation:
         return -(-best // unit) * unit
 
     def _bound(self, prices: Ints) -> int:
-        """What these prices prove, on sizes rounded down to the grid."""
+        """Return the bound that these prices prove, for sizes rounded down to the grid."""
         question, below = self._question, self._grid.below
         worth = prices[self._class_of]
         beside = self._filled(below, worth)[0]
@@ -265,14 +267,16 @@ class _Generation:
         return int(own_worth.sum()) - int(np.sort(gains)[::-1][: question.most].sum())
 
     def _filled(self, weights: Ints, worth: Ints) -> tuple[Ints, list[tuple[int, Mask]]]:
-        """What room left is worth by its amount: int64[room + 1], and which partitions made it so."""
+        """Return the value of remaining room by amount, int64[room + 1], and the partitions that determine
+        it."""
         table = np.zeros(self._grid.room + 1, np.int64)
         useful = np.flatnonzero((worth > 0) & (weights <= self._grid.room)).tolist()
         taken = [(item, _with_item(table, int(weights[item]), int(worth[item]))) for item in useful]
         return table, taken
 
     def _grow(self, prices: Ints, levels: npt.NDArray[np.float64]) -> bool:
-        """Adds the most valuable pattern of each weight and kept set of each task; False: none is missing."""
+        """Add the most valuable pattern of each weight and kept set of each task; return False if none is
+        missing."""
         table, taken = self._filled(self._grid.above, prices[self._class_of])
         wanted = np.flatnonzero(table > levels + 1)
         grown = False
@@ -293,7 +297,7 @@ class _Generation:
         return _Kept(task, tuple(sorted(items)))
 
     def _traced(self, taken: list[tuple[int, Mask]], rooms: Ints) -> list[list[int]]:
-        """The partitions that make each of these amounts of room worth most."""
+        """Return the partitions that give each of these amounts of room its highest value."""
         left = rooms.copy()
         held: list[list[int]] = [[] for _ in rooms]
         for item, better in reversed(taken):
@@ -306,7 +310,8 @@ class _Generation:
         return held
 
     def _placed(self, counts: list[int]) -> TaskOf | None:
-        """Patterns, heaviest first, to tasks with that much left; partitions to patterns by their weights."""
+        """Assign patterns, heaviest first, to tasks with enough room, and partitions to patterns by
+        weight."""
         question, weights = self._question, self._grid.above
         task_of = np.full(len(question.sizes), -1, np.int32)
         left: dict[int, int] = {}
@@ -332,7 +337,8 @@ class _Generation:
 
 
 def _with_item(table: Ints, weight: int, worth: int) -> Mask:
-    """Allows the partition once in every amount of room: where that is worth more, from its weight on."""
+    """Allow the partition once in every amount of room; return a mask of the amounts, from its weight on,
+    whose value rises."""
     room = len(table) - 1
     if weight > room:
         return np.zeros(0, dtype=bool)

@@ -1,4 +1,4 @@
-"""The pricing of column generation: the most valuable set of partitions that one task can hold."""
+"""Pricing of column generation: the most valuable set of partitions that fits into one task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TINY: Final = 1e-9
 
 
 class Pricing:
-    """The bounded knapsack: which partitions make the most valuable column."""
+    """Bounded knapsack that finds the most valuable column."""
 
     def __init__(self, sizes: Ints, room: int, limits: Limits) -> None:
         self._sizes = sizes.tolist()
@@ -22,7 +22,7 @@ class Pricing:
         self.limits = limits
 
     def best(self, values: list[float], demands: list[int]) -> tuple[float, dict[int, int]]:
-        """Value and content of the best column; exact unless the limits cut it."""
+        """Return value and content of the best column; exact unless the limits truncate it."""
         pieces = self._pieces(values, demands)
         table = np.zeros(self._room + 1)
         taken: list[npt.NDArray[np.bool_]] = []
@@ -35,9 +35,9 @@ class Pricing:
         return float(table[self._room]), self._trace(pieces, taken)
 
     def _pieces(self, values: list[float], demands: list[int]) -> list[tuple[int, int, int, float]]:
-        """(kind, count, size, value) with counts 1, 2, 4, … up to what is wanted and fits.
+        """Return (kind, count, size, value) with counts 1, 2, 4, … up to the demand that fits.
 
-        Partitions without a load come first, so that under limits `_trace` gives the others their place.
+        Partitions without load come first, so that under limits `_trace` prefers the others.
         """
         pieces = []
         for kind, (value, demand) in enumerate(zip(values, demands, strict=True)):

@@ -1,9 +1,9 @@
 """Ruin and recreate: the worst task and a few others are emptied and repacked.
 
-Many random orders are packed at once (an array row each), half of them by "where the sum of squares
-grows least", half by "the fullest task in which it fits". The best of them replaces the group when
-the sum of squares falls and the worst share does not rise. Random choices come from a seed, so runs
-repeat exactly. Shares are loads over the target of their dimension.
+Many random orders are packed at once (an array row each), half by "where the sum of squares grows
+least", half by "the fullest task in which it fits". The best one replaces the group if the sum of squares
+falls and the worst share does not rise. Random choices come from a seed, so runs are reproducible. Shares are
+loads divided by the target of their dimension.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Shares = npt.NDArray[np.float64]
 def ruin_and_recreate(
     state: Arrangement, targets: Ints, rounds: int, seed: int, limits: Limits = UNLIMITED
 ) -> bool:
-    """Work on the worst tasks for `rounds` rounds; True when no task is above int64[D] `targets`."""
+    """Repack the worst tasks for `rounds` rounds; return True if no task is above int64[D] `targets`."""
     random = np.random.default_rng(seed)
     shares = state.loads / targets
     for _ in range(rounds if state.tasks > 1 else 0):
@@ -42,7 +42,8 @@ def ruin_and_recreate(
 
 
 def _group(state: Arrangement, worst: int, shares: Shares, random: np.random.Generator) -> list[int]:
-    """The worst task and one to five others, those with most room for it preferred; a bounded pool."""
+    """Return the worst task and one to five others, preferring those with most room for it; a bounded
+    pool."""
     wanted = int(random.integers(2, 7))
     order = np.argsort(shares @ shares[worst], kind="stable")
     others = order[order != worst]
@@ -63,7 +64,7 @@ def _repack(
     random: np.random.Generator,
     limits: Limits,
 ) -> bool:
-    """Repack the group's partitions; keep the better of before and after. True when it changed."""
+    """Repack the group's partitions; keep the better of before and after. Return True if changed."""
     pool = np.concatenate([state.members(task) for task in group])
     if len(pool) < 2 or len(pool) > 2 * _LARGEST_POOL:
         return False
@@ -82,7 +83,7 @@ def _repack(
 def _pack_all(
     sizes: Shares, tasks: int, random: np.random.Generator, limits: Limits
 ) -> tuple[npt.NDArray[np.int64], Shares]:
-    """Every row a random order, packed greedily: tasks int64[tries, n], shares float64[tries, tasks, D]."""
+    """Pack random orders greedily, one per row: tasks int64[tries, n], shares float64[tries, tasks, D]."""
     count = len(sizes)
     keys = sizes.sum(axis=1) * np.exp(_JITTER * random.standard_normal((_TRIES, count)))
     orders = np.argsort(-keys, axis=1, kind="stable")
@@ -107,7 +108,7 @@ def _pack_all(
 
 
 def _install(state: Arrangement, group: list[int], pool: Ranks, tasks: npt.NDArray[np.int64]) -> None:
-    """Bring the arrangement to the new division of the pool, one pair of tasks after another."""
+    """Apply the new division of the pool to the arrangement, one pair of tasks after another."""
     goal = np.array(group)[tasks]
     now = state.task_of[pool]
     for giver in group:

@@ -1,8 +1,8 @@
 """Bottleneck descent in two dimensions: exchanges that bring the worst task within both targets.
 
-Loads are compared as shares of the target in their dimension; a task is as bad as its larger share.
-A step takes the worst task and tries every move and swap of two partitions with a few of the best
-tasks. All exchanges of a lot are looked at in one array operation.
+Loads are compared as shares of the target in their dimension; the badness of a task is its larger share. A
+step takes the worst task and tries every move and swap of two partitions with a few of the best tasks. All
+exchanges of a lot are evaluated in one array operation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ Shares = npt.NDArray[np.float64]
 
 
 class ShareExchange(NamedTuple):
-    """What the worst task gives to `partner` and takes back, and the larger share of the two after."""
+    """Partitions that the worst task gives to `partner` and takes back, and the larger share of the two
+    after."""
 
     worst: float
     partner: int
@@ -35,7 +36,7 @@ class ShareExchange(NamedTuple):
 
 
 def descend_vectors(state: Arrangement, targets: Ints, work: int, limits: Limits = UNLIMITED) -> bool:
-    """Bring every task within int64[2] `targets`; True when it worked. `work`: pairs looked at."""
+    """Bring every task within int64[2] `targets`; return True on success. `work`: limit of examined pairs."""
     left = work
     shares = state.loads / targets
     worst_of = shares.max(axis=1)
@@ -67,7 +68,7 @@ def _find_exchange(
 
 
 def _partners(shares: Shares, task: int) -> list[Ranks]:
-    """Tasks with the most room in the dimension that binds, the other one counting a little."""
+    """Return the tasks with the most room in the binding dimension; the other one has half its weight."""
     binding = int(shares[task].argmax())
     order = np.argsort(shares[:, binding] + 0.5 * shares[:, 1 - binding], kind="stable")
     order = order[order != task]
@@ -78,7 +79,7 @@ def _partners(shares: Shares, task: int) -> list[Ranks]:
 def _best_pair(
     state: Arrangement, task: int, partners: Ranks, shares: Shares, targets: Ints, limits: Limits
 ) -> tuple[ShareExchange | None, int]:
-    """The exchange whose larger share after is smallest; None when it does not fall."""
+    """Return the exchange with the smallest larger share after it; None if it does not fall."""
     own = _sample(state.members(task))
     theirs = [_sample(state.members(partner)) for partner in partners.tolist()]
     back = np.concatenate([part for members in theirs for part in (_MINUS_ONE, members)])

@@ -1,7 +1,7 @@
-"""The decisions of a plan, in their order. Imports `search`, `bounds` and `problem`.
+"""Stages of a plan, in order. Imports `search`, `bounds` and `problem`.
 
-`outcome.py` is the entry: `full.py` places everything; `incremental.py` keeps what is placed, with
-`hysteresis.py` (how many tasks), `eviction.py` (what must leave), `placement.py` (where it goes) and
-`improvement.py` (the solver). `relabel.py` names tasks after those in force; `budget.py` cuts a plan down
-to the moves that are allowed.
+`outcome.py` is the entry point. `full.py` places everything; `incremental.py` keeps placed partitions, using
+`hysteresis.py` (number of tasks), `eviction.py` (partitions that must leave), `placement.py` (their new
+tasks) and `improvement.py` (the solver). `relabel.py` maps new tasks to current ones; `budget.py` reduces a
+plan to the allowed moves.
 """

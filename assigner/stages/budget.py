@@ -1,4 +1,4 @@
-"""A plan carried out in part: as many moves as the budget pays for, each of which helps by itself."""
+"""Partial execution of a plan: as many moves as the budget allows, each useful on its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PASSES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`bytes_`: units that may move. `target`: int64[D], no move brings a task above it."""
+    """Move budget. `bytes_`: units that may move. `target`: int64[D], load that no move may exceed."""
 
     bytes_: int
     target: Ints
@@ -24,10 +24,11 @@ class Budget:
 
 
 def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: Budget) -> TaskOf:
-    """From `home` towards `goal`: moves off the fullest tasks first, until the budget is used up.
+    """Return a placement between `home` and `goal`: moves off the fullest tasks first, until the budget is
+    exhausted.
 
-    After every single move no task is fuller than the target or than it was, so a half-done plan is
-    never worse than none. New partitions (home -1) cost nothing and are placed first.
+    After every single move no task is fuller than the target or than before, so a partial plan is never worse
+    than none. New partitions (home -1) cost nothing and are placed first.
     """
     state = Arrangement(sizes, home, tasks)
     for rank in np.flatnonzero((home < 0) & (goal >= 0)).tolist():
@@ -50,7 +51,7 @@ def within_budget(sizes: Ints, home: TaskOf, goal: TaskOf, tasks: int, budget: B
 
 
 def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Budget) -> list[int]:
-    """Bring newcomers to their planned tasks, which may have got room by now."""
+    """Move new partitions to their planned tasks, if these have room by now."""
     placed = []
     for rank in np.flatnonzero((home < 0) & (goal >= 0) & (state.task_of != goal)).tolist():
         if _has_room(state, int(goal[rank]), state.sizes[rank], budget):
@@ -60,7 +61,7 @@ def _place_newcomers(state: Arrangement, home: TaskOf, goal: TaskOf, budget: Bud
 
 
 def _by_need(state: Arrangement, waiting: Ranks, budget: Budget) -> Ranks:
-    """Off the fullest task first, the heaviest first."""
+    """Return the partitions by fullness of their task, then by weight, both descending."""
     shares = (state.loads / budget.target).max(axis=1)
     return waiting[np.lexsort((waiting, -shares[state.task_of[waiting]]))]
 
@@ -71,7 +72,7 @@ def _has_room(state: Arrangement, task: int, size: Ints, budget: Budget) -> bool
 
 
 def _for_newcomer(state: Arrangement, rank: int, wanted: int, goal: TaskOf, budget: Budget) -> int:
-    """The planned task if it has room already, else the lightest task of the plan with room for one."""
+    """Return the planned task if it has room already, else the lightest task of the plan with room."""
     if _has_room(state, wanted, state.sizes[rank], budget):
         return wanted
     tasks = np.unique(goal[goal >= 0])

@@ -1,7 +1,7 @@
-"""Chooses what must leave the tasks in force: the least of each, with a proof that it is the least.
+"""Selection of the partitions that must leave current tasks: the fewest bytes of each, with a lower bound.
 
-Partitions leave a task that is removed, that an offending partition needs for itself, that has more
-partitions than allowed, or that is overloaded. Everything else stays.
+Partitions leave a task that is removed, that an offending partition needs for itself, that has too many
+partitions, or that is overloaded. All others stay.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """`kept`: the task of each rank, -1 where it leaves or is new. `least`: fewest bytes (units) by task."""
+    """`kept`: task of each rank, -1 if it leaves or is new. `least`: lower bound of leaving bytes (units) by
+    task."""
 
     kept: TaskOf
     least: Ints
@@ -33,10 +34,10 @@ class Eviction:
 def evict(
     sizes: Ints, home: TaskOf, isolated: Mask, relieved: Mask, target: Ints, limits: Limits
 ) -> Eviction:
-    """The lightest partitions whose leaving brings every task of `relieved` to int64[D] `target`.
+    """Return the lightest partitions whose removal brings every task of `relieved` down to int64[D] `target`.
 
-    `sizes`: int64[n, D] by rank, `home`: int32[n]. `isolated`: bool[n], partitions that take a task
-    for themselves: the heaviest of a task stays, all else leaves. `relieved`: bool[tasks].
+    `sizes`: int64[n, D] by rank, `home`: int32[n]. `isolated`: bool[n], partitions that need a task for
+    themselves: the heaviest of a task stays, all others leave. `relieved`: bool[tasks].
     """
     tasks = len(relieved)
     kept = home.copy()
@@ -73,7 +74,7 @@ def _all_but_the_heaviest(members: Ranks, isolated: Mask) -> Ranks:
 def _least(
     sizes: Ints, members: Ranks, target: Ints, relieved: bool, limits: Limits, depth: SearchDepth
 ) -> tuple[Ranks, int]:
-    """The partitions that leave one task, and a lower bound on their bytes."""
+    """Return the partitions that leave one task, and a lower bound on their bytes."""
     extra = len(members) - limits.most(len(members))
     lightest = members[np.argsort(sizes[members, 0], kind="stable")[:extra]]
     excess = sizes[members].sum(axis=0) - target
@@ -94,7 +95,8 @@ def _least(
 
 
 def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
-    """Greedy in two dimensions: most relief a byte first, then what proved needless stays."""
+    """Return a greedy cover in two dimensions: most relief per byte first, then needless ones are removed
+    from it."""
     left = excess.astype(np.float64)
     free = members.tolist()
     taken: list[int] = []
@@ -113,7 +115,7 @@ def _vector_cover(sizes: Ints, members: Ranks, excess: Ints) -> Ranks:
 
 
 def _vector_least(sizes: Ints, members: Ranks, excess: Ints) -> int:
-    """The fractional knapsack of each dimension: no subset that covers the excess has fewer bytes."""
+    """Return a lower bound on the bytes of a cover: the fractional knapsack of each dimension."""
     best = max(int(excess[0]), 0)
     for dimension in range(1, sizes.shape[1]):
         need = int(excess[dimension])

@@ -1,9 +1,9 @@
-"""Full assignment: the fewest tasks in which everything fits, then the lowest maximum.
+"""Full assignment: the fewest tasks that fit everything, then the lowest maximum.
 
-At a given number of tasks: heaviest first with a levelled tail, descent, and rounds of ruin and
-recreate; in one dimension also best fit decreasing as another start, and column generation where
-partitions are large against a task; the solver for small proofs. With two dimensions a task is as
-full as its larger share. Every arrangement that comes back respects the limits.
+At a given number of tasks: heaviest first with a levelled tail, descent, and rounds of ruin and recreate; in
+one dimension also best fit decreasing as another start, and column generation if partitions are large
+relative to a task; the solver for small proofs. With two dimensions the fullness of a task is its larger
+share. All results respect the limits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from assigner.search.ruin import ruin_and_recreate
 from assigner.search.vector_descent import descend_vectors
 
 FINE: Final = (1e-4, 1e-3)
-"""A full placement is levelled to within this share of the best possible maximum, by dimensions."""
+"""Relative distance to the best possible maximum that a full placement reaches, by dimensions."""
 
 _WORK: Final = (12_000_000, 100_000_000)
 _RUIN_ROUNDS: Final = 5
@@ -38,7 +38,7 @@ _REFINED: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class PackingInput:
-    """What every attempt shares. `sizes`: int64[n, D] by rank, none above int64[D] `room`."""
+    """Input shared by all attempts. `sizes`: int64[n, D] by rank, none above int64[D] `room`."""
 
     sizes: Ints
     room: Ints
@@ -48,13 +48,13 @@ class PackingInput:
 
     @property
     def dimensions(self) -> int:
-        """1 or 2."""
+        """Number of dimensions, 1 or 2."""
         return len(self.room)
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Partitions on tasks, and the stage that found it. `bound`: no answer has fewer tasks."""
+    """Partitions assigned to tasks, and the stage that found the result. `bound`: lower bound on tasks."""
 
     task_of: TaskOf
     tasks: int
@@ -64,7 +64,7 @@ class Packing:
 
 @dataclass(frozen=True, slots=True)
 class PackingAttempt:
-    """`task_of`: None when nothing fitted. `bound`: tasks that are needed at least, 0 if not known."""
+    """`task_of`: None if nothing fitted. `bound`: lower bound on tasks, 0 if unknown."""
 
     task_of: TaskOf | None
     stage: str = ""
@@ -72,9 +72,9 @@ class PackingAttempt:
 
 
 def fewest_tasks(inputs: PackingInput) -> Packing:
-    """As few tasks as are found in which every load fits.
+    """Return a packing with as few tasks as were found to fit every load.
 
-    Always ends: with as many tasks as partitions everything fits.
+    Always terminates: with one task per partition everything fits.
     """
     bound = max(task_bound(inputs.sizes, inputs.room, inputs.limits), 1)
     tasks = bound
@@ -89,7 +89,7 @@ def fewest_tasks(inputs: PackingInput) -> Packing:
 
 
 def attempt_at(inputs: PackingInput, tasks: int) -> PackingAttempt:
-    """Try to fit everything into exactly `tasks` tasks, the cheapest method first, until one succeeds."""
+    """Try to fit everything into exactly `tasks` tasks, cheapest method first, until one succeeds."""
     goal = goal_at(inputs, tasks)
     state = level(inputs, tasks, goal, tail_start(inputs.sizes))
     if not fits_all(state, inputs) and (goal == inputs.room).all():
@@ -124,7 +124,7 @@ def _search(inputs: PackingInput, tasks: int, starts: list[Arrangement], bound: 
 
 
 def goal_at(inputs: PackingInput, tasks: int) -> Ints:
-    """What a full placement is levelled to: the best possible share and a little; above room if it must."""
+    """Return the goal of levelling: slightly above the best possible share, beyond room only if necessary."""
     lowest = lowest_loads(inputs.sizes, tasks)
     share = float((lowest / inputs.room).max()) * (1 + FINE[inputs.dimensions - 1])
     goal = np.floor(inputs.room * share).astype(np.int64)
@@ -133,12 +133,13 @@ def goal_at(inputs: PackingInput, tasks: int) -> Ints:
 
 
 def lowest_loads(sizes: Ints, tasks: int) -> Ints:
-    """By dimension, the smallest possible load of the fullest task: int64[D]."""
+    """Return, by dimension, the smallest possible load of the fullest task: int64[D]."""
     return np.array([load_bound(sizes[:, d], tasks) for d in range(sizes.shape[1])], np.int64)
 
 
 def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangement:
-    """The first `head` ranks on the lightest task each, the tail by count, then descent to the goal."""
+    """Assign the first `head` ranks to the lightest task each, the tail by count, then descend to the
+    goal."""
     task_of = np.full(len(inputs.sizes), -1, np.int32)
     loads, counts = np.zeros((tasks, inputs.dimensions), np.int64), np.zeros(tasks, np.int64)
     task_of[:head] = assign_lpt(inputs.sizes, np.arange(head), loads, counts, inputs.room, inputs.limits)
@@ -150,7 +151,7 @@ def level(inputs: PackingInput, tasks: int, goal: Ints, head: int) -> Arrangemen
 
 
 def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
-    """Lower the maximum of a placement; small cases to the proved minimum."""
+    """Lower the maximum of a placement, in small cases to the proven minimum."""
     goal = goal_at(inputs, tasks)
     state = Arrangement(inputs.sizes, task_of, tasks)
     if lower(state, goal, inputs) or (len(task_of) <= _REFINED and refine(state, inputs, goal)):
@@ -164,7 +165,8 @@ def settle(inputs: PackingInput, task_of: TaskOf, tasks: int) -> Arrangement:
 
 
 def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool = False) -> bool:
-    """Descent in one or two dimensions; True when the goal is reached. `frugal`: as in `DescentGoal`."""
+    """Run descent in one or two dimensions; return True if it reaches the goal. `frugal`: as in
+    `DescentGoal`."""
     work = int(_WORK[inputs.dimensions - 1] * inputs.effort)
     if inputs.dimensions == 1:
         return descend(state, DescentGoal(int(goal[0]), inputs.limits, frugal), work)
@@ -172,7 +174,7 @@ def lower(state: Arrangement, goal: Ints, inputs: PackingInput, *, frugal: bool 
 
 
 def refine(state: Arrangement, inputs: PackingInput, goal: Ints) -> bool:
-    """Ruin and recreate, and descent, in turns; True when the goal is reached."""
+    """Alternate ruin and recreate with descent; return True if the goal is reached."""
     rounds = int(min(40 + 2 * state.tasks, _RUIN_STEPS) * inputs.effort)
     for turn in range(_RUIN_ROUNDS):
         before = (state.loads / goal).max(initial=0)
@@ -186,12 +188,12 @@ def refine(state: Arrangement, inputs: PackingInput, goal: Ints) -> bool:
 
 
 def fits_all(state: Arrangement, inputs: PackingInput) -> bool:
-    """No task is above the room."""
+    """Return whether no task is above the room."""
     return bool((state.loads <= inputs.room).all())
 
 
 def _fitted(inputs: PackingInput, tasks: int) -> Arrangement:
-    """Best fit decreasing; what fits nowhere goes to the lightest tasks."""
+    """Return best fit decreasing; partitions that fit nowhere go to the lightest tasks."""
     task_of = best_fit(inputs.sizes[:, 0], int(inputs.room[0]), tasks, inputs.limits)
     state = Arrangement(inputs.sizes, task_of, tasks)
     left = np.flatnonzero(task_of < 0)

@@ -1,12 +1,11 @@
-"""When load changes the number of tasks, and which overloads count: at once, late, or not at all.
+"""Reaction to load changes: when the number of tasks changes, and which overloads are relieved.
 
-Tasks are added when the load needed them in each of the last few observations (`settling`), so that
-a spike adds none. Tasks are removed only when the rest would have kept the headroom free in every
-observation that the caller gave, so that a day's worth of them keeps what the day needs. Both happen in
-one step: while the load still grows, tasks are added for the newest observation, and while it still falls,
-or has only fallen, they are given up when the fall is over in every observation. Between the
-two nothing happens: noise of +-p moves nothing as long as (1 - p) / (1 + p) is above 1 - headroom,
-which a headroom of 0.2 grants for +-10 %.
+Tasks are added if the load needed them in each of the last few observations (`settling`), so that a spike
+adds none. Tasks are removed only if the remaining ones would have kept the headroom free in every given
+observation, so that a day of observations keeps the tasks that the day needs. Both happen in one step: while
+the load still grows, tasks are added for the latest observation; while it still falls, or has only fallen,
+they are removed once the fall has ended in every observation. In between, nothing changes: noise of +-p moves
+nothing as long as (1 - p) / (1 + p) is above 1 - headroom, which a headroom of 0.2 ensures for +-10 %.
 """
 
 from __future__ import annotations
@@ -29,12 +28,13 @@ ENOUGH_KNOWN: Final = 0.5
 
 _NOISE: Final = 0.1
 _LARGE_FALL: Final = 1.15
-"""Ratio of the tasks that an earlier observation needs to those of now, above which its end is awaited."""
+"""Ratio between the tasks needed by an earlier observation and by the current one, above which removal waits
+until the earlier one has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """`needed`: what the load needs now. `wanted`: what an incremental plan should have, and `why`."""
+    """`needed`: tasks that the load needs now. `wanted`: tasks of an incremental plan, and `why`."""
 
     needed: int
     wanted: int
@@ -42,7 +42,7 @@ class TaskCount:
 
 
 def task_count(problem: Problem, policy: Policy) -> TaskCount:
-    """The number of tasks of an incremental plan, before limits on tasks are applied."""
+    """Return the number of tasks of an incremental plan, before limits on tasks are applied."""
     observations = [*problem.recent, problem.sizes]
     room = problem.usable
     spared = np.maximum((room * (1 - policy.scale_in_headroom)).astype(np.int64), 1)
@@ -52,9 +52,9 @@ def task_count(problem: Problem, policy: Policy) -> TaskCount:
     present = len(np.unique(problem.home[problem.home >= 0]))
     if lasting > present:
         wanted = max(lasting, needed) if _grows(observations[-policy.settling :]) else lasting
-        return TaskCount(needed, wanted, f"the load needs {counted(wanted, 'task')}, in force: {present}")
+        return TaskCount(needed, wanted, f"the load needs {counted(wanted, 'task')}, current: {present}")
     if problem.measured < ENOUGH_KNOWN:
-        why = f"{counted(present, 'task')} in force: too few loads are known to give any up"
+        why = f"{counted(present, 'task')} kept: too few loads are known to remove any"
         return TaskCount(needed, present, why)
     keep = max(_clipped_need(sizes, room, spared, limits) for sizes in observations)
     if keep < present and not policy.rebalance:
@@ -62,20 +62,20 @@ def task_count(problem: Problem, policy: Policy) -> TaskCount:
         if _falls(observations[-policy.settling :]) or (
             keep > settled * _LARGE_FALL and _only_falls(observations)
         ):
-            why = f"the load falls: {counted(present, 'task')} stay until all that can go go in one step"
+            why = f"the load is falling: {counted(present, 'task')} kept, to remove the surplus in one step"
             return TaskCount(needed, present, why)
     if keep < present:
         share = round(100 * policy.scale_in_headroom)
-        why = f"{keep} of {counted(present, 'task')} can carry all with {share} % of each left free"
+        why = f"{keep} of {counted(present, 'task')} suffice with {share} % of each left free"
         return TaskCount(needed, keep, why)
     if needed > present:
         now = f"the load needs {counted(needed, 'task')} now"
         why = f"{now}, but not yet in {counted(policy.settling, 'observation')} in a row"
         return TaskCount(needed, present, why)
-    why = f"{counted(present, 'task')} in force, the load needs {needed}"
+    why = f"current: {counted(present, 'task')}, the load needs {needed}"
     if needed < present:
         spared_need = _clipped_need(problem.sizes, room, spared, limits)
-        why = f"{why}; they stay because {_holds(keep, spared_need, len(problem.recent), policy)}"
+        why = f"{why}; they are kept because {_holds(keep, spared_need, len(problem.recent), policy)}"
     return TaskCount(needed, present, why)
 
 
@@ -92,8 +92,7 @@ def _falls(newest: Sequence[Ints]) -> bool:
 
 
 def _only_falls(observations: Sequence[Ints]) -> bool:
-    """Return whether no observation is above an earlier one by more than noise: the earlier ones were on the
-    way down."""
+    """Return whether no observation exceeds an earlier one by more than noise: all were part of one fall."""
     lowest = float("inf")
     for sizes in observations:
         total = int(sizes.sum())
@@ -104,8 +103,8 @@ def _only_falls(observations: Sequence[Ints]) -> bool:
 
 
 def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> str:
-    """Why tasks stay that the load does not need. `keep`, `present_need`: tasks that every observation, and
-    the present one, need with headroom."""
+    """Return why tasks are kept that the load does not need. `keep`, `present_need`: tasks needed with
+    headroom by all observations, and by the current one."""
     headroom = f"with {round(100 * policy.scale_in_headroom)} % of each left free"
     if present_need == keep:
         return f"it needs {keep} {headroom}"
@@ -116,21 +115,21 @@ def _holds(keep: int, present_need: int, observations: int, policy: Policy) -> s
 
 
 def needed_tasks(sizes: Ints, room: Ints, limits: Limits) -> int:
-    """Lower bound on tasks, an own one for each partition that exceeds the room alone."""
+    """Return a lower bound on tasks; each partition that exceeds the room alone gets its own."""
     alone = (sizes > room).any(axis=1)
     rest = sizes[~alone]
     return max(int(alone.sum()) + (task_bound(rest, room, limits) if len(rest) else 0), 1)
 
 
 def _clipped_need(sizes: Ints, room: Ints, spared: Ints, limits: Limits) -> int:
-    """The same with headroom; a partition that fits only without headroom counts as one task."""
+    """Return the same bound with headroom; a partition that fits only without headroom counts as one task."""
     alone = (sizes > room).any(axis=1)
     rest = np.minimum(sizes[~alone], spared)
     return max(int(alone.sum()) + (task_bound(rest, spared, limits) if len(rest) else 0), 1)
 
 
 def lasting_overloads(problem: Problem, policy: Policy) -> npt.NDArray[np.bool_]:
-    """bool[tasks in force]: above usable capacity by more than the band in the last observations."""
+    """Return the tasks above usable capacity by more than the band in all last observations: bool[tasks]."""
     limit = problem.usable * (1 + policy.overload_band)
     overloaded = np.ones(problem.homes, dtype=bool)
     for sizes in [*problem.recent, problem.sizes][-policy.settling :]:
@@ -139,7 +138,7 @@ def lasting_overloads(problem: Problem, policy: Policy) -> npt.NDArray[np.bool_]
 
 
 def carried(sizes: Ints, task_of: npt.NDArray[np.int32], tasks: int) -> Ints:
-    """Loads by task, int64[tasks, D]; partitions without a task are left out."""
+    """Return the loads by task, int64[tasks, D], ignoring partitions without a task."""
     placed = np.flatnonzero(task_of >= 0)
     loads = np.zeros((tasks, sizes.shape[1]), np.int64)
     for dimension in range(sizes.shape[1]):

@@ -1,8 +1,8 @@
-"""Improves a repaired placement with the solver where it is not proved to move the fewest bytes.
+"""Improvement of a repaired placement with the solver, unless it is proven to move the fewest bytes.
 
-Where few partitions carry most of the load, the solver places those exactly and treats the small ones as
-divisible. Then the small ones are repacked: of each task above its room the lightest subset leaves, which may
-be more than the solver assumed. The sums that are possible are added to the model, and it is solved again.
+If few partitions carry most of the load, the solver places those exactly and treats the small ones as
+divisible. Then the small ones are repacked: the lightest subset leaves each task above its room, which may be
+more than the solver assumed. The feasible sums are added to the model, and it is solved again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from assigner.stages.placement import RepairedPlacement, place_homeless
 
 _NEAR: Final = 1.001
 _HEAVY_SHARE: Final = 10
-"""Heavy partitions are those that fill more than a tenth of a task."""
+"""Partitions are heavy if they fill more than this fraction (1/10) of a task."""
 _FEW_CELLS: Final = 4
 """Up to `exact_cells` / 4 cells the solver runs unless the bound is met; above, unless `_NEAR` is met."""
 _NEXT_TO_NOTHING: Final = UNITS - 1
-"""Less than a byte a second: not worth another run of the solver."""
+"""Less than one byte per second: not worth another run of the solver."""
 _SUMS: Final = 4_000
 _LARGEST_SUM: Final = 2**50
 
@@ -35,9 +35,9 @@ Ranges = list[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class _SolverBudget:
-    """Runs of the solver for the heavy partitions, and deterministic seconds of each and of all.
+    """Runs of the solver for the heavy partitions, and deterministic seconds of each run and of all.
 
-    A run mostly needs about one second and sometimes many times that; another seed is then quicker.
+    A run usually needs about one second and sometimes many times that; another seed is then faster.
     """
 
     rounds: int
@@ -53,8 +53,8 @@ _LAST_BUDGET: Final = _SolverBudget(5, 1.6, 5.0)
 def improve(
     inputs: PackingInput, policy: Policy, repaired: RepairedPlacement, homes: TaskOf, least: int
 ) -> RepairedPlacement:
-    """The solver, where the bound is not met: for the heavy partitions, and for all of a small case."""
-    # A partition without load matters to the solver only where partitions are counted.
+    """Run the solver if the bound is not met: for the heavy partitions, and for all in a small case."""
+    # A partition without load matters to the solver only if partitions are counted.
     concerned = np.flatnonzero(
         inputs.sizes.any(axis=1) | inputs.limits.is_bounded | (repaired.state.task_of < 0)
     )
@@ -88,7 +88,7 @@ def _by_the_heavy(
     small: _SmallPartitions,
     budget: _SolverBudget,
 ) -> RepairedPlacement:
-    """Alternate: the solver places the heavy partitions, the small ones are repacked, until both agree."""
+    """Alternate between solving for the heavy partitions and repacking the small ones until both agree."""
     tasks, sizes = best.state.tasks, inputs.sizes[:, 0]
     rooms, left = np.repeat(inputs.room, tasks), budget.in_all * inputs.effort
     seed = inputs.seed
@@ -111,7 +111,7 @@ def _by_the_heavy(
 
 @dataclass(frozen=True, slots=True)
 class _TaskEviction:
-    """The small partitions that leave a task which is `excess` units above its room."""
+    """The small partitions that leave a task that is `excess` units above its room."""
 
     excess: int
     cover: Cover
@@ -125,7 +125,7 @@ class _Settled:
 
 
 def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tasks: int) -> _Settled:
-    """Keep the heavy partitions; the lightest small ones leave tasks above their room and are placed."""
+    """Keep the heavy partitions; evict the lightest small ones from tasks above their room and place them."""
     sizes, task_of = inputs.sizes[:, 0], placed.copy()
     above = Arrangement(inputs.sizes, placed, tasks).loads[:, 0] - int(inputs.room[0])
     evictions = {}
@@ -138,9 +138,9 @@ def _settle(inputs: PackingInput, placed: TaskOf, homes: TaskOf, heavy: int, tas
 
 
 class _SmallPartitions:
-    """All but the `heavy` first partitions.
+    """All partitions except the first `heavy` ones.
 
-    `staying`: by task, sums (first to last, units) of its own small partitions that can stay, where known.
+    `staying`: by task, known feasible sums (first to last, units) of the small partitions that stay at home.
     """
 
     def __init__(self, sizes: Ints, homes: TaskOf, heavy: int) -> None:
@@ -148,7 +148,7 @@ class _SmallPartitions:
         self.staying: dict[int, Ranges] = {}
 
     def learn(self, evictions: Mapping[int, _TaskEviction]) -> bool:
-        """Note the possible sums of tasks that gave more than the solver assumed; True when a note is new."""
+        """Record the feasible sums of tasks that gave more than assumed; return True if any record is new."""
         before = dict(self.staying)
         for task, eviction in evictions.items():
             if eviction.given <= eviction.excess + NEGLIGIBLE_UNITS:
@@ -167,7 +167,7 @@ class _SmallPartitions:
 
 
 def _sums(sizes: Ints) -> Ranges:
-    """The sums of subsets: the smallest and the largest exactly, between them all there might be."""
+    """Return the sums of subsets: the smallest and largest exactly, the range in between as a whole."""
     whole = int(sizes.sum())
     small = smallest_sums(sizes, _SUMS)
     large = whole - small[::-1]
@@ -179,7 +179,7 @@ def _sums(sizes: Ints) -> Ranges:
 
 
 def _without(ranges: Ranges, below: int, above: int) -> Ranges:
-    """The ranges without what lies strictly above `below` and up to `above`."""
+    """Return the ranges without values above `below` up to and including `above`."""
     kept = [(first, min(last, below)) for first, last in ranges if first <= below]
     return kept + [(max(first, above + 1), last) for first, last in ranges if last > above]
 
@@ -198,7 +198,7 @@ def _better(
 def _by_all(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, concerned: Ranks
 ) -> RepairedPlacement:
-    """The solver places all that are concerned, exactly."""
+    """Let the solver place all concerned partitions exactly."""
     state = best.state
     rooms = np.broadcast_to(inputs.room, (state.tasks, inputs.dimensions))
     incumbent = state.task_of[concerned] if _is_right(inputs, state) else None
@@ -216,13 +216,13 @@ def _by_all(
 def _is_within(
     inputs: PackingInput, best: RepairedPlacement, homes: TaskOf, ratio: float, units: int = 0
 ) -> bool:
-    """Whether the placement is valid and moves at most `ratio` times the bound plus `units`."""
+    """Return whether the placement is valid and moves at most `ratio` times the bound plus `units`."""
     moved = moved_units(inputs.sizes, homes, best.state.task_of)
     return _is_right(inputs, best.state) and moved <= best.least * ratio + units
 
 
 def _is_right(inputs: PackingInput, state: Arrangement) -> bool:
-    """All are placed, within room and limits."""
+    """Return whether all partitions are placed within room and limits."""
     if not bool((state.task_of >= 0).all()) or not bool((state.loads <= inputs.room).all()):
         return False
     return bool(inputs.limits.allows(state.counts).all())

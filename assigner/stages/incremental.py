@@ -1,8 +1,8 @@
-"""Incremental assignment: partitions stay, except the lightest sets that must leave their tasks.
+"""Incremental assignment: partitions stay, except for the lightest sets that must leave their tasks.
 
-The steps: choose the tasks (removed ones are drained), evict, place what is homeless heaviest first
-on the lightest task with room, send back what has room at home after all; where that does not fit,
-exchanges; where the case is small and the bound is not met, the solver; else another task.
+Steps: choose the tasks (removed ones are drained), evict, place partitions without a task heaviest first on
+the lightest task with room, return those whose old task still has room; if that does not fit, exchanges; if
+the case is small and the bound is not met, the solver; else another task.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _TRIES: Final = 10
 _OTHERS: Final = 2
 _FEW_CELLS: Final = 500
 _NEAR: Final = 1.01
-"""Beyond `_FEW_CELLS` what kept sets leave so little above the bound is not given to the solver."""
+"""Beyond `_FEW_CELLS`, results of kept sets within this ratio of the bound are not passed to the solver."""
 _CELLS_TO_TRY: Final = 4
 """Other sets of tasks to remove are tried up to this many times `exact_cells` (partitions times tasks)."""
 
 
 @dataclass(frozen=True, slots=True)
 class StickyPlacement:
-    """An incremental placement. Numbers below `homes` are tasks in force, those above are new.
+    """An incremental placement. Numbers below `homes` are current tasks, those from there on are new.
 
-    `alive`: bool[T], the tasks of the plan. `moved_bound`: fewest bytes (units) that any plan with so
-    many tasks moves. `target`: int64[D], what tasks should come down to. `reached`: they did;
-    `fits`: none that took part is above usable capacity. `least`: int64[T], fewest bytes (units) that
-    each task gives away while it stays.
+    `alive`: bool[T], tasks of the plan. `moved_bound`: lower bound of the bytes (units) moved by any plan
+    with this number of tasks. `target`: int64[D], load to which tasks should be reduced. `reached`: all are;
+    `fits`: no participating task is above usable capacity. `least`: int64[T], lower bound of the bytes
+    (units) that each task gives away while it stays.
     """
 
     task_of: TaskOf
@@ -52,8 +52,8 @@ class StickyPlacement:
 
 
 def keep_and_repair(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCount]:
-    """The placement, and what was decided about its number of tasks. Levelling that reaches too little is
-    taken back."""
+    """Return the placement, and the decision about its number of tasks. Levelling that gains too little is
+    reverted."""
     kept, count = _repaired(problem, policy)
     if policy.rebalance and _has_gained_too_little(problem, policy, kept):
         return _repaired(problem, replace(policy, least_gain=1.0))
@@ -95,9 +95,9 @@ def _repaired(problem: Problem, policy: Policy) -> tuple[StickyPlacement, TaskCo
 def _best_at(
     problem: Problem, policy: Policy, careful: Policy, present: Ranks, wanted: int
 ) -> StickyPlacement:
-    """With exactly `wanted` tasks: by kept sets where partitions are coarse, with the solver as far as the
-    policy `careful` allows; where kept sets applied to more than a few cells, only if they are far from the
-    bound."""
+    """Return the best placement found with exactly `wanted` tasks: by kept sets if partitions are coarse,
+    with the solver if the policy `careful` allows it. If kept sets were applied to more than a few cells,
+    the solver runs only if they are far from the bound."""
     is_small = int(problem.sizes.any(axis=1).sum()) * wanted <= _FEW_CELLS
     applies = are_kept_sets_worth_it(problem, policy, wanted)
     by_sets = _by_kept_sets(problem, policy, present, wanted) if applies else None
@@ -115,9 +115,9 @@ def _best_at(
 
 
 def _by_kept_sets(problem: Problem, policy: Policy, present: Ranks, wanted: int) -> StickyPlacement | None:
-    """An attempt without the solver, and what it becomes where the choice of kept sets moves less or fits.
+    """Return the better of an attempt without the solver and the choice of kept sets.
 
-    Which tasks are given up is part of that choice. None: nothing was found that fits.
+    The choice also determines which tasks are removed. None: no fitting placement was found.
     """
     quick = _attempt(problem, replace(policy, exact_cells=0), present, wanted)
     given_up = present[~quick.alive[present]]
@@ -166,7 +166,7 @@ def _worst(problem: Problem, kept: StickyPlacement) -> float:
 def _with_others_given_up(
     problem: Problem, policy: Policy, present: Ranks, kept: StickyPlacement
 ) -> StickyPlacement:
-    """Try other sets of tasks to remove, cheapest first, while their bound is below what moves now."""
+    """Try other sets of tasks to remove, cheapest first, while their bound is below the current moves."""
     given_up = present[~kept.alive[present]]
     if not len(given_up):
         return kept
@@ -202,7 +202,7 @@ def _moved(problem: Problem, kept: StickyPlacement) -> int:
 def _attempt(
     problem: Problem, policy: Policy, present: Ranks, wanted: int, drained: Ranks | None = None
 ) -> StickyPlacement:
-    """Plan with exactly `wanted` tasks, without those that are `drained` (the lightest unless given)."""
+    """Plan with exactly `wanted` tasks. `drained`: tasks to remove, the lightest by default."""
     loads = carried(problem.sizes, problem.home, problem.homes)
     alive = np.zeros(problem.homes + max(0, wanted - len(present)), dtype=bool)
     alive[present] = True
@@ -220,7 +220,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class RepairScope:
-    """What one attempt is about. `tolerated`: overloaded tasks that are left alone for now."""
+    """Scope of one attempt. `tolerated`: overloaded tasks that are not relieved for now."""
 
     alive: Mask
     tolerated: Mask
@@ -229,7 +229,7 @@ class RepairScope:
 
 
 def _to_drain(problem: Problem, present: Ranks, loads: Ints, surplus: int) -> Ranks:
-    """The tasks to remove: the lightest ones without an offending partition."""
+    """Return the tasks to remove: the lightest ones without an offending partition."""
     if surplus <= 0:
         return present[:0]
     offenders = problem.home[problem.offending & (problem.home >= 0)]
@@ -238,14 +238,15 @@ def _to_drain(problem: Problem, present: Ranks, loads: Ints, surplus: int) -> Ra
 
 
 def _can_isolate(problem: Problem, tasks: int) -> bool:
-    """Whether the other partitions find a place in the other tasks."""
+    """Return whether the other partitions fit into the other tasks."""
     offending = int(problem.offending.sum())
     rest = problem.count - offending
     return offending <= tasks and rest <= (tasks - offending) * problem.per_task.most(rest)
 
 
 def _target(problem: Problem, policy: Policy, isolated: Mask, alive: Mask) -> Ints:
-    """Usable capacity; less when a rebalance levels; more when no further task is allowed."""
+    """Return the target load: usable capacity; less if a rebalance levels; more if no further task is
+    allowed."""
     rest, wanted = problem.sizes[~isolated], int(alive.sum())
     tasks = max(1, wanted - int(isolated.sum()))
     lowest = lowest_loads(rest, tasks) if len(rest) else np.zeros_like(problem.usable)
@@ -259,8 +260,8 @@ def _target(problem: Problem, policy: Policy, isolated: Mask, alive: Mask) -> In
 
 
 def _is_gain_worth_moves(problem: Problem, policy: Policy, alive: Mask, lowest: Ints, isolated: Mask) -> bool:
-    """Return whether levelling brings the fullest task down by `least_gain`; where a task is added it has to
-    get something, and where one is above usable capacity it is relieved anyway."""
+    """Return whether levelling relieves the fullest task by `least_gain`. Always True if a task is added,
+    which must receive something; a task above usable capacity is relieved anyway."""
     if len(alive) > problem.homes or not policy.least_gain:
         return True
     homes = np.where(isolated, -1, problem.home).astype(np.int32)
@@ -270,8 +271,8 @@ def _is_gain_worth_moves(problem: Problem, policy: Policy, alive: Mask, lowest: 
 
 
 def _relieved(problem: Problem, policy: Policy, loads: Ints, alive: Mask, target: Ints) -> Mask:
-    """Tasks that must come down to the target: all above it in a rebalance, else lasting overloads. An added
-    task is there for what the others bear too much of, so no overload is left alone for the band then."""
+    """Return the tasks to reduce to the target: all above it in a rebalance, else lasting overloads. An added
+    task exists to relieve current ones, so the band does not apply then."""
     relieved = np.zeros(len(alive), dtype=bool)
     above = (loads > target).any(axis=1)
     if policy.rebalance:
@@ -323,7 +324,7 @@ def _place(
 
 
 def _open_tasks(problem: Problem, scope: RepairScope, task_of: TaskOf, free: Mask) -> Ranks:
-    """Tasks that take part: tolerated overloads only when there is no place without them."""
+    """Return the participating tasks, including tolerated overloads only if there is no room without them."""
     chosen = np.flatnonzero(free & ~scope.tolerated)
     inside = np.zeros(len(free), dtype=bool)
     inside[chosen] = True
@@ -334,7 +335,7 @@ def _open_tasks(problem: Problem, scope: RepairScope, task_of: TaskOf, free: Mas
 
 
 def _place_isolated(problem: Problem, scope: RepairScope, task_of: TaskOf) -> Mask:
-    """Give each isolated partition that has no task an empty one; returns the tasks open to the others."""
+    """Give each isolated partition without a task an empty one; return the tasks open to other partitions."""
     held = np.bincount(task_of[task_of >= 0], minlength=len(scope.alive))
     owners = task_of[scope.isolated & (task_of >= 0)]
     free = scope.alive.copy()

@@ -1,4 +1,4 @@
-"""The stage that chooses which partitions each task keeps, where partitions are coarse against a task."""
+"""Stage that chooses the partitions kept by each task, for partitions that are coarse relative to a task."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from assigner.search.kept_sets import KeptSetsQuestion, fewest_moved_by_sets, is
 
 @dataclass(frozen=True, slots=True)
 class KeptSetsScope:
-    """`places`: numbers of the tasks that may hold something, ascending; `most`: how many of them do. `room`:
-    what each may carry, in units."""
+    """`places`: numbers of the tasks that may have partitions, ascending; `most`: limit of tasks that do.
+    `room`: capacity of each, in units."""
 
     places: Ranks
     most: int
@@ -22,8 +22,9 @@ class KeptSetsScope:
 
 
 def are_kept_sets_worth_it(problem: Problem, policy: Policy, tasks: int) -> bool:
-    """Only loads of one dimension bind, no partition is above a task, and partitions are few and coarse;
-    where their sizes have little in common, only beyond what the solver places as a whole."""
+    """Return whether kept sets apply: only one dimension binds, no partition exceeds a task, and partitions
+    are few and coarse. If their sizes have little in common, only beyond the size that the solver places as a
+    whole."""
     if problem.dimensions > 1 or problem.per_task.is_bounded or problem.offending.any():
         return False
     carrying = problem.sizes[problem.sizes[:, 0] > 0, 0]
@@ -35,10 +36,11 @@ def are_kept_sets_worth_it(problem: Problem, policy: Policy, tasks: int) -> bool
 def choose_kept_sets(
     problem: Problem, policy: Policy, scope: KeptSetsScope, incumbent: TaskOf | None
 ) -> SolverAnswer:
-    """The placement on `most` of the places that moves the fewest bytes; partitions of other tasks stay.
+    """Return the placement on `most` of the places that moves the fewest bytes; partitions of other tasks
+    stay.
 
-    `incumbent`: a placement that is right, None when there is none. `bound`: no placement on `most` of these
-    places moves less.
+    `incumbent`: a valid placement, or None. `bound` of the result: lower bound on moves of any placement on
+    `most` of these places.
     """
     local = np.full(problem.homes + scope.most + 1, -1, np.int32)
     local[scope.places] = np.arange(len(scope.places))

@@ -1,4 +1,4 @@
-"""What a stage hands to the planner: numbered tasks, and what was proved on the way."""
+"""Result of a stage for the planner: numbered tasks, and proven bounds."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _NOTHING: Final = Packing(np.empty(0, np.int32), 0, 0, "nothing to place")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Tasks in force keep their numbers; new ones are numbered from `homes` on.
+    """Result of a stage. Current tasks keep their numbers; new ones are numbered from `homes` upward.
 
-    `task_of`: int32[n] by rank. `alive`: bool[T], the tasks of the plan. `required`: tasks that
-    capacity asks for, whatever the limits say; `task_bound`: no answer has fewer. `moved_bound`: in
-    units, 0 where a full plan may move anything. `target`: int64[D]. `why`: about the number of tasks.
+    `task_of`: int32[n] by rank. `alive`: bool[T], tasks of the plan. `required`: tasks required by capacity,
+    regardless of limits; `task_bound`: lower bound on them. `moved_bound`: in units, 0 if a full plan may
+    move anything. `target`: int64[D]. `why`: reason for the number of tasks.
     """
 
     task_of: TaskOf
@@ -41,7 +41,7 @@ class Outcome:
 
 
 def full_outcome(problem: Problem, policy: Policy) -> Outcome:
-    """The fewest tasks, each offending partition on its own one, levelled, named after the tasks in force."""
+    """Return the fewest tasks, levelled, each offending partition isolated, and mapped to current tasks."""
     alone = problem.offending
     normal = np.flatnonzero(~alone)
     inputs = PackingInput(problem.sizes[normal], problem.usable, problem.per_task, policy.effort, policy.seed)
@@ -66,13 +66,13 @@ def full_outcome(problem: Problem, policy: Policy) -> Outcome:
 
 
 def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
-    """What is placed stays as far as it can."""
+    """Return a plan that keeps placed partitions where possible."""
     kept, count = keep_and_repair(problem, policy)
     kept = with_fewer_moves(problem, policy, kept)
     needed, used = count.needed, int(kept.alive.sum())
     if not kept.fits and used < allowed_tasks(problem, problem.count):
         full = full_outcome(problem, policy)
-        return replace(full, why=f"{full.why}; repairs were not enough, so all is placed from scratch")
+        return replace(full, why=f"{full.why}; repairs were not enough, so everything is placed from scratch")
     present = len(np.unique(problem.home[problem.home >= 0]))
     why = _why(problem, count, present, used)
     required = used if used > max(present, needed, problem.limits.min_tasks) and kept.fits else needed
@@ -82,24 +82,24 @@ def incremental_outcome(problem: Problem, policy: Policy) -> Outcome:
 
 
 def _why(problem: Problem, count: TaskCount, present: int, used: int) -> str:
-    """Return the reason of the step that decided on the number of tasks: load, a limit, or a repair."""
+    """Return the reason for the number of tasks: load, a limit, or a repair."""
     if used == count.wanted:
         return count.why
     change = ""
     if used != present:
-        n, verb = abs(used - present), "added" if used > present else "given up"
+        n, verb = abs(used - present), "added" if used > present else "removed"
         change = f", so {counted(n, 'task is', 'tasks are')} {verb}"
-    least, most = problem.limits.min_tasks, problem.limits.max_tasks
-    needs = f"{counted(present, 'task')} in force, the load needs {count.needed}"
+        least, most = problem.limits.min_tasks, problem.limits.max_tasks
+        needs = f"current: {counted(present, 'task')}, the load needs {count.needed}"
     if used < count.wanted:
         return f"{needs}, and max_tasks allows {most}{change}"
     if used == least:
-        return f"{needs}{change and f', and {least} is the least{change}'}"
+        return f"{needs}{change and f', and {least} is the minimum{change}'}"
     return f"{needs}, and no placement of all partitions was found on {used - 1}{change}"
 
 
 def allowed_tasks(problem: Problem, required: int) -> int:
-    """Within min and max; never more tasks than partitions, never none."""
+    """Return the count clamped to min and max; at most the number of partitions, at least 1."""
     wanted = max(required, problem.limits.min_tasks)
     if problem.limits.max_tasks is not None:
         wanted = min(wanted, problem.limits.max_tasks)
@@ -107,7 +107,7 @@ def allowed_tasks(problem: Problem, required: int) -> int:
 
 
 def lowest_maximum_bytes(problem: Problem, tasks: int, isolated: bool) -> int:
-    """Units that the fullest of `tasks` tasks carries at least."""
+    """Return a lower bound in units on the load of the fullest of `tasks` tasks."""
     if not isolated:
         return load_bound(problem.sizes[:, 0], tasks)
     alone = problem.offending
@@ -117,7 +117,7 @@ def lowest_maximum_bytes(problem: Problem, tasks: int, isolated: bool) -> int:
 
 
 def _squeezed(problem: Problem, policy: Policy, tasks: int) -> tuple[TaskOf, str]:
-    """Fewer tasks than required: everything is levelled, offending partitions are not kept apart."""
+    """Place everything levelled on fewer tasks than required, without isolating offending partitions."""
     inputs = PackingInput(problem.sizes, problem.usable, problem.per_task, policy.effort, policy.seed)
     state = level(inputs, tasks, goal_at(inputs, tasks), tail_start(inputs.sizes))
     return settle(inputs, state.task_of, tasks).task_of, "levelled above capacity"
@@ -133,7 +133,8 @@ def _levelled(inputs: PackingInput, packed: Packing, tasks: int) -> tuple[TaskOf
 
 
 def _fill_up(alive: Mask, tasks: int) -> None:
-    """Tasks that got nothing are part of the plan too (there may be fewer partitions with load)."""
+    """Mark further tasks as alive: empty ones are part of the plan, too (there may be few partitions with
+    load)."""
     missing = tasks - int(alive.sum())
     if missing > 0:
         alive[np.flatnonzero(~alive)[:missing]] = True

@@ -1,6 +1,6 @@
-"""Places partitions without a task: heaviest first on the lightest task, then exchanges.
+"""Placement of partitions without a task: heaviest first on the lightest task, then exchanges.
 
-Works on the tasks that take part, numbered from 0, and on the partitions that are or may come there.
+Covers the participating tasks, numbered from 0, and the partitions that are or may be placed there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WORK_TO_COME_HOME: Final = 8_000_000
 
 @dataclass(frozen=True, slots=True)
 class RepairedPlacement:
-    """`least`: fewest bytes that must move between the open tasks."""
+    """`least`: lower bound of the bytes that must move between the open tasks."""
 
     state: Arrangement
     stage: str
@@ -35,8 +35,8 @@ class RepairedPlacement:
 def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: int) -> RepairedPlacement:
     """Place every partition without a task, moving as few bytes as possible.
 
-    Where a new partition leaves too little room for the present ones, the least leaves its task and
-    is placed in turn; exchanges follow only where that fails.
+    If a new partition leaves too little room for the present ones, the lightest set leaves its task and is
+    placed in turn; exchanges follow only if that fails.
     """
     state = _place_on_lightest(inputs, Arrangement(inputs.sizes, placed, tasks))
     nobody = np.zeros(len(placed), dtype=bool)
@@ -58,9 +58,9 @@ def place_homeless(inputs: PackingInput, placed: TaskOf, homes: TaskOf, tasks: i
 
 
 def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: TaskOf) -> Arrangement | None:
-    """A placement that is better by ejection chains: from the one found, and from what had been left in
-    place with the rest at the tightest fit. None: nothing better was found, or the case is large, where
-    what light partitions are moved for lies near the bound already."""
+    """Return a placement improved by ejection chains, starting from `state` and from the tightest fit of
+    `placed`. None if neither is better, or if the case is large: moves of light partitions are near the bound
+    then."""
     if inputs.dimensions != 1 or len(placed) > _MOST_CHAINED or (state.task_of == homes).all():
         return None
     goal = ChainGoal(int(inputs.room[0]), homes, inputs.limits)
@@ -76,14 +76,15 @@ def _by_chains(inputs: PackingInput, placed: TaskOf, state: Arrangement, homes: 
 
 
 def _rank(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> tuple[bool, int, int]:
-    """Smaller is better: all placed within room and limits, then what is above the room, then what moves."""
+    """Return a sort key, smaller is better: completeness within limits, then excess over room, then moved
+    units."""
     above = int(np.maximum(state.loads - inputs.room, 0).sum())
     complete = bool((state.task_of >= 0).all()) and bool(inputs.limits.allows(state.counts).all())
     return not complete, above, moved_units(inputs.sizes, homes, state.task_of)
 
 
 def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
-    """What is placed stays, the rest heaviest first goes to the fullest task with room, or nowhere."""
+    """Keep placed partitions; the rest go, heaviest first, to the fullest task with room, or nowhere."""
     task_of = placed.copy()
     state = Arrangement(inputs.sizes, placed, tasks)
     room, loads, counts = int(inputs.room[0]), state.loads[:, 0].copy(), state.counts.copy()
@@ -99,7 +100,8 @@ def _tightest(inputs: PackingInput, placed: TaskOf, tasks: int) -> TaskOf:
 
 
 def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:
-    """Each partition without a task to the lightest task with room, heaviest first, the tail by count."""
+    """Place each partition without a task on the lightest task with room, heaviest first, the tail by
+    count."""
     homeless = np.flatnonzero(state.task_of < 0)
     if not len(homeless):
         return state
@@ -115,7 +117,7 @@ def _place_on_lightest(inputs: PackingInput, state: Arrangement) -> Arrangement:
 
 
 def _lightest_first(inputs: PackingInput, ranks: Ranks, loads: Ints, counts: Ints) -> TaskOf:
-    """As `assign_lpt`, but passes over a task without room for the partition where another has room."""
+    """Like `assign_lpt`, but skip a task without room for the partition if another has room."""
     if inputs.dimensions == 1:
         return assign_lpt(inputs.sizes, ranks, loads, counts, inputs.room, inputs.limits)
     chosen = np.full(len(ranks), -1, np.int32)
@@ -134,7 +136,7 @@ def _lightest_first(inputs: PackingInput, ranks: Ranks, loads: Ints, counts: Int
 
 
 def _undo_needless_moves(inputs: PackingInput, state: Arrangement, homes: TaskOf) -> None:
-    """Undo moves that turned out needless: heaviest first, where the old task has room."""
+    """Undo moves that turned out needless: heaviest first, if the old task has room."""
     for rank in np.flatnonzero((homes >= 0) & (state.task_of != homes)).tolist():
         home, now = int(homes[rank]), int(state.task_of[rank])
         room_left = (state.loads[home] + inputs.sizes[rank] <= inputs.room).all()

@@ -1,4 +1,4 @@
-"""Which new task is which old one, so that a plan made from scratch moves as little as possible."""
+"""Mapping of new tasks to current ones, so that a plan from scratch moves as little as possible."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from scipy.optimize import linear_sum_assignment  # type: ignore[import-untyped]
 from assigner.problem.problem import Ints, TaskOf
 
 _DENSE: Final = 3_000
-"""Tasks up to which the best matching is found; above, pairs are taken greedily."""
+"""Number of tasks up to which the best matching is computed; above, pairs are chosen greedily."""
 
 
 def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[TaskOf, int]:
-    """Rename tasks so that most bytes stay where they are; returns the placement and the tasks numbered.
+    """Rename tasks so that most bytes stay; return the placement and the number of numbered tasks.
 
-    `bytes_`: int64[n]. `home`, `task_of`: int32[n]. `homes`: tasks in force, which keep their
-    numbers 0..homes-1; a task that matches none of them gets a number from `homes` on.
+    `bytes_`: int64[n]. `home`, `task_of`: int32[n]. `homes`: number of current tasks, which keep their
+    numbers 0..homes-1; a task without a match gets a number from `homes` upward.
     """
     tasks = int(task_of.max(initial=-1)) + 1
     both = np.flatnonzero((home >= 0) & (task_of >= 0))
@@ -39,7 +39,7 @@ def relabel(bytes_: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[Ta
 
 
 def _overlap(weights: Ints, home: TaskOf, task_of: TaskOf, homes: int) -> tuple[Ints, Ints, Ints]:
-    """(old task, new task, shared weight) of every pair that shares partitions, heaviest first."""
+    """Return (old task, new task, shared weight) of every pair that shares partitions, heaviest first."""
     pairs, position = np.unique(task_of.astype(np.int64) * homes + home, return_inverse=True)
     shared = np.zeros(len(pairs), np.int64)
     np.add.at(shared, position, weights)

@@ -1,7 +1,6 @@
-"""The commands' side of planning: documents and recorded days in, plans for people out. Imports the
-planner.
+"""Planning for commands: from documents and recorded days to readable plans. Imports the planner.
 
-`document.py` reads the question, `report.py` writes the answer, `hosts.py` places tasks on hosts,
-`replay.py` plans every hour of a recorded day, `ahead.py` sizes the hours that come, `trace.py` writes a
-recorded past for others. The service itself needs none of this.
+`document.py` parses the input, `report.py` formats the result, `hosts.py` places tasks on hosts, `replay.py`
+plans every hour of a recorded day, `ahead.py` sizes coming hours, `trace.py` exports recorded loads. The
+service itself does not use this package.
 """

@@ -1,4 +1,4 @@
-"""The tasks that the next hours need by a forecast from a recorded past, and those that past hours needed.
+"""Tasks needed in the next hours by a forecast from recorded loads, and tasks that past hours needed.
 Pure."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class ComingHour:
-    """Bytes/s of all partitions together, and the tasks that capacity asks for then.
+    """Forecast of one hour: bytes/s of all partitions together, and the required tasks.
 
     `tasks`: for the middle of the forecast. `most_tasks`: for its high end.
     """
@@ -32,7 +32,7 @@ class ComingHour:
 
 
 def coming_hours(found: Outlook, growth: float, limits: TaskLimits, how: Fallback) -> list[ComingHour]:
-    """Hour by hour, each placed from scratch. `growth`: factor on every load.
+    """Return the forecast hour by hour, each placed from scratch. `growth`: factor on every load.
 
     Raises InvalidRequest as `check_growth` does.
     """
@@ -56,6 +56,6 @@ def needed_tasks(
     limits: TaskLimits,
     how: Fallback,
 ) -> int:
-    """Of these partitions, placed from scratch; one without a load counts as `how` has it."""
+    """Return the tasks needed for these partitions, placed from scratch. `how`: load of those without one."""
     demand = resolve(sorted(partitions), loads, {}, how.default)
     return plan(demand, how.capacity, limits, replace(how.policy, mode=Mode.FULL)).required_tasks

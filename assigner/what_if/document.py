@@ -1,6 +1,6 @@
-"""The what-if document: JSON or CSV in, a question for the planner out. `report.py` writes the answer.
+"""The what-if document: JSON or CSV, parsed into the planner's input. `report.py` writes the result.
 
-Every error names its culprit: the key of the document, the line of the file, or the partition.
+Every error names its location: the key of the document, the line of the file, or the partition.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from mirror.model.topics import TopicPartition
 from mirror.options import read_by
 
 Label = int | str
-"""What a document calls a task."""
+"""Name of a task in a document."""
 
 _NO_TASK: Final = -1
-"""Means a new partition, as null does."""
+"""Marks a new partition, as null does."""
 _LARGEST_TASK: Final = 10**18 - 1
 _TASK_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _COLUMNS: Final = ("topic", "partition", "bytes_per_second", "messages_per_second", "task")
@@ -80,7 +80,7 @@ class _Partition(_Part):
     @classmethod
     def _names_a_task(cls, task: Label | None) -> Label | None:
         if task == "" or (isinstance(task, int) and not _NO_TASK <= task <= _LARGEST_TASK):
-            raise ValueError(f"{shown(task)} is no task; write null or {_NO_TASK} for a new partition")
+            raise ValueError(f"invalid task {shown(task)}; write null or {_NO_TASK} for a new partition")
         return task
 
 
@@ -104,7 +104,7 @@ class _Policy(_Part):
 
 
 class Document(_Part):
-    """What `headrace plan --input` reads. Keys that are left out take defaults or the settings."""
+    """Input of `headrace plan --input`. Missing keys take defaults or the settings."""
 
     capacity: _Capacity | None = None
     limits: _Limits = _Limits()
@@ -119,7 +119,7 @@ class Document(_Part):
 
 @dataclass(frozen=True)
 class Fallback:
-    """Values for what the document leaves out."""
+    """Values for missing keys of the document."""
 
     capacity: TaskCapacity
     default: PartitionLoad = UNKNOWN_LOAD
@@ -128,7 +128,7 @@ class Fallback:
 
 @dataclass(frozen=True)
 class PlanningQuestion:
-    """All that the planner needs, with the document's names of tasks."""
+    """The planner's input, with the document's names of tasks."""
 
     loads: PartitionLoads
     capacity: TaskCapacity
@@ -139,23 +139,23 @@ class PlanningQuestion:
     hosts: tuple[Host, ...]
 
     def answer(self) -> tuple[PlacementAnswer, list[Label]]:
-        """The plan, and the name of every task number. Raises InvalidRequest, PlanRejected."""
+        """Return the plan, and the name of every task number. Raises InvalidRequest, PlanRejected."""
         result = plan(self.loads, self.capacity, self.limits, self.policy, self.current)
         return result, _names(self.labels, result)
 
 
 def read_json(text: str) -> dict[str, Any]:
-    """The document as JSON. Raises InvalidRequest with line and column."""
+    """Parse the document as JSON. Raises InvalidRequest with line and column."""
     try:
         found = json.loads(text, object_pairs_hook=_pairs)
     except json.JSONDecodeError as error:
         raise InvalidRequest(f"not JSON: {error.msg} in line {error.lineno}, column {error.colno}") from error
     except RecursionError as error:
-        raise InvalidRequest("not JSON of this kind: it is nested too deeply") from error
+        raise InvalidRequest("invalid JSON: nested too deeply") from error
     except ValueError as error:
         raise InvalidRequest(f"not JSON: {str(error)[:200]}") from error
     if not isinstance(found, dict):
-        raise InvalidRequest("the document must be a JSON object", advice='begin with {"partitions": [')
+        raise InvalidRequest("the document must be a JSON object", advice='start with {"partitions": [')
     return found
 
 
@@ -163,13 +163,14 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"the key {shown(key)} is there twice in one object")
+            raise ValueError(f"duplicate key {shown(key)} in an object")
         found[key] = value
     return found
 
 
 def read_csv(text: str) -> dict[str, Any]:
-    """Partitions as CSV with a header; an empty field is unknown. Raises InvalidRequest with the line."""
+    """Parse partitions from CSV with a header; an empty field is unknown. Raises InvalidRequest with the
+    line."""
     return {"partitions": [_of_row(where, row) for where, row in rows(text, _COLUMNS[:2], _COLUMNS)]}
 
 
@@ -187,7 +188,7 @@ def _of_row(where: str, row: Mapping[str, str]) -> dict[str, Any]:
 
 
 def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuestion:
-    """Check the document and number its tasks. Raises InvalidRequest that names the culprit."""
+    """Validate the document and number its tasks. Raises InvalidRequest that names the location."""
     try:
         parsed = Document.model_validate(document)
     except ValidationError as error:
@@ -215,7 +216,7 @@ def understand(document: Mapping[str, Any], fallback: Fallback) -> PlanningQuest
 
 
 def _known(one: _Partition, coarser: PartitionLoad) -> PartitionLoad | None:
-    """The load that the document gives; bytes that it leaves out are those of the coarser level."""
+    """Return the load given by the document; missing bytes come from the coarser level."""
     if one.bytes_per_second is not None:
         return PartitionLoad(one.bytes_per_second, one.messages_per_second)
     if one.messages_per_second is not None:
@@ -228,17 +229,15 @@ def _load(rate: _Rate, level: LoadLevel) -> PartitionLoad:
 
 
 def _refuse_impossible(named: Mapping[str, PartitionLoad]) -> None:
-    """Loads of topics and the default, by their key in the document."""
+    """Validate loads of topics and the default. `named`: loads by key in the document."""
     for key, load in named.items():
         for value in (load.bytes_per_second, load.messages_per_second or 0.0):
             if not 0 <= value <= HIGHEST_RATE:
-                raise InvalidRequest(
-                    f"{key}: a load of {value} lies outside 0 to {HIGHEST_RATE:.0e} per second"
-                )
+                raise InvalidRequest(f"{key}: the load {value} is outside 0 to {HIGHEST_RATE:.0e} per second")
 
 
 def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]:
-    """Names in a fixed order (numbers, then texts), and the number of each partition's task."""
+    """Return task names in a fixed order (numbers, then texts), and the number of each partition's task."""
     labels = sorted({task for task in tasks if task is not None}, key=lambda one: (isinstance(one, str), one))
     numbers = {label: number for number, label in enumerate(labels)}
     current = [-1 if task is None else numbers[task] for task in tasks]
@@ -246,7 +245,8 @@ def _numbered(tasks: Sequence[Label | None]) -> tuple[tuple[Label, ...], TaskOf]
 
 
 def _names(labels: Sequence[Label], answer: PlacementAnswer) -> list[Label]:
-    """Names in force stay; new tasks take the lowest free numbers, after the manner of those in force."""
+    """Return task names: current ones stay; new tasks take the lowest free numbers, in the style of current
+    ones."""
     names = list(labels)
     taken = {name for name, alive in zip(labels, answer.alive, strict=False) if alive}
     texts = [label for label in labels if isinstance(label, str)]
@@ -269,7 +269,7 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
     where = [part for part in problem["loc"] if part not in ("int", "str")]
     text = problem["msg"].removeprefix("Value error, ").partition(" or instance of ")[0]
     if problem["type"] == "extra_forbidden":
-        text = "there is no such key"
+        text = "unknown key"
     key = ".".join(_told(part) for part in where)
     if len(where) > 1 and where[0] == "partitions" and isinstance(where[1], int):
         entry = document["partitions"][where[1]]
@@ -279,6 +279,6 @@ def _first_problem(error: ValidationError, document: Mapping[str, Any]) -> str:
 
 
 def _told(part: object) -> str:
-    """As it is where that is short."""
+    """Return the part itself if it is short, else its shortened form."""
     text = str(part) if isinstance(part, str | int) and not isinstance(part, bool) else ""
     return text if 0 < len(text) <= LONGEST_NAME else shown(part)

@@ -1,4 +1,4 @@
-"""Places tasks on hosts for the what-if, spread as the service spreads them over its instances."""
+"""Placement of tasks on hosts for what-if plans, with the service's balancing of tasks over instances."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _IMBALANCE: Final = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """`weight`: its strength against the others, above 0."""
+    """A host. `weight`: relative capacity, above 0."""
 
     name: str
     weight: float = 1.0
 
 
 def place_tasks(loads: Mapping[str, float], hosts: Sequence[Host]) -> dict[str, list[str]]:
-    """The tasks of every host, both sorted by name. `loads`: bytes/s by task, of any number of datastreams.
+    """Return the tasks of every host, both sorted by name. `loads`: bytes/s by task, of any number of
+    datastreams.
 
-    Equal input in any order gives an equal answer. Raises InvalidRequest that names the culprit.
+    Equal input in any order gives equal results. Raises InvalidRequest that names the invalid host.
     """
     _refuse_impossible(hosts)
     in_order = sorted(hosts, key=lambda host: host.name)
@@ -37,7 +38,7 @@ def place_tasks(loads: Mapping[str, float], hosts: Sequence[Host]) -> dict[str, 
 
 def _refuse_impossible(hosts: Sequence[Host]) -> None:
     if not hosts:
-        raise InvalidRequest("there is no host to place tasks on")
+        raise InvalidRequest("no hosts to place tasks on")
     names = Counter(host.name for host in hosts)
     for host in hosts:
         if names[host.name] > 1:

@@ -1,7 +1,7 @@
-"""A recorded day replayed: the tasks that each hour would have had, with what moved.
+"""Replay of a recorded day: the tasks that each hour would have had, and the moves.
 
-Every hour is planned from the placement of the hour before, as the service would, with the hours
-before it as recent observations. Pure: rows in, hours out; where rows come from is a port.
+Every hour is planned from the placement of the previous hour, as the service would, with the earlier hours as
+recent observations. Pure: rows in, hours out; the source of rows is a port.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mirror.model.topics import TopicPartition
 
 _COLUMNS: Final = ("hour_ms", "topic", "partition", "bytes_per_second")
 _LAST_MS: Final = 10**14
-"""In the year 5138: an hour that people can read, also those that a forecast adds."""
+"""In the year 5138: limit within which hours, including forecast ones, can be formatted."""
 
 Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 """Loads by partition, by the start of the hour in epoch milliseconds."""
@@ -38,9 +38,9 @@ Hourly = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """What one hour asks for and what the plan in force then did about it.
+    """Requirements of one hour, and the plan for it.
 
-    `required_tasks`: what capacity asks for. `tasks`: what there would have been, with hysteresis.
+    `required_tasks`: required by capacity. `tasks`: actual number, with hysteresis.
     """
 
     hour_ms: int
@@ -55,13 +55,13 @@ class Hour:
 def replay(
     history: Hourly, growth: float, limits: TaskLimits, how: Fallback, patience: int = 24
 ) -> list[Hour]:
-    """Hour by hour. `growth`: factor on every load. `patience`: earlier hours that tasks are kept for.
+    """Replay hour by hour. `growth`: factor on every load. `patience`: number of earlier hours considered.
 
-    Raises InvalidRequest when there is no hour or as `check_growth` does.
+    Raises InvalidRequest if there is no hour, or as `check_growth` does.
     """
     check_growth(growth)
     if not history:
-        raise InvalidRequest("the history has no hour")
+        raise InvalidRequest("the history is empty")
     result = []
     present: dict[TopicPartition, int] = {}
     seen: deque[Mapping[TopicPartition, PartitionLoad]] = deque(maxlen=patience)
@@ -88,7 +88,7 @@ def _plan_hour(
 
 
 def _placement(answer: PlacementAnswer) -> dict[TopicPartition, int]:
-    """Task numbers closed up, so that numbers of removed tasks do not accumulate."""
+    """Return task numbers without gaps, so that numbers of removed tasks do not accumulate."""
     numbers = np.cumsum(answer.alive) - 1
     return {
         partition: int(numbers[task])
@@ -112,8 +112,8 @@ def _summary(hour_ms: int, answer: PlacementAnswer) -> Hour:
 
 
 def hours_from_csv(text: str) -> Hourly:
-    """Columns hour_ms, topic, partition, bytes_per_second and optionally messages_per_second; others are
-    not read.
+    """Parse CSV with the columns hour_ms, topic, partition, bytes_per_second and optionally
+    messages_per_second; other columns are ignored.
 
     Raises InvalidRequest that names the line.
     """
@@ -121,7 +121,7 @@ def hours_from_csv(text: str) -> Hourly:
 
 
 def hours_from_json(text: str) -> Hourly:
-    """A list of objects with the same keys. Raises InvalidRequest that names the entry."""
+    """Parse a list of objects with the same keys. Raises InvalidRequest that names the entry."""
     try:
         entries = json.loads(text)
     except json.JSONDecodeError as error:
@@ -134,7 +134,7 @@ def hours_from_json(text: str) -> Hourly:
 
 
 def _whole(what: str, value: Any, highest: int) -> int:
-    """As a number, or as digits of a CSV."""
+    """Parse a number, or the digits of a CSV field."""
     if isinstance(value, str):
         return bounds.digits(what, value.strip(), 0, highest)
     return bounds.integer(what, value, 0, highest)
@@ -159,7 +159,7 @@ def _collect(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Hourly:
                 None if messages in (None, "") else _rate("messages_per_second", messages),
             )
         except (InvalidRequest, KeyError, TypeError, ValueError) as error:
-            raise InvalidRequest(f"{where} of the history is wrong: {error}") from error
+            raise InvalidRequest(f"invalid {where} of the history: {error}") from error
         if partition in hours.setdefault(hour, {}):
             raise InvalidRequest(f"{where} of the history repeats partition {partition} in the same hour")
         hours[hour][partition] = load

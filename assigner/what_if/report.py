@@ -1,4 +1,4 @@
-"""A plan as the JSON that `headrace plan` prints, and as rows for a person."""
+"""A plan as the JSON that `headrace plan` prints, and as rows of a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assigner.what_if.hosts import place_tasks
 
 
 def to_json(question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]) -> dict[str, Any]:
-    """The answer as a document; `hosts` only where the question names some."""
+    """Return the answer as a document; with `hosts` only if the question names some."""
     by_name = sorted(range(len(answer.task_of)), key=answer.demand.partitions.__getitem__)
     document: dict[str, Any] = {
         "tasks": answer.tasks,
@@ -56,7 +56,7 @@ def _hosts(
     question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]
 ) -> list[dict[str, Any]]:
     alive = np.flatnonzero(answer.alive).tolist()
-    numbers = {f"{names[task]} {task}": task for task in alive}  # 1 and "1" are two
+    numbers = {f"{names[task]} {task}": task for task in alive}  # 1 and "1" are different names
     loads = {name: float(answer.loads[task, 0]) for name, task in numbers.items()}
     return [
         {
@@ -76,7 +76,7 @@ def _named(answer: PlacementAnswer, position: int) -> dict[str, Any]:
 def task_rows(
     question: PlanningQuestion, answer: PlacementAnswer, names: Sequence[Label]
 ) -> list[dict[str, Any]]:
-    """A row for every task: what it carries, in numbers and in percent of usable capacity."""
+    """Return a row for every task with its load, in numbers and in percent of usable capacity."""
     usable = question.capacity.usable_bytes_per_second
     counts = np.bincount(answer.task_of[answer.task_of >= 0], minlength=len(answer.alive))
     before = np.bincount(answer.current[answer.current >= 0], minlength=len(answer.alive))

@@ -14,10 +14,11 @@ from mirror.wording import counted
 def rows(
     text: str, needed: Sequence[str], known: Collection[str] | None = None
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each row by column, without blanks around values, and `line 2`. Lines that are empty are left out.
+    """Yield each row by column, without blanks around values, and its position such as `line 2`. Empty lines
+    are skipped.
 
-    `needed`: columns that have to be there; `known`: those that may be, None: any. Raises InvalidRequest that
-    names the column or the line.
+    `needed`: required columns; `known`: permitted columns, None for any. Raises InvalidRequest that names the
+    column or the line.
     """
     reader = csv.reader(io.StringIO(text, newline=""))
     try:
@@ -34,14 +35,14 @@ def rows(
                 raise InvalidRequest(f"{where} does not have {counted(len(header), 'field')}")
             yield where, {name: field.strip() for name, field in zip(header, fields, strict=True)}
     except csv.Error as error:
-        raise InvalidRequest(f"line {reader.line_num} is no CSV: {error}") from error
+        raise InvalidRequest(f"line {reader.line_num} is not valid CSV: {error}") from error
 
 
 def _problem(header: Sequence[str], needed: Sequence[str], known: Collection[str] | None) -> str:
     for number, name in enumerate(header):
         if known is not None and name not in known:
-            return f"column {shown(name)} is not known"
+            return f"unknown column {shown(name)}"
         if name in header[:number]:
-            return f"column {shown(name)} is there twice"
+            return f"duplicate column {shown(name)}"
     missing = [name for name in needed if name not in header]
     return f"{missing[0]} is missing" if missing else ""

@@ -1,7 +1,7 @@
-"""A recorded past as a file that can be given to others. Pure.
+"""Export of recorded loads to a file that can be shared. Pure.
 
-The same columns as `hours_from_csv` reads. Anonymised, topics are numbers in random order, hours begin in the
-first whole week of 1970 with the weekday and the hour of the day as they were, and rates are as they were.
+It has the columns that `hours_from_csv` reads. If anonymised, topics are numbered in random order and hours
+start in the first whole week of 1970; weekday, hour of the day and rates are unchanged.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WEEK_MS: Final = 168 * HOUR_MS
 
 
 def anonymised(hours: Hourly, random: Random) -> Hourly:
-    """The same loads without the names of topics and without the dates. `random` must not be guessable where
-    the order of topics is not to be found out: with a seed the same topics get the same numbers."""
+    """Return the same loads without names of topics and without dates. Use an unpredictable `random` if the
+    order of topics must stay secret: with a known seed the same topics get the same numbers."""
     topics = sorted({partition.topic for loads in hours.values() for partition in loads})
     random.shuffle(topics)
     width = len(str(len(topics)))
@@ -38,7 +38,7 @@ def anonymised(hours: Hourly, random: Random) -> Hourly:
 
 
 def lines(hours: Hourly) -> Iterator[str]:
-    """CSV, oldest hour first, with a line that names the columns."""
+    """Yield CSV lines, oldest hour first, starting with the column names."""
     yield _line(*_HEAD)
     for hour in sorted(hours):
         for partition, load in sorted(hours[hour].items()):

@@ -140,7 +140,7 @@ class Story:
         self._findings.moves = moves_of(self._client, plan["epoch"])
         self._findings.claim(
             "The shift breached the latency objective and the monitor asked for the rebalance",
-            "monitor asked: latency breach" in plan["reason"],
+            "by monitor: latency breach" in plan["reason"],
             f"epoch {plan['epoch']} after {(answered - since) / 1000:.0f} s: {plan['reason']}",
         )
         self._findings.claim(

@@ -1,5 +1,5 @@
-"""Who owns what. Pure decisions, and the layout of the shared state in ZooKeeper.
+"""Ownership of partitions: pure decisions, and the layout of the shared state in ZooKeeper.
 
-Imports ports, model and errors; ZooKeeper itself comes in as `ports.NodeStore`.
-Read `planning.py` (what the leader decides), then `reconcile.py` (what every instance does about it).
+Imports ports, model and errors; access to ZooKeeper is injected as `ports.NodeStore`. Read `planning.py` (the
+leader's decision), then `reconcile.py` (its execution by every instance).
 """

@@ -1,10 +1,10 @@
-"""What a Brooklin cluster keeps in ZooKeeper, as far as taking it over needs it. Reads only.
+"""ZooKeeper state of a Brooklin cluster that is needed for a migration. Read-only.
 
     /<cluster>/dms/<name>             definition, JSON in the form of Brooklin's REST interface
-    /<cluster>/liveinstances/<seq>    ephemeral; data is the host: who is copying now
+    /<cluster>/liveinstances/<seq>    ephemeral; data is the host of a running instance
     /<cluster>/assignmentEnabled      `false`: its leader assigns nothing
 
-Numbers of tasks, assignments, tokens and locks are of no use to anybody else and are left alone.
+Task numbers, assignments, tokens and locks are internal to Brooklin and are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAUSED_PARTITIONS: Final = "system.pausedSourcePartitions"
 
 @dataclass(frozen=True, slots=True)
 class BrooklinDatastream:
-    """One definition as Brooklin stored it. `group_id`: the consumer group that has its offsets."""
+    """A definition as stored by Brooklin. `group_id`: consumer group that holds its offsets."""
 
     name: str
     document: Mapping[str, Any]
@@ -36,18 +36,19 @@ class BrooklinDatastream:
 
     @property
     def status(self) -> str:
-        """READY, PAUSED, STOPPED …"""
+        """Status such as READY, PAUSED or STOPPED."""
         return str(self.document.get("Status", "READY"))
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """All values are text, in Brooklin as here."""
+        """Metadata; all values are strings, as in Headrace."""
         return self.document["metadata"]  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, slots=True)
 class BrooklinCluster:
-    """What is there. `unreadable`: why, by the name of the definition; `live`: hosts that run it now."""
+    """Content of a Brooklin cluster. `unreadable`: reason by name of the definition; `live`: hosts of running
+    instances."""
 
     datastreams: tuple[BrooklinDatastream, ...]
     unreadable: Mapping[str, str]
@@ -55,16 +56,16 @@ class BrooklinCluster:
 
 
 def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluster:
-    """Everything below the store's root (the Brooklin cluster's), sorted by name.
+    """Read everything below the store's root (the root of the Brooklin cluster), sorted by name.
 
-    `hashing_cluster`: name of the Brooklin cluster where `isGroupIdHashingEnabled` was on, else
-    empty. Raises NotFound when nothing there looks like Brooklin.
+    `hashing_cluster`: name of the Brooklin cluster if `isGroupIdHashingEnabled` was on, else empty. Raises
+    NotFound if there are no Brooklin datastreams.
     """
     documents: dict[str, dict[str, Any]] = {}
     unreadable: dict[str, str] = {}
     names = nodes.children(DEFINITIONS)
     if not names:
-        raise NotFound("there is no Brooklin datastream there", advice="is it the cluster's name?")
+        raise NotFound("no Brooklin datastreams found", advice="check the name of the Brooklin cluster")
     for name in names:
         try:
             documents[name] = _read_one(nodes, name)
@@ -80,11 +81,11 @@ def read_brooklin(nodes: NodeStore, hashing_cluster: str = "") -> BrooklinCluste
 
 
 def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = "") -> dict[str, str]:
-    """The consumer group of each datastream by Brooklin's rule: the one in its metadata, else the one
-    that a datastream of the same task prefix has, else the hashed task prefix, else the name.
+    """Return the consumer group of each datastream by Brooklin's rule: the one in its metadata, else the one
+    of a datastream with the same task prefix, else the hashed task prefix, else the name.
 
-    The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker
-    connector, `isGroupIdHashingEnabled`); it must stay MD5, or committed offsets are not found.
+    The hash is `<cluster>.` and the lower-case MD5 of the task prefix in UTF-8 (KafkaMirrorMaker connector,
+    `isGroupIdHashingEnabled`). It must stay MD5: otherwise committed offsets are not found.
     """
     of_prefix = {
         values.get(TASK_PREFIX) or name: values[GROUP_ID]
@@ -101,7 +102,7 @@ def group_ids(metadata: Mapping[str, Mapping[str, str]], hashing_cluster: str = 
 
 
 def paused_partitions(metadata: Mapping[str, str]) -> dict[str, frozenset[int] | None]:
-    """Manual pauses by topic: partition numbers, or None for the whole topic. Raises InvalidRequest."""
+    """Return manually paused partitions by topic, or None for the whole topic. Raises InvalidRequest."""
     text = metadata.get(PAUSED_PARTITIONS, "")
     if not text:
         return {}
@@ -126,9 +127,9 @@ def _read_one(nodes: NodeStore, name: str) -> dict[str, Any]:
     document = znodes.decode(nodes.read(path).data, path)
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise CorruptData(f"znode {path} holds no Brooklin datastream")
+        raise CorruptData(f"znode {path} does not contain a Brooklin datastream")
     if str(document.get("name", name)).strip() != name.strip():
-        raise CorruptData(f"znode {path} holds a datastream of another name")
+        raise CorruptData(f"znode {path} contains a datastream with a different name")
     return document
 
 
@@ -138,5 +139,5 @@ def _live(nodes: NodeStore) -> tuple[str, ...]:
         try:
             hosts.append(nodes.read(f"{LIVE}/{node}").data.decode(errors="replace") or node)
         except NotFound:
-            continue  # gone since it was listed
+            continue  # removed since it was listed
     return tuple(sorted(hosts))

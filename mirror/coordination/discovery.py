@@ -1,4 +1,4 @@
-"""Which destination topics must be made or grown before partitions are copied. Pure."""
+"""Destination topics to create or grow before partitions are copied. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirror.wording import counted
 
 @dataclass(frozen=True, slots=True)
 class TopicWork:
-    """One change at a destination: create the topic, or raise its partition count."""
+    """One change at a destination: creation of a topic, or an increase of its partition count."""
 
     cluster: ClusterRef
     topic: TopicDescription
@@ -29,8 +29,9 @@ class TopicWork:
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """A destination topic that is left as it is, and is not for the whole source topic. `partitions`: how
-    many of the source are copied; `present`: how many it has, 0 of one that is not made."""
+    """A destination topic that is not changed although it cannot hold the whole source topic. `partitions`:
+    number of source partitions that are copied; `present`: number that the destination topic has, 0 if it
+    does not exist."""
 
     partitions: int
     reason: str
@@ -43,10 +44,11 @@ def destination_description(
     excluded: Collection[str] = (),
     there: TopicDescription | None = None,
 ) -> TopicDescription:
-    """A destination topic like its source: same partition count, carried settings but for the excluded.
+    """Return a destination topic like its source: same partition count, and the carried settings except for
+    the excluded ones.
 
-    `there`: any topic of the destination, whose defaults a new topic would get; None where there is none.
-    Defaults of the source's brokers are carried where those of the destination differ or are unknown.
+    `there`: any topic of the destination, which shows the defaults of new topics; None if it has no topic.
+    Broker defaults of the source are carried if those of the destination differ or are unknown.
     """
     carried = CARRIED_SETTINGS - frozenset(excluded)
     settings = {key: value for key, value in source.settings.items() if key in carried}
@@ -58,22 +60,22 @@ def destination_description(
 
 
 def _differs(key: str, value: str, there: TopicDescription | None) -> bool:
-    """Return whether a new topic of the destination would have another value, as far as that is known."""
+    """Return whether a new topic of the destination would have another value; if unknown, assume so."""
     if there is None or there.in_force(key) is None:
-        return not key.startswith("message.timestamp.")  # which brokers before 3.6 do not have
+        return not key.startswith("message.timestamp.")  # missing in brokers before 3.6
     return there.defaults.get(key) != value
 
 
 def drift(wanted: TopicDescription, present: TopicDescription, excluded: Collection[str] = ()) -> list[str]:
-    """Settings of a destination topic that are not as they would be made today, a sentence each."""
+    """Return a sentence for each setting of a destination topic that differs from a newly created copy."""
     carried = CARRIED_SETTINGS - frozenset(excluded)
     keys = (carried & (wanted.settings.keys() | present.settings.keys())) | (
         wanted.settings.keys() - CARRIED_SETTINGS
     )
     keys |= wanted.defaults.keys() & present.defaults.keys()
     return [
-        f"{present.name}: {key} is {present.in_force(key) or 'not set'}, the source would have"
-        f" {wanted.in_force(key) or 'it not set'}"
+        f"{present.name}: {key} is {present.in_force(key) or 'not set'}, expected"
+        f" {wanted.in_force(key) or 'not set'}"
         for key in sorted(keys)
         if present.in_force(key) != wanted.in_force(key)
     ]
@@ -86,11 +88,10 @@ def topic_work(
     descriptions: Mapping[str, TopicDescription],
     there: TopicDescription | None = None,
 ) -> tuple[TopicWork, ...]:
-    """What to do at the destination of one datastream, by topic name.
+    """Return the changes required at the destination of one datastream, by topic name.
 
-    `mirrored`: partition counts of its source topics, without those that `shortfalls` names; `descriptions`:
-    of source topics; only those that are missing at the destination are needed. `there`: any topic of the
-    destination, for its defaults.
+    `mirrored`: partition counts of its source topics, without those in `shortfalls`. `descriptions`: source
+    topics that are missing at the destination. `there`: any topic of the destination, for its defaults.
     """
     work = []
     for topic, partitions in sorted(mirrored.items()):
@@ -116,19 +117,18 @@ def shortfalls(
     adopts: bool = True,
     adopted: Collection[str] = (),
 ) -> dict[str, Shortfall]:
-    """Source topics, by name, whose destination topic must not get the partitions that it lacks, or must not
-    be written: a source may be a stranger's, and what is at the destination somebody else's. `made`:
-    destination topics that the service has made; `adopts`: whether it may write into others; `adopted`: those
-    of them that it writes already."""
+    """Return source topics whose destination topic must not be grown, or must not be written, by name: the
+    source may be untrusted, and the destination topic may belong to someone else. `made`: destination topics
+    that the service created; `adopts`: whether it may write into others; `adopted`: others that it writes
+    already."""
     found = {}
     for topic, partitions in mirrored.items():
         name = datastream.naming.destination(topic)
         present = destination_counts.get(name, 0)
         if present and name not in made and not adopts and name not in adopted:
             reason = (
-                f"{name} at the destination was not made for this datastream: let it adopt topics"
-                f" ({ADOPT_EXISTING} = true), where you are among the cluster's adopters, or give its copies"
-                " another name"
+                f"destination topic {name} was not created for this datastream: set {ADOPT_EXISTING} = true"
+                " (requires that you are listed in the cluster's adopters), or give its copies another name"
             )
             found[topic] = Shortfall(0, reason, present)
             continue
@@ -136,15 +136,14 @@ def shortfalls(
             continue
         if partitions > most_partitions:
             reason = (
-                f"it has {counted(partitions, 'partition')}, {name} at the "
-                f"destination {present}, and no topic is made "
-                f"larger than mirror.leader.max_partitions_per_topic = {most_partitions}"
+                f"it has {counted(partitions, 'partition')}, destination topic {name} has {present}, and no"
+                f" topic grows beyond mirror.leader.max_partitions_per_topic = {most_partitions}"
             )
         elif present and name not in made and not datastream.grows_existing:
             reason = (
-                f"it has {counted(partitions, 'partition')}, {name} at the "
-                f"destination {present}, and that was not made "
-                f"for this datastream: add partitions there, or create it with {GROW_EXISTING} = true"
+                f"it has {counted(partitions, 'partition')}, destination topic {name} has {present} and was"
+                f" not created for this datastream: add partitions to it, or create the datastream with"
+                f" {GROW_EXISTING} = true"
             )
         else:
             continue

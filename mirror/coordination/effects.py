@@ -1,4 +1,4 @@
-"""What a change does to lanes: which start, which stop, which move, which begin again and why. Pure."""
+"""Effects of a change on lanes: starts, stops, moves, and restarts with their reason. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TOPICS_SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class LaneHome:
-    """Where a lane runs."""
+    """Task and instance of a lane."""
 
     task: TaskName
     instance: InstanceName
@@ -30,8 +30,8 @@ class LaneHome:
 
 @dataclass(frozen=True, slots=True)
 class LaneEffect:
-    """What becomes of one lane. `before` and `after`: None where it does not run. `reason`: why it begins
-    again where it is."""
+    """Effect on one lane. `before` and `after`: None if it does not run. `reason`: reason of a restart in
+    place."""
 
     key: LaneKey
     before: LaneHome | None
@@ -40,25 +40,25 @@ class LaneEffect:
 
     @property
     def is_move(self) -> bool:
-        """Whether another task or instance has it afterwards."""
+        """True if another task or instance runs the lane afterwards."""
         return self.before is not None and self.after is not None and self.before != self.after
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Some datastreams and the plan that their tasks are in."""
+    """Datastreams and the plan that contains their tasks."""
 
     datastreams: Sequence[Datastream]
     plan: Plan
 
     @property
     def tasks(self) -> int:
-        """Their tasks that have partitions."""
+        """Number of their tasks that have partitions."""
         groups = {one.group for one in self.datastreams}
         return sum(bool(one.partitions) for group in groups for one in self.plan.of_group(GroupName(group)))
 
     def lanes(self) -> Mapping[LaneKey, tuple[LaneHome, LaneSpec]]:
-        """The lanes that run, once every instance has done what the plan says."""
+        """Return the lanes that run once every instance has applied the plan."""
         return {
             key: (LaneHome(spec.task, instance), spec)
             for instance in self.plan.by_instance
@@ -68,7 +68,7 @@ class Standing:
 
 
 def effects(before: Standing, after: Standing) -> tuple[LaneEffect, ...]:
-    """The lanes that do not just go on, sorted."""
+    """Return the lanes that do not simply continue, sorted."""
     were, will = before.lanes(), after.lanes()
     return tuple(_effects(were, will))
 
@@ -90,7 +90,7 @@ def _effects(
 
 
 def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
-    """In words, what is fixed when a lane begins."""
+    """Return the names of the differing properties that are fixed when a lane starts."""
     found = [
         field.name
         for field in fields(LaneSpec)
@@ -102,11 +102,11 @@ def _what_differs(one: LaneSpec, other: LaneSpec) -> str:
         for field in fields(one.policy)
         if field.name != _QUOTA and getattr(one.policy, field.name) != getattr(other.policy, field.name)
     ]
-    return f"{', '.join(name.replace('_', ' ') for name in found)}: decided when a lane begins"
+    return f"{', '.join(name.replace('_', ' ') for name in found)}: fixed when a lane starts"
 
 
 def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
-    """Return a sentence about the lanes that stop, by topic; nothing where none does."""
+    """Return a sentence about the lanes that stop, by topic; empty if none stops."""
     topics = Counter(one.key.partition.topic for one in found if one.after is None)
     if not topics:
         return ()
@@ -115,16 +115,17 @@ def stops_in_words(found: Sequence[LaneEffect]) -> tuple[str, ...]:
 
 
 def waiting_records(spec: LaneSpec, checkpoint: int | None, position: SourcePosition) -> int | None:
-    """How many offsets lie between where a lane begins and the end of its partition: the most records that
-    can wait for it. `checkpoint`: what is stored of it, if anything. None: where it begins is not known."""
+    """Return the number of offsets from the start of a lane to the end of its partition: an upper bound of
+    the records waiting for it. `checkpoint`: stored position, if any. None if the start is unknown."""
     begin = _beginning(spec, position) if checkpoint is None else checkpoint
-    if begin is None or begin > position.end:  # the topic is another one, or was cut short
+    if begin is None or begin > position.end:  # the topic was recreated or truncated
         return None
     return position.end - max(begin, position.first)
 
 
 def _beginning(spec: LaneSpec, position: SourcePosition) -> int | None:
-    """Of a lane without a checkpoint. What lies at a moment, or on the brokers' own disks, only they know."""
+    """Return the start offset of a lane without a checkpoint; None if only the brokers can tell (a timestamp,
+    or the local log start)."""
     if spec.start_offset is not None:
         return spec.start_offset
     if spec.start.is_committed and position.committed is not None:

@@ -1,7 +1,7 @@
-"""What the leader does about one picture of the world, as a list of actions. Pure.
+"""Actions of the leader for one snapshot of the world. Pure.
 
-Each action may be repeated, and the list may end after any of them: the next look at the world gives
-what is left. The order matters only for that: a definition is removed after the plan without it.
+Every action may be repeated, and the list may be interrupted after any of them: the next snapshot yields the
+remaining ones. Order matters only for this: a definition is removed after the plan without it is published.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from mirror.model.datastreams.pauses import without_ended
 from mirror.model.identifiers import DatastreamName
 from mirror.model.plan import Plan
 
-_EXPIRED: Final = "its time to live is over"
+_EXPIRED: Final = "its time to live has expired"
 RETURN_GRACE_SECONDS: Final = 2.0
-"""How long a new leader waits when most others are gone: it was ZooKeeper that was away, not they."""
+"""Time that a new leader waits if most other instances are gone: probably ZooKeeper was down, not they."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Store the definition in its new state. `why`: for the log; and for an event, if `is_told`."""
+    """Store the definition in its new state. `why`: reason for the log, and for an event if `is_told`."""
 
     datastream: Datastream
     why: str
@@ -36,15 +36,15 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Publish:
-    """Put the decision's plan in force and tell of it."""
+    """Publish the decision's plan and report it."""
 
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Take a request off the queue; the plan in force answers it as `sentence` says. `failure`: why it
-    cannot."""
+    """Remove a request from the queue. `sentence`: its result under the current plan; `failure`: error if it
+    cannot be fulfilled."""
 
     request: Request
     failure: Exception | None = None
@@ -53,7 +53,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove a definition that nothing runs for any more."""
+    """Remove a definition for which nothing runs any longer."""
 
     name: DatastreamName
 
@@ -64,11 +64,11 @@ Action = Change | Publish | Answer | Remove
 def status_change(
     one: Datastream, datastreams: Sequence[Datastream], plan: Plan, now_ms: int
 ) -> Change | None:
-    """The state into which only the leader carries one of the datastreams; None: it stays as it is."""
+    """Return the transition of a datastream that only the leader performs; None if there is none."""
     if one.status is DatastreamStatus.INITIALIZING:
-        return _change(one, "activate", "it is new")
+        return _change(one, "activate", "new datastream")
     if one.status is DatastreamStatus.STOPPING and not _is_planned(one, datastreams, plan):
-        return _change(one, "settle", "no task of it is left")
+        return _change(one, "settle", "no remaining tasks")
     if _is_expired(one, now_ms):
         expired = replace(one, halt=Halt(_EXPIRED, now_ms, TTL_MS))
         return replace(_change(expired, "delete", f"deleted the datastream: {_EXPIRED}"), is_told=True)
@@ -83,13 +83,13 @@ def _is_expired(datastream: Datastream, now_ms: int) -> bool:
 
 
 def after(datastreams: Iterable[Datastream], changes: Iterable[Change]) -> tuple[Datastream, ...]:
-    """The datastreams once the changes are stored."""
+    """Return the datastreams with the changes applied."""
     changed = {one.datastream.name: one.datastream for one in changes}
     return tuple(changed.get(one.name, one) for one in datastreams)
 
 
 def is_over(one: Datastream, world: World, decision: Decision) -> bool:
-    """Whether a datastream is to be removed, and nothing runs for it once the decision is in force."""
+    """Return whether a datastream is being deleted and nothing runs for it under the decision's plan."""
     plan = decision.plan or world.plan
     return one.status is DatastreamStatus.DELETING and not _is_planned(one, world.datastreams, plan)
 
@@ -97,8 +97,8 @@ def is_over(one: Datastream, world: World, decision: Decision) -> bool:
 def leader_actions(
     world: World, changes: Sequence[Change], decision: Decision, over: Sequence[DatastreamName]
 ) -> tuple[Action, ...]:
-    """Everything to do, in order. `world` and `decision` see the datastreams as the changes leave them;
-    `over`: those of which `is_over` holds."""
+    """Return all actions in order. `world` and `decision` contain the datastreams with `changes` applied;
+    `over`: datastreams for which `is_over` is True."""
     return (
         *changes,
         *([Publish(decision)] if decision.plan is not None else []),
@@ -112,19 +112,19 @@ def leader_actions(
 
 
 def _answer_to(request: Request, world: World, decision: Decision) -> str:
-    """What is true of the plan in force after the decision, also where a leader has published it that then
-    broke off, so that nothing is left to change for this one."""
+    """Return the result of a request under the plan after the decision, even if an earlier leader published
+    that plan before it failed and nothing remains to change."""
     if decision.plan is not None:
         return decision.sentence
     planned = decision.group_plans.get(request.group)
     why = f"; {'; '.join(planned.reasons)}" if planned is not None and planned.reasons else ""
-    in_force = f"epoch {world.plan.epoch} is in force ({world.plan.reason})"
-    return f"nothing more has to change{why}; {in_force}"
+    in_force = f"current plan: epoch {world.plan.epoch} ({world.plan.reason})"
+    return f"no further change needed{why}; {in_force}"
 
 
 def is_too_early(plan: Plan, live: Sequence[LiveInstance], seconds_since_joining: float) -> bool:
-    """Whether most instances of the plan are missing so soon after we came that they must be on their way:
-    a plan now would take their tasks from them only to give them back."""
+    """Return whether most owners of the plan are missing so soon after we joined that they are probably about
+    to reconnect: a plan now would take their tasks away only to give them back."""
     owners = {name for name in plan.by_instance if name is not None}
     missing = owners - {one.name for one in live}
     return 2 * len(missing) > len(owners) > 1 and seconds_since_joining < RETURN_GRACE_SECONDS
@@ -135,7 +135,7 @@ def _change(datastream: Datastream, action: str, why: str) -> Change:
 
 
 def _is_planned(datastream: Datastream, datastreams: Sequence[Datastream], plan: Plan) -> bool:
-    """Whether the plan has something that only this one of the datastreams wants, or wanted."""
+    """Return whether the plan contains topics that no other datastream of the group selects."""
     others = [
         one
         for one in datastreams

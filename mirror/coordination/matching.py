@@ -1,5 +1,5 @@
-"""Which partitions datastreams want of their source clusters. Pure but for what it remembers: an
-expression is tried on a topic once, however often the leader looks at a world that has not changed.
+"""Selection of source partitions by datastreams. Pure except for its cache: each expression is tested on a
+topic once, however often the leader evaluates an unchanged world.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from mirror.model.topics import TopicPartition, TopicSelection
 from mirror.wording import first_few
 
 TopicsByCluster = Mapping[ClusterRef, Mapping[str, int]]
-"""Partition counts by topic. A cluster whose topics have not changed is given as the same object."""
+"""Partition counts by topic and cluster. A cluster with unchanged topics must be passed as the same
+object."""
 
 Wish = tuple[tuple[DatastreamName, ClusterRef, TopicSelection], ...]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a datastream must not copy of what it selects: whole topics, and of some topics the partitions
-    from a number on."""
+    """Parts of the selection that a datastream must not copy: whole topics (`left_out`), and of some topics
+    the partitions from a number upward (`partitions`)."""
 
     left_out: frozenset[str] = frozenset()
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -35,8 +36,7 @@ NO_LIMITS: Final = Limits()
 
 
 class Waiting(NamedTuple):
-    """Of a topic that is not to be copied yet, or not all of it: how many partitions are, and why not
-    more."""
+    """Number of partitions copied of a topic that is not copied fully yet, and the reason."""
 
     copied: int
     reason: str
@@ -49,7 +49,7 @@ _AFTER_ALL: Final = "\U0010ffff"
 
 @dataclass
 class _Cluster:
-    """`names`: its topics, sorted."""
+    """Cached selections of one cluster. `names`: its topics, sorted."""
 
     counts: Mapping[str, int]
     names: list[str]
@@ -59,7 +59,8 @@ class _Cluster:
 
 
 class TopicMatching:
-    """Used by one thread. `own`: topics that Headrace writes for itself under names that were configured."""
+    """Cache of selections. Not thread-safe. `own`: topics that Headrace itself writes, under configured
+    names."""
 
     def __init__(self, own: frozenset[str] = frozenset()) -> None:
         self._own = own
@@ -67,7 +68,7 @@ class TopicMatching:
         self._limits: dict[DatastreamName, Limits] = {}
 
     def limit(self, limits: Mapping[DatastreamName, Limits]) -> None:
-        """What datastreams must not copy from now on; one that is not named has no limits."""
+        """Replace the limits of all datastreams; datastreams not named have none."""
         changed = {
             name
             for name in limits.keys() | self._limits.keys()
@@ -82,8 +83,8 @@ class TopicMatching:
     def wanted(
         self, members: Sequence[Datastream], topics: TopicsByCluster
     ) -> frozenset[TopicPartition] | None:
-        """What datastreams that share tasks should mirror; None when one of their source clusters could
-        not be asked. They copy from one cluster, as `Control` makes sure."""
+        """Return the partitions that datastreams of one group should mirror; None if their source cluster did
+        not respond. All have the same source, which `Control` ensures."""
         wish = tuple((one.name, one.source, one.selection) for one in members)
         if not wish:
             return frozenset()
@@ -101,21 +102,21 @@ class TopicMatching:
         return found
 
     def limits(self, name: DatastreamName) -> Limits:
-        """What a datastream must not copy; the same object as long as nothing about it has changed."""
+        """Return the limits of a datastream; the same object while they are unchanged."""
         return self._limits.get(name, NO_LIMITS)
 
     def topics(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Which of its source cluster's topics a datastream mirrors. Raises KeyError when that is missing."""
+        """Return the source topics that a datastream mirrors. Raises KeyError if its source is missing."""
         return self.selected(datastream, topics) - self.limits(datastream.name).left_out
 
     def selected(self, datastream: Datastream, topics: TopicsByCluster) -> frozenset[str]:
-        """Which of its source cluster's topics a datastream would mirror if there were no limits. Raises
-        KeyError when that cluster is missing."""
+        """Return the source topics that a datastream would mirror without limits. Raises KeyError if its
+        source is missing."""
         return self._chosen(self._cluster(datastream.source, topics), datastream.selection)
 
     def remarks(self, datastream: Datastream, topics: TopicsByCluster) -> tuple[str, ...]:
-        """Return a sentence about each part of its expressions that has no effect at the source cluster.
-        Raises KeyError when that cluster is missing."""
+        """Return a remark about each part of its expressions that has no effect at the source cluster. Raises
+        KeyError if that cluster is missing."""
         cluster, selection = self._cluster(datastream.source, topics), datastream.selection
         chosen = self._chosen(cluster, selection)
         if not chosen:
@@ -131,7 +132,7 @@ class TopicMatching:
         return min(count, self.limits(datastream.name).partitions.get(topic, count))
 
     def _cluster(self, source: ClusterRef, topics: TopicsByCluster) -> _Cluster:
-        """Brought up to date: expressions are tried on the topics that have come."""
+        """Return the cached cluster after an update: expressions are tested on new topics only."""
         counts = topics[source]
         known = self._clusters.get(source)
         if known is None:
@@ -168,10 +169,10 @@ class TopicMatching:
 
 
 def nothing_matches(datastream: Datastream) -> str:
-    """A remark about a datastream of which the source cluster lists no topic."""
+    """Return the remark for a datastream that matches no listed topic of its source."""
     return (
         f"no topic of {datastream.source} matches {datastream.selection.include}"
-        " (topics without the right DESCRIBE are not listed)"
+        " (topics without the DESCRIBE permission are not listed)"
     )
 
 
@@ -190,19 +191,18 @@ def _without_effect(
 
 
 def selects_nothing(source: ClusterRef, alternatives: Sequence[str]) -> str:
-    """A remark about alternatives of a topic expression without effect."""
+    """Return the remark for alternatives of a topic expression that match no topic."""
     listed = first_few([*map(shown, alternatives)], _NAMES_SHOWN)
     return f"no topic of {source} matches {listed} of the topic expression"
 
 
 def excludes_nothing(source: ClusterRef, selection: TopicSelection) -> str:
-    """A remark about an exclusion without effect."""
+    """Return the remark for an exclude expression that matches no topic."""
     return f"exclude {shown(selection.exclude)} matches no topic of {source}"
 
 
 def meant_otherwise(names: Collection[str], selected: Collection[str]) -> frozenset[str]:
-    """Those of the names in an expression whose dots stand for another character, as topics that it selects
-    show."""
+    """Return the names whose dots match another character in one of the selected topics."""
     return frozenset(one for one in names if any(_stands_for(one, topic) for topic in selected))
 
 
@@ -211,16 +211,16 @@ def _stands_for(name: str, topic: str) -> bool:
 
 
 def hidden_topics(source: ClusterRef, names: Collection[str]) -> NotAuthorized:
-    """What is wrong where a source cluster hides topics that a datastream names."""
+    """Return the error for a source cluster that hides topics named by a datastream."""
     shown = ", ".join(sorted(names)[:_NAMES_SHOWN]) + (", …" if len(names) > _NAMES_SHOWN else "")
     return NotAuthorized(
-        f"{source} does not show {shown} (TOPIC_AUTHORIZATION_FAILED): they may exist and are not copied",
-        advice="grant DESCRIBE and READ on them, or take them out of the expression",
+        f"{source} hides {shown} (TOPIC_AUTHORIZATION_FAILED): if they exist, they are not copied",
+        advice="grant DESCRIBE and READ on these topics, or remove them from the expression",
     )
 
 
 def _beginning_with(beginnings: Collection[str], names: Sequence[str]) -> Collection[str]:
-    """Those of sorted names that begin with one of these."""
+    """Return the sorted names that start with one of the beginnings."""
     if len(beginnings) > len(names) or "" in beginnings:
         return names
     found: set[str] = set()

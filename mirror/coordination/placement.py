@@ -1,6 +1,6 @@
-"""The planner that needs nothing but this package: sticky, by what is known of the load, else by count.
+"""The built-in planner, without dependencies: sticky, by load if known, else by partition count.
 
-The assigner's planner (OR-Tools, bounds, proofs) takes its place where it is installed.
+The assigner's planner (OR-Tools, bounds, proofs) replaces it if installed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from mirror.wording import counted
 
 
 class SimplePlanner:
-    """Task count from load over usable capacity; partitions go, heaviest first, to the lightest task."""
+    """Planner that derives the task count from load and usable capacity, and assigns partitions, heaviest
+    first, to the task with the least load."""
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Keeps what is placed unless `full`, or unless a task would have nothing in a `rebalance`; a tie of
-        loads goes to the task with fewer partitions.
+        """Return a plan that keeps placed partitions unless `full`, or unless a task would be empty in a
+        `rebalance`. Of tasks with equal load the one with fewer partitions is chosen.
 
-        No task holds more partitions than the limit, unless `max_tasks` leaves no other way.
+        No task exceeds the partition limit, unless `max_tasks` makes that unavoidable.
         """
         required = self.required_tasks(request)
         tasks: dict[TaskName, list[TopicPartition]] = {name: [] for name in self._names(request, required)}
@@ -60,7 +61,8 @@ class SimplePlanner:
         )
 
     def required_tasks(self, request: PlanningRequest) -> int:
-        """Enough for the load, the cap on partitions a task and the minimum; never more than partitions."""
+        """Return the task count required by load, partition limit and minimum; at most the number of
+        partitions."""
         usable = request.capacity.usable_bytes_per_second
         by_load = math.ceil(_sum(request.loads, request.partitions) / usable)
         cap = request.limits.max_partitions_per_task
@@ -87,17 +89,17 @@ class SimplePlanner:
 def _move_reasons(
     request: PlanningRequest, tasks: Mapping[TaskName, list[TopicPartition]], most: int
 ) -> dict[TopicPartition, str]:
-    """Why each partition leaves its task."""
+    """Return the reason why each moved partition leaves its task."""
     sizes = Counter(request.current[one] for one in request.partitions if one in request.current)
 
     def reason(home: TaskName) -> str:
         if request.full:
             return "a full plan places everything from scratch"
         if home not in tasks:
-            return "its task is given up"
+            return "its task is removed"
         if sizes[home] > most:
             return "its task has more partitions than allowed"
-        return "a task would have no partition: they are shared out by count"
+        return "a task would have no partition: partitions are shared out by count"
 
     now = {partition: name for name, held in tasks.items() for partition in held}
     changed = (one for one, home in request.current.items() if one in now and now[one] != home)
@@ -107,7 +109,8 @@ def _move_reasons(
 def _level(
     tasks: Mapping[TaskName, list[TopicPartition]], loads: Mapping[TopicPartition, PartitionLoad]
 ) -> None:
-    """Give tasks as many partitions as the others have, the heaviest of the fullest first."""
+    """Level partition counts to a difference of at most one, moving the heaviest partition of the fullest
+    task."""
     while True:
         few, most = (chosen(tasks, key=lambda name: (len(tasks[name]), name)) for chosen in (min, max))
         if len(tasks[most]) - len(tasks[few]) < 2:
@@ -118,7 +121,7 @@ def _level(
 
 
 def _most_partitions(request: PlanningRequest, tasks: int) -> int:
-    """How many partitions a task may hold; at least enough for all to find room."""
+    """Return the partition limit of a task, raised if needed so that all partitions find room."""
     wanted = len(request.partitions)
     return max(request.limits.max_partitions_per_task or wanted, math.ceil(wanted / tasks))
 

@@ -1,9 +1,9 @@
-"""What the leader decides: from one picture of the world to the next plan. Pure.
+"""The leader's decision: the next plan from one snapshot of the world. Pure.
 
-A group is planned when its wanted partitions differ from the planned ones, when somebody asked, or
-when it has never been planned; every other group keeps its tasks. Where limits leave no room for all that
-is wanted, the last planning is remembered, and the group is planned again when what it rests on has changed.
-Then all tasks are spread over the live instances. The same world gives the same plan.
+A group is planned if its wanted partitions differ from the planned ones, on request, or if it has never been
+planned; every other group keeps its tasks. If limits leave wanted partitions without a task, the decision
+remembers that planning and repeats it only after its inputs have changed. Then all tasks are distributed over
+the live instances. The same world gives the same plan.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _NO_RULES: Final = TaskPlacementRules()
 
 @dataclass(frozen=True)
 class Wishes:
-    """What groups should mirror; None where that cannot be known now, so that what is planned stays.
-    `problems`: groups of which even the question failed."""
+    """Partitions that each group should mirror; None if unknown, in which case the planned ones stay.
+    `problems`: groups whose partitions could not be determined because of an error."""
 
     partitions: Mapping[GroupName, frozenset[TopicPartition] | None]
     problems: Mapping[GroupName, Exception]
@@ -57,10 +57,10 @@ class Wishes:
 
 @dataclass(frozen=True)
 class LastPlanning:
-    """A planning of a group after which not all that is wanted has a task, and what it rests on: the same of
-    these would give the same plan. Loads do not count: they are planned by in the group's turn.
+    """Inputs and result of a planning that left wanted partitions of a group without a task. The same inputs
+    give the same plan. Loads are not among them: the group uses new loads when its turn comes.
 
-    `planned`: what the plan in force had afterwards; None where the group has no task.
+    `planned`: partitions of the group in the resulting plan; None if the group has no task.
     """
 
     members: tuple[Datastream, ...]
@@ -70,18 +70,17 @@ class LastPlanning:
 
 @dataclass(frozen=True)
 class World:
-    """One picture of everything that a plan depends on.
+    """Snapshot of everything that a plan depends on.
 
-    `topics`: partition counts by source cluster; a cluster that could not be asked is missing, and
-    what is planned of it stays. `loads`, and `recent`, what was observed before, oldest first: by
-    group that is planned again. `due`: groups that are planned again because it is their
-    turn. `task_loads`: bytes per second of the tasks that are not planned, as far as they are known.
-    `refused`: datastreams that must not be mirrored now, and why; they have no tasks until that is over.
-    `is_whole` false: there are datastreams that cannot be read, of which nothing is known; groups that no
-    other datastream names keep their tasks. `is_recovered`: the plan was put together again, because the
-    one in force cannot be read: one is published whether it differs or not. `last`: what earlier decisions
-    remembered, by group. `awaited`: groups whose loads are on their way. `calm`: why nothing of a
-    group moves now that need not. `capacities`: of tasks.
+    `topics`: partition counts by source cluster; clusters that did not respond are missing, and their planned
+    partitions stay. `loads`: current loads of each group to be planned. `recent`: earlier observations of
+    these groups, oldest first. `due`: groups due for planning. `task_loads`: bytes per second
+    of tasks that are not planned, if known. `refused`: datastreams that must not be mirrored now, with the
+    reason; they have no tasks meanwhile. `is_whole`: False if there are unreadable datastreams; planned
+    groups that no readable datastream names then keep their tasks. `is_recovered`: the plan was rebuilt
+    because the stored one is unreadable; a plan is published even if it does not differ. `last`: memory of
+    earlier decisions, by group. `awaited`: groups whose loads have been requested. `calm`: reason why only
+    mandatory moves of a group are allowed. `capacities`: task capacity by group.
     """
 
     datastreams: tuple[Datastream, ...]
@@ -107,12 +106,12 @@ class World:
 
     @cached_property
     def groups(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Datastreams that are mirrored, by group, both sorted by name."""
+        """Mirrored datastreams by group, both sorted by name, without the refused ones."""
         return groups_of(one for one in self.datastreams if one.name not in self.refused)
 
     @cached_property
     def wishes(self) -> Wishes:
-        """What every group should mirror."""
+        """Partitions that each group should mirror."""
         partitions: dict[GroupName, frozenset[TopicPartition] | None] = {}
         problems: dict[GroupName, Exception] = {}
         for group, members in self.groups.items():
@@ -126,7 +125,7 @@ class World:
 
     @cached_property
     def paused(self) -> Mapping[GroupName, tuple[Datastream, ...]]:
-        """Datastreams that a person paused as a whole, by group: their partitions keep their tasks."""
+        """Datastreams that are paused as a whole, by group; their partitions keep their tasks."""
         found: dict[GroupName, list[Datastream]] = {}
         for one in self.datastreams:
             if one.status is DatastreamStatus.PAUSED:
@@ -153,12 +152,12 @@ class World:
 
 @dataclass(frozen=True)
 class Decision:
-    """The next plan (None: the one in force is right), what it moves, and why.
+    """The next plan (None: the current plan stays), its moves, and the reason.
 
-    `problems`: groups that could not be planned and keep the tasks they have. `impossible`: requests, by
-    identity, that cannot be carried out, and why. `postponed`: identities of requests that a later decision
-    answers. `loads`, `capacities`: what the planned groups were planned by. `last`: what the next decision
-    must know of this one and those before, `World.last`. `move_reasons`: one of each move.
+    `problems`: groups that could not be planned and keep their tasks. `impossible`: requests that cannot be
+    fulfilled, by identity, with the error. `postponed`: identities of requests left to a later decision.
+    `loads`, `capacities`: inputs of the planned groups. `last`: memory for the next decision, see
+    `World.last`. `move_reasons`: reason of each move.
     """
 
     plan: Plan | None
@@ -175,14 +174,14 @@ class Decision:
 
     @property
     def are_loads_known(self) -> bool:
-        """Whether the planned groups were planned by loads that were measured, of some age; where not, that
-        nothing moves does not mean that no move would help."""
+        """True if every planned group was planned by measured loads, however old; if False, an absence of
+        moves does not mean that no move would help."""
         reports = [self.loads.get(group) for group in self.group_plans]
         return all(one is not None and not one.is_blind for one in reports)
 
 
 def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datastream, ...]]:
-    """Datastreams that are mirrored, by group, both sorted by name."""
+    """Return the mirrored datastreams by group, both sorted by name."""
     groups: dict[GroupName, list[Datastream]] = {}
     for datastream in sorted(datastreams, key=lambda one: one.name):
         if datastream.status.is_mirrored:
@@ -191,7 +190,7 @@ def groups_of(datastreams: Iterable[Datastream]) -> dict[GroupName, tuple[Datast
 
 
 def groups_to_plan(world: World) -> tuple[GroupName, ...]:
-    """The groups whose tasks must be decided again; their loads are worth asking for."""
+    """Return the groups whose tasks must be decided again; the planner needs their loads."""
     asked = {request.group for request in world.rebalances}
     chosen = []
     for group, wanted in world.wishes.partitions.items():
@@ -203,14 +202,15 @@ def groups_to_plan(world: World) -> tuple[GroupName, ...]:
 
 
 def _differs(world: World, group: GroupName, wanted: frozenset[TopicPartition]) -> bool:
-    """Whether the plan has something else than it should, as far as another planning can change that."""
+    """Return whether the plan is incomplete for the group and another planning might improve it."""
     if _is_complete(world, world.plan, group):
         return False
     return world.last.get(group) != LastPlanning(world.groups[group], wanted, world.plan.planned.get(group))
 
 
 def _is_complete(world: World, plan: Plan, group: GroupName) -> bool:
-    """Whether a plan has all that is wanted of the group, within its limits; false where that is unknown."""
+    """Return whether the plan has exactly the wanted partitions of the group, within its limits; False if
+    these are unknown."""
     wanted, planned = world.wishes.partitions.get(group), plan.planned.get(group)
     return wanted is not None and wanted == planned and _is_within_limits(world, plan, group)
 
@@ -220,7 +220,7 @@ def _is_within_limits(world: World, plan: Plan, group: GroupName) -> bool:
 
 
 def _sizes(tasks: Sequence[TaskPlacement], wanted: frozenset[TopicPartition] | None = None) -> list[int]:
-    """How many partitions tasks hold; of those that are wanted, where that is known."""
+    """Return the number of partitions of each task; only of wanted ones if given."""
     return [len(one.partitions if wanted is None else one.partitions & wanted) for one in tasks]
 
 
@@ -229,7 +229,8 @@ def _limits_of(members: Sequence[Datastream]) -> TaskLimits:
 
 
 def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> dict[GroupName, LastPlanning]:
-    """What is to be known of the plannings that gave this plan; `answered`: groups that were planned now."""
+    """Return the memory of incomplete plannings behind this plan. `answered`: groups that were planned
+    now."""
     rests = {group: one for group, one in world.last.items() if group not in answered}
     for group in answered:
         if (wanted := world.wishes.partitions[group]) is not None and group not in world.awaited:
@@ -242,7 +243,7 @@ def _remembered(world: World, plan: Plan, answered: Collection[GroupName]) -> di
 
 
 def decide(world: World, planner: Planner, capacity: TaskCapacity, now_ms: int) -> Decision:
-    """The plan for this world. A group that cannot be planned keeps its tasks and delays nobody."""
+    """Return the plan for this world. A group that cannot be planned keeps its tasks and delays no other."""
     replanned = groups_to_plan(world)
     group_plans: dict[GroupName, GroupPlan] = {}
     problems: dict[GroupName, Exception] = dict(world.wishes.problems)
@@ -291,11 +292,11 @@ def _housed(
     problems: dict[GroupName, Exception],
     now_ms: int,
 ) -> tuple[tuple[TaskPlacement, ...], dict[str, Exception]]:
-    """The tasks with their instances, and the requests that failed. An answer of the planner with which no
-    plan can be made is taken out, and noted as its group's problem."""
+    """Return the tasks with their instances, and the failed requests. A result of the planner that makes
+    placement fail is removed from `group_plans` and recorded as a problem of its group."""
     try:
         return _placed(world, group_plans, now_ms)
-    except Exception:  # noqa: BLE001 - the bulkhead around all groups: which of them is it?
+    except Exception:  # noqa: BLE001 - the bulkhead around all groups; the loop finds the culprit
         for group, answer in tuple(group_plans.items()):
             try:
                 _placed(world, {group: answer}, now_ms)
@@ -321,13 +322,13 @@ def _planned(world: World, group: GroupName, planner: Planner, capacity: TaskCap
     answer.check(request)
     notes = _notes(world, group)
     if world.plan.of_group(group) and _is_blind(world, group):
-        what = "new tasks are filled by count" if request.rebalance else "what is placed stays"
-        notes = (*notes, f"nothing is known of the loads, so {what}")
+        what = "new tasks are filled by count" if request.rebalance else "placed partitions stay"
+        notes = (*notes, f"loads are unknown: {what}")
     return replace(answer, reasons=(*answer.reasons, *notes))
 
 
 def _notes(world: World, group: GroupName) -> tuple[str, ...]:
-    """What a person must know of the loads that a group is planned by."""
+    """Return remarks for the operator about the loads of a group."""
     report = world.loads.get(group)
     if report is None:
         return ()
@@ -335,19 +336,19 @@ def _notes(world: World, group: GroupName) -> tuple[str, ...]:
     behind = len(report.at_least & wanted)
     if not behind:
         return report.notes
-    note = f"{behind} of {counted(len(wanted), 'partition')} are behind: what they carry is a lower bound"
+    note = f"{behind} of {counted(len(wanted), 'partition')} are behind: their loads are lower bounds"
     return (*report.notes, note)
 
 
 def _is_blind(world: World, group: GroupName) -> bool:
-    """Whether loads were asked for and nothing is known of them: moves could only be guesses."""
+    """Return whether loads were requested but are unknown: moves would be guesses."""
     return group in world.loads and world.loads[group].is_blind
 
 
 def _moved(
     world: World, contents: dict[TaskName, TaskContent]
 ) -> tuple[dict[TaskName, TaskContent], dict[str, Exception]]:
-    """The tasks after the requests to bring partitions to an instance, and the requests that failed."""
+    """Return the tasks after the requests to move partitions to an instance, and the failed requests."""
     impossible: dict[str, Exception] = {}
     for request in world.moves:
         try:
@@ -358,7 +359,8 @@ def _moved(
 
 
 def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
-    """What datastreams must leave to the others of their groups; those that are alone leave it to nobody."""
+    """Return the topics that datastreams leave to the other members of their group; None for all topics.
+    Datastreams that are alone in their group are omitted."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for members in groups_of(world.datastreams).values():
         for one in members if len(members) > 1 else ():
@@ -371,7 +373,7 @@ def _excluded(world: World) -> dict[DatastreamName, frozenset[str] | None]:
 
 
 def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict[str, Exception]:
-    """Requests that cannot be read, or are about groups that are not mirrored or could not be planned."""
+    """Return requests that are unreadable, or whose group is not mirrored or could not be planned."""
     found: dict[str, Exception] = {
         one.identity: CorruptData(one.problem) for one in world.requests if isinstance(one, DamagedRequest)
     }
@@ -379,15 +381,15 @@ def _unanswerable(world: World, problems: Mapping[GroupName, Exception]) -> dict
         if request.group in problems:
             found[request.identity] = problems[request.group]
         elif request.group not in world.groups:
-            found[request.identity] = InvalidRequest(f"nothing of {request.group} is mirrored")
+            found[request.identity] = InvalidRequest(f"group {request.group} has no mirrored datastream")
     return found
 
 
 def planning_request(
     world: World, group: GroupName, members: Sequence[Datastream], capacity: TaskCapacity
 ) -> PlanningRequest:
-    """What a planner must know about a group. A request to move what is placed counts only where loads are
-    known. Limits that ask for more tasks count also where none are, unless these are on their way."""
+    """Return the planner's input for a group. Without known loads, requests to move placed partitions are
+    ignored. Limits that require more tasks count even then, unless loads are awaited."""
     planned, wanted = world.plan.planned.get(group, frozenset()), world.wishes.partitions[group]
     asked = [request for request in world.rebalances if request.group == group]
     limits, is_too_few = _limits_of(members), False
@@ -418,7 +420,7 @@ def planning_request(
 
 
 def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[TaskName, TaskContent]:
-    """Every task of the next plan, and where those run that are in force."""
+    """Return every task of the next plan, with the current instance of existing ones."""
     contents: dict[TaskName, TaskContent] = {}
     before = world.plan.by_task
     for group in (*world.groups, *_resting(world)):
@@ -436,8 +438,8 @@ def _contents(world: World, group_plans: Mapping[GroupName, GroupPlan]) -> dict[
 
 
 def _resting(world: World) -> list[GroupName]:
-    """Groups that keep the tasks they have: all of what they hold is paused, or they may be those of
-    datastreams that cannot be read."""
+    """Return groups that keep their tasks without being planned: all their datastreams are paused, or the
+    group may belong to an unreadable datastream."""
     named = {one.group for one in world.datastreams}
     return [
         group

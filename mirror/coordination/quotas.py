@@ -1,4 +1,4 @@
-"""A datastream's quota, divided among those who copy it. Pure."""
+"""Division of a datastream's quota among its tasks. Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mirror.model.identifiers import GroupName
 def quotas_by_task(
     task_counts: Mapping[GroupName, int], datastreams: Iterable[Datastream]
 ) -> dict[GroupName, float]:
-    """What one task of each group may copy, in bytes a second; groups without a quota are left out.
+    """Return the quota of one task of each group in bytes per second; groups without a quota are omitted.
 
-    Tasks are made to carry about the same, so that equal parts waste least. Every instance finds the same
-    parts by itself, and all together never exceed the quota. Datastreams of one group share what they have
-    together.
+    Tasks carry about the same load, so equal shares waste least. Every instance computes the same shares
+    independently, and their sum never exceeds the quota. Datastreams of one group share the sum of their
+    quotas.
     """
     totals: Counter[GroupName] = Counter()
     for datastream in datastreams:
         try:
             if quota := datastream.policy.bytes_per_second:
                 totals[datastream.group] += quota
-        except Exception:  # noqa: BLE001, S112 - without a policy it has no lanes, which says why
+        except Exception:  # noqa: BLE001, S112 - without a policy it has no lanes, which report the reason
             continue
     return {group: total / task_counts[group] for group, total in totals.items() if task_counts.get(group)}

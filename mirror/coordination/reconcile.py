@@ -1,13 +1,13 @@
-"""What an instance does about a plan: which lanes to stop, which to start, which to wait for. Pure.
+"""Actions of an instance for a plan: lanes to stop, lanes to start, lanes to wait for. Pure.
 
-First an instance says which epoch it obeys, what it still releases and of which groups it may run
-anything; only then does it look what the others say, and start what nobody holds. A lane is held by a
-live instance that may run something of its group and either obeys another epoch or lists the lane as
-being released. While somebody of the group obeys a newer epoch nothing is started: that epoch may
-have given the lane back. Of two instances that want the same lane under different epochs at least
-one therefore sees the other. An instance that is gone holds nothing: its own clock stopped it before
-its session could end, and the broker refuses it once the new owner has written. So no partition has
-two owners at once, and only moved partitions ever stop.
+An instance first announces the epoch that it obeys, the lanes that it is still releasing, and the groups
+whose lanes it may run. Only then does it read the announcements of other instances and start lanes that are
+free. A live instance holds a lane if it may run lanes of its group and either obeys another epoch or lists
+the lane as being released. While an instance of the group obeys a newer epoch, no lane is started: that epoch
+may have given the lane back. So if two instances want the same lane under different epochs, at least one sees
+the other. An instance that is gone holds nothing: its own clock stopped it before its session could expire,
+and the broker rejects its writes once the new owner has written. As a result, no partition ever has two
+owners, and only moved partitions ever stop.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _NO_RECORDS: Final[Mapping[DatastreamName, FirstPartitions | None]] = {}
 
 @dataclass(frozen=True)
 class InstanceView:
-    """What one instance knows of itself. `desired`: what the plan of `epoch` gives it. `running`: its
-    lanes by what they were started as, also those that still drain. `stopping`: the ones it has told to
-    stop."""
+    """State of one instance. `desired`: lanes that the plan of `epoch` assigns to it. `running`: its lanes,
+    including draining ones, with the specs that they were started with. `stopping`: lanes that are
+    stopping."""
 
     epoch: Epoch
     desired: Mapping[LaneKey, LaneSpec]
@@ -44,7 +44,7 @@ class InstanceView:
 
 @dataclass(frozen=True)
 class Duties:
-    """What to stop now, what to say before anything is started, and what should be started."""
+    """Lanes to stop now, holding to announce before anything is started, and lanes that should be started."""
 
     stop: tuple[LaneKey, ...]
     holding: Holding
@@ -53,7 +53,7 @@ class Duties:
 
 @dataclass(frozen=True)
 class Starts:
-    """What may be started now, and what is still held, by whom."""
+    """Lanes that may be started now, and lanes that another instance still holds."""
 
     start: tuple[LaneSpec, ...]
     waiting: Mapping[LaneKey, InstanceName]
@@ -61,14 +61,16 @@ class Starts:
 
 @dataclass(frozen=True)
 class LaneSpecs:
-    """The lanes that a plan gives to an instance. `problems`: those that cannot be described, and why."""
+    """Lanes that a plan assigns to an instance. `problems`: lanes for which no spec could be built, with the
+    error."""
 
     specs: Mapping[LaneKey, LaneSpec]
     problems: Mapping[LaneKey, Exception]
 
 
 def duties(view: InstanceView) -> Duties:
-    """Safe to repeat, and safe to stop after any step: the next call finds what is left."""
+    """Return the duties of an instance. They may be repeated, or interrupted after any step: the next call
+    returns the remaining ones."""
     surplus = {key for key, spec in view.running.items() if needs_restart(spec, view.desired.get(key))}
     releasing = frozenset(key for key in surplus if key not in view.desired)
     groups = frozenset(key.group for keys in (view.desired, view.running) for key in keys)
@@ -80,8 +82,9 @@ def duties(view: InstanceView) -> Duties:
 
 
 def needs_restart(running: LaneSpec, desired: LaneSpec | None) -> bool:
-    """Whether a lane cannot go on as it was started. Another quota reaches it while it runs, the ids of its
-    clusters may have been stored since, and an excuse is about how it began."""
+    """Return whether a running lane must be restarted. A new quota reaches a lane while it runs, the ids of
+    its clusters may have been stored since, and an excuse refers to its start: these do not require a
+    restart."""
     if running == desired or desired is None:
         return running != desired
     return running != replace(
@@ -99,11 +102,11 @@ def starts(
     others: Mapping[InstanceName, Holding | None],
     overdue: frozenset[LaneKey] = frozenset(),
 ) -> Starts:
-    """Which missing lanes nobody else holds. `others` was read after our own holding had been announced;
-    None: the instance has not said anything yet, so it has not started anything either.
+    """Return the missing lanes that no other instance holds. `others` must be read after our own holding has
+    been announced; None: the instance has not announced anything, so it has not started anything either.
 
-    `overdue` lanes are taken from instances that are behind: the broker refuses what those still write.
-    They are not taken from one that is ahead of us.
+    `overdue` lanes are taken from instances that are behind, because the broker rejects their writes. They
+    are not taken from an instance that is ahead of us.
     """
     start: list[LaneSpec] = []
     waiting: dict[LaneKey, InstanceName] = {}
@@ -123,12 +126,11 @@ def lane_specs(
     bound: Mapping[ClusterRef, str] = _ANY_CLUSTER,
     first: Mapping[DatastreamName, FirstPartitions | None] = _NO_RECORDS,
 ) -> LaneSpecs:
-    """Every lane that the plan gives to the instance. `bound`: ids of clusters, as far as stored.
-    `first`: the partitions that were there when a datastream was first planned, as far as recorded.
+    """Return every lane that the plan assigns to the instance. `bound`: stored ids of clusters. `first`:
+    recorded partitions that existed when a datastream was first planned.
 
-    A partition whose datastream is not known (deleted since the plan), or that somebody paused, gives no
-    lane. Of several datastreams that share tasks and select it, the first by name describes it that may
-    copy it.
+    A partition without a datastream (deleted since the plan), or a paused one, yields no lane. If several
+    datastreams of a group select a partition, the first by name that may copy it determines the spec.
     """
     placements = plan.of_instance(instance)
     members: dict[GroupName, list[Datastream]] = {one.group: [] for one in placements}
@@ -157,7 +159,8 @@ def lane_specs(
 
 
 def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> frozenset[TopicPartition]:
-    """The planned partitions of a group that one of its members copies: a paused one only keeps its tasks."""
+    """Return the planned partitions of a group that a member copies, without those kept for paused
+    members."""
     planned = plan.planned.get(group, frozenset())
     if all(one.status.is_mirrored for one in members):
         return planned
@@ -167,7 +170,7 @@ def copied(plan: Plan, group: GroupName, members: Sequence[Datastream]) -> froze
 
 
 def lane_spec(key: LaneKey, task: TaskName, datastream: Datastream) -> LaneSpec:
-    """How a datastream wants one of its partitions to be copied."""
+    """Return the spec for copying a partition as its datastream requires."""
     restart = restart_of(datastream)
     return LaneSpec(
         key=key,
@@ -210,5 +213,5 @@ def _holder(
 
 
 def others_of(live: Sequence[LiveInstance], sequence: int) -> tuple[LiveInstance, ...]:
-    """Everybody but ourselves; a ghost with our name from a dead session counts as another."""
+    """Return all other instances, including a stale entry with our name from an expired session."""
     return tuple(instance for instance in live if instance.sequence != sequence)

@@ -1,4 +1,4 @@
-"""Which instance runs which task: sticky, by task load and instance weight. Pure."""
+"""Assignment of tasks to instances: sticky, by task load and instance weight. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Final, Protocol
 from mirror.model.identifiers import InstanceName, TaskName
 
 _LEAST_GAIN: Final = 0.01
-"""Of the fuller instance's load: an exchange that gains less is not worth two moves."""
+"""Fraction of the fuller instance's load: an exchange that gains less is not worth two moves."""
 
 _MOST_STEPS: Final = 500
 _MOST_COMPARED: Final = 40
-"""Tasks of an instance that are compared for an exchange, so that a plan of very many stays quick."""
+"""Number of tasks of an instance that are compared for an exchange, to bound the time of huge plans."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskLoad:
-    """A task to be placed. `instance`: the one that runs it now, if any. `is_pinned`: it stays there as
-    long as that instance is here."""
+    """A task to place. `instance`: its current instance, if any. `is_pinned`: it stays there while that
+    instance is live."""
 
     task: TaskName
     bytes_per_second: float
@@ -29,15 +29,15 @@ class TaskLoad:
 
 
 class Weighted(Protocol):
-    """What tasks are balanced over: a live instance, or a host that exists on paper only."""
+    """Target of balancing: a live instance, or a hypothetical host."""
 
     @property
     def name(self) -> str:
-        """Unique among those that tasks are balanced over."""
+        """Unique name among the targets."""
 
     @property
     def weight(self) -> float:
-        """Its strength against the others, above 0."""
+        """Relative capacity, above 0."""
 
 
 def balance_tasks(
@@ -46,15 +46,14 @@ def balance_tasks(
     imbalance: float = math.inf,
     least_gain: float = 0.0,
 ) -> dict[TaskName, InstanceName | None]:
-    """An instance for every task (None where nobody is there).
+    """Return an instance for every task (None if there are no instances).
 
-    A task stays where it is unless its instance is gone, holds more than its share of tasks
-    (ceil of tasks * weight / total weight), or another would have less than the floor of its
-    share; then the lightest move. Unplaced tasks go, heaviest first, to the instance with the least
-    load for its weight. At last, while the fullest instance carries more than `imbalance` times the
-    mean load for its weight, it gives a task to the emptiest, or exchanges one with it, if that
-    levels both and the fuller one comes down by `least_gain` bytes per second. Ties go by name, so the
-    same input gives the same answer.
+    A task stays unless its instance is gone, holds more than its share of tasks (ceil of tasks * weight /
+    total weight), or another instance would have less than the floor of its share; then the lightest tasks
+    move. Unplaced tasks go, heaviest first, to the instance with the least load for its weight. Finally,
+    while the fullest instance carries more than `imbalance` times the mean load for its weight, it gives a
+    task to the emptiest or exchanges one with it, if that levels both and relieves the fuller one by
+    `least_gain` bytes per second. Ties are broken by name, so that equal input gives equal output.
     """
     if not instances:
         return {task.task: None for task in tasks}
@@ -80,7 +79,7 @@ def balance_tasks(
 
 
 class _Bin:
-    """One instance and the tasks it would run."""
+    """One instance and the tasks that it would run."""
 
     def __init__(self, name: InstanceName, weight: float) -> None:
         self.name = name
@@ -96,7 +95,7 @@ class _Bin:
         return min(movable, key=lambda task: (task.bytes_per_second, task.task), default=None)
 
     def give_lightest(self, count: int) -> list[TaskLoad]:
-        """At most `count`; those that are pinned stay."""
+        """Remove and return at most `count` of the lightest tasks that are not pinned."""
         movable = [task for task in self.tasks.values() if not task.is_pinned]
         given = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))[:count]
         for task in given:
@@ -119,7 +118,8 @@ def _shares(tasks: int, instances: Sequence[Weighted]) -> Mapping[InstanceName, 
 
 
 def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """The last ones go where somebody would else have too few, so that nothing else has to move."""
+    """Assign unplaced tasks; reserve the last ones for instances below their share, so that no placed task
+    has to move."""
     missing = sum(max(0, math.floor(shares[bin_.name]) - len(bin_.tasks)) for bin_ in bins)
     in_order = sorted(unplaced, key=lambda task: (-task.bytes_per_second, task.task))
     for left, task in zip(range(len(in_order), 0, -1), in_order, strict=True):
@@ -131,7 +131,7 @@ def _place(unplaced: list[TaskLoad], bins: list[_Bin], shares: Mapping[InstanceN
 
 
 def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
-    """Bring every instance to the floor of its share, taking from the one furthest above its own."""
+    """Raise every instance to the floor of its share, taking from the instance furthest above its own."""
     while True:
         poor = min(bins, key=lambda bin_: (len(bin_.tasks) - math.floor(shares[bin_.name]), bin_.name))
         able = [bin_ for bin_ in bins if len(bin_.tasks) > math.floor(shares[bin_.name]) and bin_.lightest()]
@@ -147,8 +147,8 @@ def _fill_up(bins: list[_Bin], shares: Mapping[InstanceName, float]) -> None:
 def _level(
     bins: list[_Bin], shares: Mapping[InstanceName, float], imbalance: float, least_gain: float
 ) -> None:
-    """At most one step a task, and `_MOST_STEPS`: each makes the fuller of two less full, so none is ever
-    undone."""
+    """Level loads in at most one step per task and at most `_MOST_STEPS`. Each step relieves the fuller of
+    two instances, so none is ever undone."""
     mean = sum(bin_.load for bin_ in bins) / sum(bin_.weight for bin_ in bins)
     for _ in range(min(_MOST_STEPS, sum(len(bin_.tasks) for bin_ in bins))):
         full, empty = max(bins, key=_Bin.fullness), min(bins, key=_Bin.fullness)
@@ -172,8 +172,8 @@ def _level(
 def _best_step(
     full: _Bin, empty: _Bin, may_give: bool, gain: float
 ) -> tuple[TaskLoad, TaskLoad | None] | None:
-    """What to give, and what to take in exchange, so that the fuller of the two is least full; it comes down
-    by more than `gain`."""
+    """Return the task to give, and the task to take in exchange, that minimize the higher of both levels;
+    None if no step relieves the fuller instance by more than `gain`."""
     best, best_level = None, (full.load - gain) / full.weight
     back: list[TaskLoad | None] = list(_movable(empty))
     for given in _movable(full):
@@ -186,7 +186,7 @@ def _best_step(
 
 
 def _movable(bin_: _Bin) -> list[TaskLoad]:
-    """By name; of very many, some of every load."""
+    """Return the tasks that are not pinned, by name; if too many, a sample across all loads."""
     movable = [task for task in bin_.tasks.values() if not task.is_pinned]
     if len(movable) > _MOST_COMPARED:
         by_load = sorted(movable, key=lambda task: (task.bytes_per_second, task.task))

@@ -1,4 +1,5 @@
-"""Which instance every task of the next plan runs on: who stays, who returns, who was told to move. Pure."""
+"""Assignment of every task of the next plan to an instance: tasks that stay, return, or move on request.
+Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ from mirror.model.topics import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TaskPlacementRules:
-    """`return_delay_ms`: an instance that is back within it gets its former tasks. `imbalance`: how far
-    above the mean, for its weight, the load of an instance may be before tasks move for that alone;
-    `least_gain`: bytes per second by which the fuller instance must come down then."""
+    """`return_delay_ms`: an instance that returns within this time gets its former tasks back. `imbalance`:
+    how far above the mean, for its weight, the load of an instance may be before tasks move for balance
+    alone. `least_gain`: bytes per second by which such a move must relieve the fuller instance."""
 
     return_delay_ms: int = 0
     imbalance: float = math.inf
@@ -28,7 +29,7 @@ class TaskPlacementRules:
 
 @dataclass(frozen=True)
 class TaskContent:
-    """A task before it is placed. `instance`: where it runs now or was told to run."""
+    """A task before placement. `instance`: its current instance, or the requested one."""
 
     group: GroupName
     partitions: frozenset[TopicPartition]
@@ -38,7 +39,7 @@ class TaskContent:
 
 
 def staying(live: Sequence[LiveInstance]) -> tuple[LiveInstance, ...]:
-    """Those that may be given tasks; when everybody wants to go, nobody's tasks are moved."""
+    """Return the instances that may receive tasks; if all are leaving, every instance."""
     return tuple(one for one in live if not one.is_leaving) or tuple(live)
 
 
@@ -49,8 +50,8 @@ def place_tasks(
     rules: TaskPlacementRules,
     now_ms: int,
 ) -> tuple[TaskPlacement, ...]:
-    """The tasks with their instances, by group and name: as the plan store reads them, so that a plan
-    does not differ from itself."""
+    """Return the tasks with their instances, by group and name: the order of the plan store, so that equal
+    plans compare equal."""
     back = _returning(plan, live, rules, now_ms)
     placed = balance_tasks(
         [
@@ -68,7 +69,7 @@ def place_tasks(
 def departures(
     plan: Plan, live: Sequence[LiveInstance], rules: TaskPlacementRules, now_ms: int
 ) -> dict[InstanceName, Departure]:
-    """What the next plan remembers of those that are gone or about to go."""
+    """Return the record of absent and leaving instances for the next plan."""
     here = {one.name for one in staying(live)}
     remembered = {
         name: departure
@@ -85,14 +86,14 @@ def departures(
 def move_to_host(
     tasks: Mapping[TaskName, TaskContent], request: MoveRequest, live: Sequence[LiveInstance]
 ) -> dict[TaskName, TaskContent]:
-    """The partitions go to the task of their group on that instance that has the fewest, or to a new task
-    there; partitions that the group does not mirror are left out. Raises InvalidRequest when no such
-    instance is here."""
+    """Move the partitions to the task of their group on that instance with the fewest partitions, or to a new
+    task there; ignore partitions that the group does not mirror. Raises InvalidRequest if no such instance is
+    live."""
     target = next((one.name for one in staying(live) if request.host in {one.name, one.host}), None)
     if target is None:
         raise InvalidRequest(
-            f"no instance is named {request.host}, so nothing of {request.group} moves there",
-            advice=f"these are here: {', '.join(sorted(one.name for one in live)) or 'none'}",
+            f"cannot move partitions of {request.group}: no live instance {request.host}",
+            advice=f"live instances: {', '.join(sorted(one.name for one in live)) or 'none'}",
         )
     changed = dict(tasks)
     mine = {name: one for name, one in tasks.items() if one.group == request.group}

@@ -281,7 +281,7 @@ def test_one_cluster_by_two_names_is_not_copied_onto_itself(besieged: Besieged) 
     topic = besieged.topics["bills"]
     for name in ("twin", besieged.other_name):
         body = a_body("self", topic, destination={"cluster": name, "name": "*"})
-        besieged.refuses(besieged.ask("bills", "POST", "/v1/datastreams", body), 400, "one cluster", "bills")
+        besieged.refuses(besieged.ask("bills", "POST", "/v1/datastreams", body), 400, "same cluster", "bills")
 
 
 def test_pages_of_others_change_and_read_nothing(besieged: Besieged) -> None:

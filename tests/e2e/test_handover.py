@@ -77,7 +77,7 @@ def test_an_instance_hands_over_before_it_goes_and_gets_its_tasks_back(
     assert own_pair.two.terminate() == 0
     assert set(own_pair.homes(own_pair.one).values()) == {"one"}
     events = own_pair.one.rest.get("/v1/events")
-    assert any("two wants to go" in event["sentence"] for event in events)
+    assert any("two leaving" in event["sentence"] for event in events)
     own_pair.send("b")
     new_instance("two")
     eventually(lambda: own_pair.homes(own_pair.one) == before, "it has its tasks again")

@@ -86,7 +86,7 @@ def test_the_next_leader_plans_by_the_same_day(
     with traffic(kafka_pair.source.address, name):
         wait_until(lambda: group(first)["tasks"] >= 4, "the load needs tasks")
     calm = wait_until(lambda: needing_one(group(first)), "the load has gone")
-    assert "they stay because" in calm["reasons"][0]
+    assert "kept because" in calm["reasons"][0]
     session = ZooKeeper(ZooKeeperSettings(servers=zookeeper_server.address, root=zookeeper_root))
     session.start()
     with ExitStack() as ending:
@@ -101,4 +101,4 @@ def test_the_next_leader_plans_by_the_same_day(
         newest = max(observed_at(session))
         wait_until(lambda: max(observed_at(session)) > newest, "and has planned by it")
     assert len(second.rest.get("/v1/plan")["tasks"]) == calm["tasks"]
-    assert "they stay because" in group(second)["reasons"][0]
+    assert "kept because" in group(second)["reasons"][0]

@@ -116,13 +116,13 @@ def test_what_would_go_round_or_be_doubled_cannot_be_created(kafka_pair: KafkaPa
         make_topic(address, f"{mark}-{topic}", 1, retention_ms="-1")
     town.rest.post("/v1/datastreams", a_body("there", "source", f"{mark}-(a|b)", "destination"))
     back = a_body("back", "destination", f"{mark}-.*", "source")
-    town.refuses(f"{mark}-a: it may hold records of source, from where datastream there copies", **back)
+    town.refuses(f"{mark}-a: it may hold records of source, copied by datastream there", **back)
     town.refuses(
-        f"{mark}-a: datastream there writes its destination",
+        f"{mark}-a: datastream there already writes",
         **a_body("twin", "source", f"{mark}-a", "destination"),
     )
     other_name = f"localhost:{source.rpartition(':')[2]}"
-    town.refuses("one cluster", **a_body("self", other_name, f"{mark}-.*", "source"))
+    town.refuses("same cluster", **a_body("self", other_name, f"{mark}-.*", "source"))
     for stranger in ("localhost.example.com:9092", f"{other_name},broker.example.com:9092"):
         town.refuses("address", **a_body("out", "source", f"{mark}-a", stranger))
     chain = a_body("chain", "source", f"{mark}-.*", "source", "*-x")
@@ -155,8 +155,8 @@ def test_what_is_found_later_is_left_out_and_the_rest_copied(
     town.put("chain", "source", f"{mark}-b.*", "source", "*-x")
     town.put("nothing", "source", f"{mark}-none", "destination")
     town.says("back", f"{mark}-a: it may hold records of source")
-    town.says("self", "one cluster")
-    town.says("twin", f"{mark}-a: datastream there writes its destination topic already")
+    town.says("self", "same cluster")
+    town.says("twin", f"{mark}-a: datastream there already writes")
     town.says("nothing", "no topic of source matches")
     wait_until(lambda: f"{mark}-b-x" in topics_of(source, mark), "the copy within the cluster")
     town.says("chain", f"{mark}-b-x: it may hold records of source")

@@ -1,5 +1,6 @@
-"""What monitors may do to the service: which of them judges, what they did, and whether a person forbids it.
+"""Permission of monitors to act: the lease of the active one, their past actions, and the switch of
+operators.
 
-One znode holds all of it, so that a rebalance is asked for in one transaction with the proof that its monitor
-still has the lease. May import the stores. Read `state.py`, then `store.py`.
+All of this state is in one znode, so that a rebalance is requested in one transaction with the proof that the
+monitor still holds the lease. May import the stores. Read `state.py`, then `store.py`.
 """

@@ -1,4 +1,4 @@
-"""What a dry run would do to the load of tasks, and to how many partitions. Pure."""
+"""Effect of a dry run on task loads and on the number of moved partitions. Pure."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mirror.model.identifiers import TaskName
 
 @dataclass(frozen=True, slots=True)
 class PlacementEffect:
-    """Rates are in bytes per second; None: not known. `fullest_before` and `fullest_after`: what the fullest
-    task carries; `overloaded_after`: tasks that carry more than they may, also then."""
+    """Effect of a plan. Rates are in bytes per second; None: unknown. `fullest_before` and `fullest_after`:
+    load of the fullest task; `overloaded_after`: number of tasks that stay above their limit."""
 
     partitions: int
     moved: float | None = None
@@ -22,8 +22,8 @@ class PlacementEffect:
 
 
 def effect_of(decision: Decision) -> PlacementEffect:
-    """Of the moves of all planned groups. The load of a task before is what it has after, without what comes
-    and with what goes."""
+    """Return the effect of the moves of all planned groups. The load of a task before equals its load after,
+    minus arriving and plus departing partitions."""
     moves = decision.moves
     loads = {
         (group, partition): load.bytes_per_second

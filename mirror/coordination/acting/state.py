@@ -1,7 +1,7 @@
-"""What is stored of monitors, and how it changes. Pure.
+"""Stored state of monitors, and its transitions. Pure.
 
-A lease is over when it was not renewed for `LEASE_SECONDS`, which each instance counts by its own clock:
-no two clocks are compared. That of a monitor within an instance is over with the instance, too.
+A lease expires if it is not renewed for `LEASE_SECONDS`. Each instance measures this with its own monotonic
+clock, so clocks are never compared. The lease of a monitor inside an instance also ends with the instance.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from mirror.model.identifiers import DatastreamName, GroupName
 LEASE_SECONDS: Final = 30.0
 KEPT_MS: Final = 24 * 3_600_000
 MOST_ACTS: Final = 1_000
-"""Of a day; the oldest are forgotten first."""
+"""Limit for one day; the oldest are dropped first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """Whether monitors may act, as a person wants it. `changed_ms` 0: nobody has ever said so."""
+    """Operator's permission for monitors to act. `changed_ms`: 0 if never set."""
 
     is_on: bool = True
     reason: str = ""
@@ -33,9 +33,8 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class MonitorLease:
-    """Which monitor judges. `identity`: another one for each time that the lease is taken; `holder`: of one
-    process alone; `instance`: the sequence of the instance that the monitor is part of, None for a process of
-    its own."""
+    """Lease of the active monitor. `identity`: unique to each acquisition; `holder`: unique to a process;
+    `instance`: sequence of the instance that the monitor is part of, None for a separate process."""
 
     identity: str
     holder: str
@@ -45,7 +44,7 @@ class MonitorLease:
 
 @dataclass(frozen=True, slots=True)
 class MonitorAct:
-    """A rebalance that a monitor has asked for."""
+    """A rebalance requested by a monitor."""
 
     datastream: DatastreamName
     group: GroupName
@@ -54,30 +53,30 @@ class MonitorAct:
 
 @dataclass(frozen=True, slots=True)
 class ActingState:
-    """All of it. `acts`: the oldest first."""
+    """Complete stored state. `acts`: oldest first."""
 
     switch: Switch = field(default_factory=Switch)
     lease: MonitorLease | None = None
     acts: tuple[MonitorAct, ...] = ()
 
     def acted(self, act: MonitorAct) -> ActingState:
-        """With one more act, and without those of former days."""
+        """Return the state with one more act, without those older than a day."""
         kept = [one for one in self.acts if act.time_ms - one.time_ms < KEPT_MS]
         return replace(self, acts=(*kept, act)[-MOST_ACTS:])
 
     def waiting(self, requests: Sequence[RebalanceRequest]) -> DatastreamName | None:
-        """The datastream of an act that the leader has not answered: `requests` are those that wait."""
+        """Return the datastream of an act among the pending `requests`; None if there is none."""
         asked = {(one.group, one.requested_ms) for one in requests}
         return next((one.datastream for one in self.acts if (one.group, one.time_ms) in asked), None)
 
 
 def document_of(state: ActingState) -> dict[str, Any]:
-    """As JSON."""
+    """Return the state as JSON-ready values."""
     return asdict(state)
 
 
 def state_of(document: Mapping[str, Any]) -> ActingState:
-    """Fields that are not known are left alone: a newer version may have written them. Raises
+    """Parse a state. Unknown fields are ignored: a newer version may have written them. Raises
     InvalidRequest."""
     switch = bounds.mapping("switch", bounds.field(document, "switch"))
     lease = bounds.field(document, "lease")

@@ -1,4 +1,4 @@
-"""MonitorLease, switch and acts of monitors in ZooKeeper. For any thread."""
+"""Lease, switch and acts of monitors in ZooKeeper. Usable from any thread."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ from mirror.ports import Clock, NodeStore
 _log = structlog.get_logger(__name__)
 _ATTEMPTS: Final = 5
 _IDENTITY_BYTES: Final = 8
-_ADVICE: Final = "it judges, and must have judged what it acts on, with the lease that it has now"
+_ADVICE: Final = "a monitor may act only on evaluations made under its current lease; acquire the lease first"
 
 
 class ActingStore:
-    """What every instance sees alike, but for when a lease is over: each counts from when it first saw the
-    newest renewal."""
+    """Shared state of monitors. All instances see the same state except for lease expiry, which each measures
+    from the moment when it first saw the latest renewal."""
 
     def __init__(self, nodes: NodeStore, requests: RequestQueue, clock: Clock) -> None:
         self._nodes = nodes
@@ -53,17 +53,17 @@ class ActingStore:
         self._seen_at = 0.0
 
     def state(self) -> ActingState:
-        """As it is stored. Raises Unreachable."""
+        """Return the stored state. Raises Unreachable."""
         return self._read()[0]
 
     def waiting(self, state: ActingState) -> DatastreamName | None:
-        """The datastream whose rebalance a monitor has asked for and no plan has answered yet."""
+        """Return the datastream of a monitor's rebalance request that no plan has answered yet."""
         waiting = [one for one in self._requests.waiting() if isinstance(one, RebalanceRequest)]
         return state.waiting(waiting)
 
     def hold(self, holder: str, instance: int | None, live: Callable[[], Collection[int]]) -> ActingState:
-        """Renew the lease of this holder, or take it where nobody has it any more. The lease of the answer
-        may be another monitor's. `live`: sequences of the instances that are here. Raises Unreachable."""
+        """Renew the lease of this holder, or take it if it is free. The returned state may contain the lease
+        of another monitor. `live`: returns the sequences of live instances. Raises Unreachable."""
 
         def held(state: ActingState) -> ActingState:
             found = state.lease
@@ -78,7 +78,7 @@ class ActingStore:
         return self._change(held)
 
     def release(self, holder: str) -> None:
-        """Let another monitor judge at once. Raises Unreachable."""
+        """Release the lease, so that another monitor can take it at once. Raises Unreachable."""
         self._change(
             lambda state: (
                 replace(state, lease=None) if state.lease and state.lease.holder == holder else state
@@ -86,13 +86,13 @@ class ActingStore:
         )
 
     def switch(self, switch: Switch) -> ActingState:
-        """Let monitors act or forbid it, from now on. Raises Unreachable."""
+        """Allow or forbid acting of monitors. Raises Unreachable."""
         return self._change(lambda state: replace(state, switch=switch))
 
     def act(self, identity: str, name: DatastreamName, request: RebalanceRequest) -> str:
-        """Ask for a rebalance on behalf of the monitor that holds the lease; the request's identity. Raises
-        IllegalTransition for one that does not, or where a person has switched acting off, or another act
-        waits; Unreachable."""
+        """Request a rebalance for the monitor that holds the lease; return the request's identity. Raises
+        IllegalTransition if it does not hold the lease, acting is switched off or another act is pending;
+        Unreachable."""
         act = MonitorAct(name, request.group, request.requested_ms)
         for _ in range(_ATTEMPTS):
             state, version = self._read()
@@ -103,22 +103,20 @@ class ActingStore:
             try:
                 return self._requests.add(request, superseded_by(request), (stored,))
             except VersionConflict:
-                continue  # a renewal, or the end of the lease
-        raise VersionConflict("what is stored of monitors changes all the time", advice="ask again")
+                continue  # the lease was renewed or released concurrently
+        raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _check(self, state: ActingState, identity: str) -> None:
         if not state.switch.is_on:
             raise IllegalTransition(f"acting of monitors is switched off: {state.switch.reason}")
         if state.lease is None or state.lease.identity != identity:
-            raise IllegalTransition("this monitor does not have the lease any more", advice=_ADVICE)
+            raise IllegalTransition("this monitor no longer holds the lease", advice=_ADVICE)
         if self._is_over(state.lease):
             raise IllegalTransition(
                 f"this monitor has not renewed its lease for {LEASE_SECONDS:g} s", advice=_ADVICE
             )
         if waiting := self.waiting(state):
-            raise IllegalTransition(
-                f"the rebalance of {waiting} that a monitor has asked for is not in force yet"
-            )
+            raise IllegalTransition(f"the rebalance of {waiting} requested by a monitor is still pending")
 
     def _is_over(self, lease: MonitorLease) -> bool:
         with self._lock:
@@ -142,13 +140,13 @@ class ActingStore:
             except (AlreadyExists, VersionConflict, NotFound):
                 continue
             if after.lease is not None:
-                self._is_over(after.lease)  # it counts from now on
+                self._is_over(after.lease)  # starts to measure the new renewal
             return after
-        raise VersionConflict("what is stored of monitors changes all the time", advice="ask again")
+        raise VersionConflict("too many concurrent updates of the monitor state", advice="retry the request")
 
     def _read(self) -> tuple[ActingState, int | None]:
-        """With its version; None: there is nothing yet. What cannot be read forbids acting, until a person
-        allows it again."""
+        """Return the state with its version; None if there is none yet. An unreadable state forbids acting
+        until an operator allows it again."""
         try:
             node = self._nodes.read(znodes.ACTING)
         except NotFound:
@@ -156,8 +154,8 @@ class ActingStore:
         try:
             return state_of(znodes.decode(node.data, znodes.ACTING)), node.version
         except (DamagedState, InvalidRequest) as error:
-            _log.error("what is stored of monitors cannot be read", reason=str(error))
-            reason = f"what is stored of it cannot be read: {error}"
+            _log.error("cannot read the state of monitors", reason=str(error))
+            reason = f"cannot read the stored state: {error}"
             return ActingState(Switch(is_on=False, reason=reason, requested_by="headrace")), node.version
 
 

@@ -1,4 +1,4 @@
-"""Which partitions a datastream that begins at the end had at its start: only those begin there.
+"""Initial partitions of a datastream that starts at the end: only these start at their end.
 
 Imports coordination's stores and model. Read `first_partitions.py`.
 """

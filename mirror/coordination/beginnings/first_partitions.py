@@ -1,7 +1,7 @@
-"""The partitions that were there when a datastream was first planned.
+"""Partitions that existed when a datastream was first planned.
 
-Only they may begin at their end. Everything in a partition that appears later has been written since the
-datastream began, so it is copied from its beginning. Pure.
+Only these may start at their end. All records of a partition that appears later were written after the
+datastream was created, so it is copied from its beginning. Pure.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from mirror.model.topics import TopicPartition, TopicSelection
 
 @dataclass(frozen=True)
 class FirstPartitions:
-    """Partition counts by topic. `since_ms`: when the datastream was created, 0 where it does not say.
-    `selection`: which topics it mirrored then."""
+    """Partition counts by topic. `since_ms`: creation time of the datastream, 0 if unknown. `selection`:
+    topics that it mirrored then."""
 
     since_ms: int
     selection: TopicSelection
     counts: Mapping[str, int]
 
     def holds(self, partition: TopicPartition) -> bool:
-        """Return whether the partition was there."""
+        """Return whether the partition existed."""
         return partition.partition < self.counts.get(partition.topic, 0)
 
 
 def since_of(datastream: Datastream) -> int:
-    """Return when the datastream was created (epoch milliseconds), 0 where it does not say."""
+    """Return the creation time of the datastream (epoch ms); 0 if unknown."""
     return datastream.created_ms or 0
 
 
 def begins_at_end(datastream: Datastream) -> bool:
-    """Return whether partitions of the datastream may begin at their end."""
+    """Return whether partitions of the datastream may start at their end."""
     return restart_of(datastream).start.position.is_latest
 
 
 def first_partitions(
     datastream: Datastream, topics: Mapping[str, int], known: FirstPartitions | None
 ) -> FirstPartitions:
-    """Return what is to be recorded. `topics`: all of the source. `known`: the record so far.
+    """Return the record to store. `topics`: all topics of the source. `known`: the record so far.
 
-    Another datastream of the name has a record of its own. An update that selects other topics adds those
-    that were not mirrored before.
+    A datastream created again under the same name gets a new record. An update that selects other topics adds
+    those that were not mirrored before.
     """
     selection = datastream.selection
     selected = {topic: count for topic, count in topics.items() if selection.matches(topic)}
@@ -58,8 +58,8 @@ def first_partitions(
 
 
 def with_beginning(spec: LaneSpec, datastream: Datastream, first: FirstPartitions | None) -> LaneSpec:
-    """Return the lane with the start that counts for its partition. `first` None, or of a former
-    datastream of the name: it is the first start."""
+    """Return the lane with the start that applies to its partition. `first`: None, or the record of an
+    earlier datastream with the same name, if this is the first start."""
     is_known = first is not None and first.since_ms == since_of(datastream)
     if first is None or not is_known or not spec.start.is_latest or first.holds(spec.key.partition):
         return spec

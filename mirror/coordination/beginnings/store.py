@@ -1,4 +1,4 @@
-"""Records in ZooKeeper of the partitions that datastreams were first planned with."""
+"""Records in ZooKeeper of the initial partitions of datastreams."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _DAMAGES: Final = (DamagedState, InvalidRequest, KeyError, TypeError, ValueError
 
 
 class FirstPartitionsStore:
-    """One record for each datastream that begins at the end. Thread-safe; the leader alone writes."""
+    """One record for each datastream that starts at the end. Thread-safe; only the leader writes."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._recorded: dict[DatastreamName, tuple[int, TopicSelection]] = {}
 
     def of(self, datastream: Datastream) -> FirstPartitions | None:
-        """Return the record, None where there is none or none is needed. One that cannot be read holds no
-        partition: to copy more is better than to skip."""
+        """Return the record; None if there is none or none is needed. An unreadable record counts as one
+        without partitions: copying too much is better than skipping records."""
         return self._read(datastream)[0] if begins_at_end(datastream) else None
 
     def record(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
-        """Record the partitions of a source before they are planned, unless that has been done. Raises
-        VersionConflict, InvalidRequest for a record that is too large for a znode."""
+        """Record the partitions of a source before they are planned, unless recorded already. Raises
+        VersionConflict, and InvalidRequest if the record is too large for a znode."""
         state = since_of(datastream), datastream.selection
         if self._recorded.get(datastream.name) == state:
             return
@@ -48,7 +48,7 @@ class FirstPartitionsStore:
         self._recorded[datastream.name] = state
 
     def look_again(self) -> None:
-        """Another leader may write from here on."""
+        """Discard the cache, because another leader may write from now on."""
         self._recorded = {}
 
     def _write(self, datastream: Datastream, topics: Mapping[str, int]) -> None:
@@ -60,7 +60,7 @@ class FirstPartitionsStore:
         if len(chunks) > 1:
             raise InvalidRequest(
                 f"the record of the partitions of {datastream.name} does not fit into a znode",
-                advice="share its topics out among several datastreams",
+                advice="distribute its topics among several datastreams",
             )
         if version is None:
             self._nodes.create(_path(datastream.name), chunks[0])
@@ -68,7 +68,7 @@ class FirstPartitionsStore:
             self._nodes.write(_path(datastream.name), chunks[0], version)
 
     def forget(self, name: DatastreamName) -> None:
-        """Remove the record of a datastream that is deleted."""
+        """Remove the record of a deleted datastream."""
         self._recorded.pop(name, None)
         with suppress(NotFound):
             self._nodes.delete(_path(name))

@@ -1,2 +1,3 @@
 """Definitions that ZooKeeper has lost, until an operator restores or forgets them. May import `stores`. Read
-`store.py`; `stores/deletions/record.py` records what was deleted and so is not lost."""
+`store.py`; `stores/deletions/record.py` records deletions, which distinguish deleted definitions from lost
+ones."""

@@ -1,4 +1,4 @@
-"""Records beside a definition, for a datastream that is restored: ZooKeeper has lost them as well."""
+"""Records that accompany a definition, for a restored datastream: ZooKeeper has lost them as well."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ _ATTEMPTS: Final = 5
 
 
 class RestoredRecords:
-    """Written by the instance that restores a datastream."""
+    """Writes the records of a restored datastream."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._beginnings = FirstPartitionsStore(nodes)
         self._made, self._adopted = MadeTopics(nodes), MadeTopics(nodes, znodes.ADOPTED)
 
     def begin(self, datastream: Datastream) -> None:
-        """Let partitions without a checkpoint begin at their earliest record, also where the datastream began
-        at the end: which of them it had before is unknown, and to copy more is better than to skip."""
+        """Make partitions without a checkpoint start at their earliest record, even if the datastream started
+        at the end: its initial partitions are unknown, and copying too much is better than skipping
+        records."""
         if begins_at_end(datastream):
             self._beginnings.record(datastream, {})
 
     def claim(self, datastream: Datastream, topics: Collection[str]) -> None:
-        """Record the destination topics that its group has written as its own. Those of a datastream that
-        does not adopt were made for it. Raises VersionConflict, InvalidRequest."""
+        """Record the destination topics that its group has written. They count as created for it unless it
+        adopts topics. Raises VersionConflict, InvalidRequest."""
         record = self._made if datastream.adopts is False else self._adopted
         for attempt in range(_ATTEMPTS):
             try:
                 record.add(datastream.group, datastream.destination, topics)
-            except VersionConflict:  # the leader writes it, too
+            except VersionConflict:  # the leader writes the record, too
                 if attempt == _ATTEMPTS - 1:
                     raise
             else:

@@ -1,4 +1,4 @@
-"""Definitions that ZooKeeper has lost and an instance still knows, for all instances and operators."""
+"""Definitions that ZooKeeper has lost and an instance still knows."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class LostStore:
         self._deletions = Deletions(nodes)
 
     def all(self, watch: Watch | None = None) -> tuple[StoredDatastream, ...]:
-        """Return them by name; the watch fires when one comes or goes. A damaged one is left out and
-        logged."""
+        """Return all lost definitions by name, omitting and logging damaged ones; the watch fires when one is
+        added or removed."""
         children = self._nodes.children(znodes.LOST, watch)
         present = self._nodes.read_present([f"{znodes.LOST}/{one}" for one in children]) if children else {}
         found = [_read(path, node) for path, node in present.items()]
         return tuple(sorted((one for one in found if one is not None), key=lambda one: one.datastream.name))
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Raises NotFound."""
+        """Return one lost definition. Raises NotFound."""
         try:
             found = _read(_path(name), self._nodes.read(_path(name)))
         except NotFound:
             found = None
         if found is None:
             raise NotFound(
-                f"no lost datastream is named {shown(name)}", advice="headrace datastream lost lists them"
+                f"no lost datastream is named {shown(name)}", advice="list them with headrace datastream lost"
             )
         return found
 
@@ -66,7 +66,7 @@ class LostStore:
             self._nodes.delete(_path(name))
 
     def forget(self, lost: StoredDatastream) -> None:
-        """Drop one for good: instances that still know it take it as deleted. Raises NotFound,
+        """Drop one permanently: instances that still know it consider it deleted. Raises NotFound,
         VersionConflict."""
         one = lost.datastream
         for attempt in range(_ATTEMPTS):
@@ -88,6 +88,6 @@ def _read(path: str, node: Node) -> StoredDatastream | None:
     try:
         datastream = from_document(znodes.decode(node.data, path))
     except (DamagedState, InvalidRequest) as error:
-        _log.error("lost definition cannot be read", path=path, reason=damage_of(error))
+        _log.error("cannot read a lost definition", path=path, reason=damage_of(error))
         return None
     return StoredDatastream(datastream, node.version)

@@ -1,4 +1,4 @@
-"""Long work that somebody asked for: what it is called, how far it is, and what became of it.
+"""Long-running operations requested by users: identity, progress and outcome.
 
 Imports coordination's stores and model. Read `operation.py`.
 """

@@ -1,4 +1,4 @@
-"""Operations that are over, in ZooKeeper: the newest, for at most a day."""
+"""Latest finished operations in ZooKeeper, kept for at most a day."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from mirror.model.nodes import NextNode
 from mirror.ports import NodeStore
 
 MOST_OUTCOMES: Final = MOST_PENDING
-"""As many as may wait at a time, so that each is found also where all end at once."""
+"""Limit equal to that of pending requests, so that every outcome is found even if all end at once."""
 
 OUTCOMES_OF_GROUP: Final = 50
-"""Of these, how many are kept of each group."""
+"""Limit of outcomes of each group."""
 
 LASTS_MS: Final = 24 * 3_600_000
 
@@ -37,18 +37,20 @@ _NODE: Final = re.compile(r"o-[0-9]{10}")
 
 
 def outcome_entries(operation: Operation | None) -> tuple[NextNode, ...]:
-    """What stores an operation that is over, for the transaction that ends it. Nothing for one that nobody
-    can ask for by its id: somebody else has put it into the queue."""
+    """Return the node that stores a finished operation, for the transaction that ends it. Empty if the
+    identity is not a valid id, so that no client can request it: the queue entry was not created by
+    Headrace."""
     if operation is None or not OPERATION_ID.fullmatch(operation.identity):
         return ()
     return (NextNode(f"{znodes.OPERATIONS}/o-", znodes.encode(to_stored_operation(operation))),)
 
 
 def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode, ...]]:
-    """Return what stores that a request of the same group gave way to a newer one."""
+    """Return a function that creates the outcome of a request dropped in favour of a newer one of its
+    group."""
 
     def entries(request: Request) -> tuple[NextNode, ...]:
-        sentence = f"replaced by newer requests: {MOST_OF_GROUP} of a group wait at most"
+        sentence = f"replaced by newer requests: the limit is {MOST_OF_GROUP} pending requests per group"
         failed = replace(waiting(request), state=OperationState.FAILED, sentence=sentence)
         return outcome_entries(replace(failed, finished_ms=newer.requested_ms))
 
@@ -56,21 +58,22 @@ def superseded_by(newer: PlacementRequest) -> Callable[[Request], tuple[NextNode
 
 
 class OutcomeStore:
-    """What ends an operation stores it (`outcome_entries`); only the leader drops what is old."""
+    """Reads and trims outcomes. `outcome_entries` stores them with the end of an operation; only the leader
+    trims."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._folder = znodes.Folder(nodes, znodes.OPERATIONS, _read_outcome)
 
     def newest(self, now_ms: int) -> tuple[Operation, ...]:
-        """Those that are kept, the newest first. One that is damaged is left out, and logged."""
+        """Return stored outcomes, newest first, omitting and logging damaged ones."""
         known = {node: one for node, one in sorted(self._folder.newest().items()) if _NODE.fullmatch(node)}
         dropped = set(_surplus(known))
         kept = [one for node, one in reversed(known.items()) if node not in dropped]
         return tuple(one for one in kept if not _is_old(one, now_ms))
 
     def trim(self, now_ms: int) -> None:
-        """Drop all but the newest of each group, and those that have lasted long enough."""
+        """Drop expired outcomes, and those beyond the limit of each group."""
         known = self._folder.newest()
         nodes = [node for node in self._nodes.children(znodes.OPERATIONS) if _NODE.fullmatch(node)]
         old = [node for node in nodes if node in known and _is_old(known[node], now_ms)]
@@ -93,5 +96,5 @@ def _read_outcome(path: str, data: bytes) -> Operation | None:
     try:
         return from_stored_operation(znodes.decode(data, path))
     except (CorruptData, InvalidRequest) as error:
-        _log.warning("outcome of an operation cannot be read", path=path, reason=damage_of(error))
+        _log.warning("cannot read the outcome of an operation", path=path, reason=damage_of(error))
         return None

@@ -1,4 +1,4 @@
-"""Plans that were computed for somebody to look at, and are applied as they are or not at all.
+"""Plans that are computed for review, and applied unchanged or not at all.
 
 Imports coordination's stores and model. Read `proposal.py`.
 """

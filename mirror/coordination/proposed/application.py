@@ -1,4 +1,4 @@
-"""A plan that somebody wants applied as it was shown: one step of the leader's. Pure."""
+"""Application of a reviewed plan: one step of the leader. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mirror.model.plan import Plan, moves_between
 
 @dataclass(frozen=True)
 class Application:
-    """What answers a request: `decision` is to be published (None: nothing is); `failure`: why it is not."""
+    """Result of a request. `decision`: to be published; None if there is nothing to publish; `failure`:
+    error."""
 
     request: ApplyRequest
     decision: Decision | None = None
@@ -23,14 +24,14 @@ class Application:
 
     @property
     def sentence(self) -> str:
-        """What is true of the plan in force once the decision is published."""
+        """Result of the request once the decision is published."""
         if self.decision is not None:
             return self.decision.sentence
         return f"plan {self.request.proposal} is in force"
 
 
 def next_application(world: World, proposals: ProposalStore, now_ms: int) -> Application | None:
-    """Of the first request that wants one; None: nobody does."""
+    """Return the result of the first apply request; None if there is none."""
     request = next((one for one in world.requests if isinstance(one, ApplyRequest)), None)
     if request is None:
         return None
@@ -43,7 +44,8 @@ def next_application(world: World, proposals: ProposalStore, now_ms: int) -> App
 
 
 def application_of(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Application:
-    """One that is in force already was published by a leader that then broke off."""
+    """Return the result of an apply request. The plan may be in force already if a leader failed after
+    publishing it."""
     if _is_in_force(proposal, world.plan):
         return Application(request)
     found = applied(world, proposal, request, now_ms)

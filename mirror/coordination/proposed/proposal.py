@@ -1,4 +1,4 @@
-"""A proposed plan: what it would change of the plan in force, and of which world that is true. Pure."""
+"""A proposed plan: its changes to the current plan, and the world for which it is valid. Pure."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _LONGEST: Final = 1_000
 
 @dataclass(frozen=True)
 class Proposal:
-    """The next plan after epoch `epoch`, for one group. `placed`: tasks that are new or differ; `gone`: tasks
-    that are not in it. `definitions` and `wanted`: what it was made of. `shown`: what people were told of it.
-    `asked_by`: who has had it applied; None: nobody yet."""
+    """The next plan after epoch `epoch`, for one group. `placed`: new or changed tasks; `gone`: removed
+    tasks. `definitions` and `wanted`: inputs of the plan. `shown`: its presentation to users. `asked_by`:
+    user who applied it; None if not applied yet."""
 
     group: GroupName
     epoch: Epoch
@@ -44,7 +44,7 @@ class Proposal:
 
 
 def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any], now_ms: int) -> Proposal:
-    """What `plan` changes of the plan in force. `shown` must be JSON."""
+    """Return the changes of `plan` to the current plan. `shown` must be JSON-ready."""
     before = world.plan.by_task
     placed = tuple(one for one in plan.tasks if before.get(one.task) != one)
     gone = frozenset(before.keys() - plan.by_task.keys())
@@ -54,7 +54,7 @@ def propose(world: World, group: GroupName, plan: Plan, shown: Mapping[str, Any]
 
 
 def fingerprint(members: Sequence[Datastream]) -> str:
-    """Of the definitions of a group, for a comparison."""
+    """Return a hash of the definitions of a group."""
     documents = [to_document(one) for one in sorted(members, key=lambda one: one.name)]
     return hashlib.sha256(json.dumps(documents, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -62,10 +62,10 @@ def fingerprint(members: Sequence[Datastream]) -> str:
 def changes_since(
     proposal: Proposal, plan: Plan, members: Sequence[Datastream], wanted: frozenset[TopicPartition] | None
 ) -> list[str]:
-    """What is not any more as it was when the proposal was made. `wanted` None: not known here."""
+    """Return the differences to the world of the proposal. `wanted`: None if unknown."""
     found = []
     if plan.epoch != proposal.epoch:
-        found.append(f"the plan in force is epoch {plan.epoch}; it was {proposal.epoch}: {plan.reason}")
+        found.append(f"current plan: epoch {plan.epoch}, expected {proposal.epoch} ({plan.reason})")
     if fingerprint(members) != proposal.definitions:
         found.append(f"the definitions of {proposal.group} have changed")
     if wanted is not None and wanted != proposal.wanted:
@@ -75,16 +75,16 @@ def changes_since(
 
 
 def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int) -> Plan | list[str]:
-    """The plan with the proposal in it; or why it cannot be applied any more."""
+    """Return the plan with the proposal applied, or the reasons why it can no longer be applied."""
     group = proposal.group
     wanted = world.wishes.partitions.get(group)
     found = changes_since(proposal, world.plan, groups_of(world.datastreams).get(group, ()), wanted)
     if wanted is None:
-        found.append(f"what {group} should copy is not known now")
+        found.append(f"the partitions of {group} are unknown at the moment")
     here = {one.name for one in world.live if not one.is_leaving}
     homes = {one.instance for one in proposal.placed if one.instance is not None}
     if missing := sorted(homes - here):
-        found.append(f"{', '.join(missing)} cannot take tasks any more")
+        found.append(f"no longer available for tasks: {', '.join(missing)}")
     if found:
         return found
     tasks = {**world.plan.by_task, **{one.task: one for one in proposal.placed}}
@@ -97,8 +97,8 @@ def applied(world: World, proposal: Proposal, request: ApplyRequest, now_ms: int
 
 
 def answer_shown(proposal: Proposal) -> GroupPlan:
-    """The planner's answer as far as it was shown with the proposal: why there are these tasks, and why each
-    partition moves. What is not as this version writes it is left out."""
+    """Return the planner's result as shown with the proposal: reasons for the tasks and for each move. Values
+    in an unknown format are omitted."""
     reasons = {}
     for one in _listed(proposal.shown.get("moves")):
         with contextlib.suppress(InvalidRequest, LookupError, TypeError, AttributeError):
@@ -117,7 +117,7 @@ def _listed(value: object) -> Sequence[Any]:
 
 
 def to_stored(proposal: Proposal) -> dict[str, Any]:
-    """As JSON-ready values."""
+    """Return a proposal as JSON-ready values."""
     return {
         "group": proposal.group,
         "epoch": proposal.epoch,
@@ -135,7 +135,7 @@ def to_stored(proposal: Proposal) -> dict[str, Any]:
 
 
 def from_stored(document: Mapping[str, Any]) -> Proposal:
-    """The inverse of `to_stored`. Raises InvalidRequest, ValueError for what is none."""
+    """Parse a proposal. Raises InvalidRequest, ValueError."""
     placed = bounds.sequence("tasks", bounds.field(document, "placed"), znodes.MOST_PARTITIONS)
     gone = bounds.sequence("tasks", bounds.field(document, "gone"), znodes.MOST_PARTITIONS)
     asked_by = document.get("asked_by")
@@ -147,8 +147,8 @@ def from_stored(document: Mapping[str, Any]) -> Proposal:
         tuple(_placement(*_four(one)) for one in placed),
         frozenset(TaskName(_name("a task", one)) for one in gone),
         bounds.integer("the expiry", bounds.field(document, "expires_ms"), 0, bounds.LARGEST_MS),
-        bounds.mapping("what was shown", bounds.field(document, "shown")),
-        None if asked_by is None else _name("who asked", asked_by),
+        bounds.mapping("the presentation", bounds.field(document, "shown")),
+        None if asked_by is None else _name("the applying user", asked_by),
     )
 
 
@@ -172,5 +172,5 @@ def _name(what: str, value: object) -> str:
 def _four(value: object) -> list[Any]:
     found = bounds.sequence("a task", value, 4)
     if len(found) < 4:
-        raise InvalidRequest(f"a task has {counted(len(found), 'value')}")
+        raise InvalidRequest(f"a task must have 4 values, not {counted(len(found), 'value')}")
     return found

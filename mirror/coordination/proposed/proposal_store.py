@@ -1,4 +1,4 @@
-"""Proposed plans in ZooKeeper, so that any instance can show them and have them applied."""
+"""Proposed plans in ZooKeeper; any instance can show and apply them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NODE: Final = re.compile("p-[0-9]{10}")
 
 @dataclass(frozen=True)
 class StoredProposal:
-    """A proposal, its id, and the version that it was read at."""
+    """A proposal, its id, and the znode version at which it was read."""
 
     identity: str
     proposal: Proposal
@@ -32,7 +32,8 @@ class StoredProposal:
 
 
 class ProposalStore:
-    """At most `KEPT_OF_GROUP` of each group and `MOST_KEPT` of all: the oldest goes first."""
+    """Store of at most `KEPT_OF_GROUP` proposals of each group and `MOST_KEPT` in total; the oldest are
+    dropped."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -40,7 +41,7 @@ class ProposalStore:
         self._groups = NodeGroups(nodes, znodes.PROPOSALS, _group_of)
 
     def add(self, proposal: Proposal) -> str:
-        """Returns its id. Raises InvalidRequest when it does not fit into a znode."""
+        """Store a proposal and return its id. Raises InvalidRequest if it does not fit into a znode."""
         path = self._nodes.create(f"{znodes.PROPOSALS}/p-", _data(proposal), sequential=True)
         identity = path.rpartition("/")[2]
         self._groups.note(identity, proposal.group)
@@ -51,7 +52,7 @@ class ProposalStore:
         return identity
 
     def get(self, identity: str) -> StoredProposal:
-        """Raises NotFound, DamagedState."""
+        """Return a proposal. Raises NotFound, DamagedState."""
         if not _NODE.fullmatch(identity):
             raise _missing(identity)
         path = f"{znodes.PROPOSALS}/{identity}"
@@ -64,22 +65,22 @@ class ProposalStore:
                 identity, from_stored(znodes.decode_chunks([node.data], path)), node.version
             )
         except (InvalidRequest, ValueError) as error:
-            raise DamagedState(f"znode {path} holds no plan: {damage_of(error)}") from error
+            raise DamagedState(f"znode {path} does not contain a plan: {damage_of(error)}") from error
 
     def ask_for(self, stored: StoredProposal, request: ApplyRequest) -> ApplyRequest:
-        """Queue its application, which happens once, however many ask. Returns what waits for the leader now.
-        Raises AlreadyExists."""
+        """Queue the application of a proposal, which happens only once, and return the queued request. Raises
+        AlreadyExists."""
         asked = replace(stored.proposal, asked_by=request.requested_by)
         write = NodeWrite(f"{znodes.PROPOSALS}/{stored.identity}", _data(asked), stored.version)
         try:
             identity = self._requests.add(request, superseded_by(request), (write,))
         except VersionConflict as error:
-            raise AlreadyExists(f"plan {stored.identity} is being applied already") from error
+            raise AlreadyExists(f"plan {stored.identity} is already being applied") from error
         return replace(request, identity=identity)
 
 
 def _group_of(path: str, data: bytes) -> str:
-    """Return the group of a stored plan; empty where it cannot be read."""
+    """Return the group of a stored plan; empty if unreadable."""
     try:
         return from_stored(znodes.decode_chunks([data], path)).group
     except (DamagedState, InvalidRequest, ValueError):
@@ -89,9 +90,9 @@ def _group_of(path: str, data: bytes) -> str:
 def _data(proposal: Proposal) -> bytes:
     chunks = znodes.encode_chunks(to_stored(proposal))
     if len(chunks) > 1:
-        raise InvalidRequest("the plan is too large to be kept", advice="rebalance without looking at it")
+        raise InvalidRequest("the plan is too large to store for review", advice="rebalance without review")
     return chunks[0]
 
 
 def _missing(identity: str) -> NotFound:
-    return NotFound(f"there is no plan {shown(identity)}", advice="compute another one")
+    return NotFound(f"plan {shown(identity)} does not exist", advice="compute a new one")

@@ -1,1 +1,1 @@
-"""What makes looking for loops and doubles quick among thousands of datastreams."""
+"""Detection of loops and duplicate writers among thousands of datastreams."""

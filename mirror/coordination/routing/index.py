@@ -1,4 +1,4 @@
-"""Finds what selects a topic among thousands of selections, without asking each of them."""
+"""Index of topic selections that finds those matching a topic without testing every selection."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _T = TypeVar("_T")
 
 
 class SelectionIndex(Generic[_T]):
-    """Values by the topics that their selections match.
+    """Values indexed by the topics that their selections match.
 
-    Selections are kept under what every name that they match begins with, so that a name is tried only on
-    those that begin as it does, and on those of which that is not known (`.*-orders`).
+    Selections are stored under the common prefixes of the names that they match. A name is tested only on
+    selections with a matching prefix and on those without a known prefix (`.*-orders`).
     """
 
     def __init__(self, selections: Iterable[tuple[TopicSelection, _T]]) -> None:
@@ -25,8 +25,8 @@ class SelectionIndex(Generic[_T]):
         self._lengths = sorted({len(beginning) for beginning in self._under})
 
     def matching(self, topic: str) -> list[_T]:
-        """Values whose selections match the topic, in the order in which they were given."""
-        # A dict, since several beginnings of one expression may fit the name (`a.*|ab.*`).
+        """Return the values whose selections match the topic, in insertion order."""
+        # A dict, because several prefixes of one expression may match the name (`a.*|ab.*`).
         candidates = {
             position: (selection, value)
             for length in self._lengths

@@ -1,6 +1,6 @@
-"""What datastreams that share tasks ask for and cannot both have, and what counts then. Pure.
+"""Conflicting settings of datastreams that share tasks, and the setting that applies. Pure.
 
-A creation and a change are refused for it. Two that are made at the same moment know nothing of each other.
+Creations and changes with such a conflict are rejected. Two concurrent ones can still introduce it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from mirror.model.load import impossible_limits, joint_limits
 
 
 def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName, str]:
-    """Of each that contradicts an older one with which it shares tasks: in what, and what counts.
-    `datastreams`: the older ones first."""
+    """Return the conflict of each datastream with an older one of its group, and the setting that applies.
+    `datastreams`: oldest first."""
     groups: dict[GroupName, list[Datastream]] = {}
     for one in datastreams:
         groups.setdefault(one.group, []).append(one)
@@ -29,20 +29,21 @@ def contradictions(datastreams: Sequence[Datastream]) -> Mapping[DatastreamName,
 
 
 def other_consumer_group(one: Datastream, mate: Datastream) -> str:
-    """The `group.id` of the mate, where both give one and they differ; else empty."""
+    """Return the `group.id` of the mate if both have one and they differ; else an empty string."""
     mine, theirs = one.metadata.get(GROUP_ID), mate.metadata.get(GROUP_ID)
     return theirs if mine and theirs and mine != theirs else ""
 
 
 def _limits(one: Datastream, older: Sequence[Datastream], members: Sequence[Datastream]) -> Iterator[str]:
-    """Each alone is possible: only of two of them the least can be above the most."""
+    """Yield the conflict of limits. Each datastream is valid alone: only the minimum of one can exceed the
+    maximum of another."""
     for other in older:
         if bounds := impossible_limits((one.limits, other.limits)):
             least, most = bounds
             counts = joint_limits(each.limits for each in members)
             yield (
-                f"it shares tasks with {other.name}, and at least {least} and at most {most} are not"
-                f" possible: of their limits the strictest count, at most {counts.max_tasks}"
+                f"its task limits conflict with those of {other.name}, with which it shares tasks (minimum"
+                f" {least}, maximum {most}): the strictest limits apply, at most {counts.max_tasks}"
             )
             return
 
@@ -51,7 +52,8 @@ def _consumer_group(one: Datastream, older: Sequence[Datastream]) -> Iterator[st
     for other in older:
         if theirs := other_consumer_group(one, other):
             yield (
-                f"it shares tasks with {other.name}, which commits its positions to {GROUP_ID} {theirs}: each"
-                f" commits what it copies to its own, of what both select {min(one.name, other.name)}"
+                f"it shares tasks with {other.name}, which commits to {GROUP_ID} {theirs}: each commits the"
+                f" partitions that it copies to its own group; {min(one.name, other.name)} copies those that"
+                " both select"
             )
             return

@@ -1,9 +1,9 @@
-"""Which topic names can matter for one new datastream. Pure.
+"""Topic names that can matter for one new datastream. Pure.
 
-Copies give topics longer names: the names that copies may turn into one another have one stem. Names of
-other stems can neither return by the new datastream nor be written by it twice, so that nobody has to look
-at them. This is only told where every template is `*` or a prefix and no prefix begins with another: then a
-name has one stem, whichever way it came.
+Copies have longer names than their source: names that copying may turn into one another share a stem. Names
+with other stems can neither return through the new datastream nor be written by it twice, so they need not be
+examined. This holds only if every template is `*` or a prefix, and no prefix starts with another: then every
+name has exactly one stem, regardless of its route.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Final
 from mirror.model.topics import PLACEHOLDER, TopicNaming, TopicSelection
 
 Way = tuple[str, str, TopicNaming]
-"""Source cluster, destination cluster, and how topics are named there."""
+"""Source cluster, destination cluster, and naming at the destination."""
 
 _MOST_FORMS: Final = 64
-"""Names that one topic may get by being copied on and on, which are tried one by one."""
+"""Limit of the names that repeated copying may give to one topic; each is tested."""
 _MOST_STEMS: Final = 100
-"""Endings that names are compared with one by one."""
+"""Limit of the endings that names are compared with."""
 
 
 def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[str]) -> Collection[str]:
-    """Those of the names that have a stem in common with what a new datastream may ever select.
+    """Return the names that share a stem with a name that the new datastream may ever select.
 
-    `ways`: those of all datastreams that can bring something back, the new one's included. Returns all names
-    where stems are not certain, or where there are too many ways through the clusters to follow.
+    `ways`: ways of all datastreams that can bring records back, including the new one. Returns all names if
+    stems are ambiguous or if there are too many paths through the clusters.
     """
     ways = frozenset(ways)
     prefixes = _prefixes(ways)
@@ -43,7 +43,7 @@ def relatives(selection: TopicSelection, ways: Iterable[Way], names: Collection[
 
 
 def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
-    """What templates put before a name; None: a name may have several stems."""
+    """Return the prefixes that templates add to a name; None if a name may have several stems."""
     before = set()
     for _, _, naming in ways:
         prefix, suffix = naming.template.split(PLACEHOLDER)
@@ -56,7 +56,7 @@ def _prefixes(ways: Iterable[Way]) -> tuple[str, ...] | None:
 
 
 def _stripped(name: str, prefixes: tuple[str, ...]) -> list[str]:
-    """The names that this one may be a copy of, the longest first."""
+    """Return the possible source names of a copy with this name, longest first."""
     found = []
     while name.startswith(prefixes):
         prefix = next(one for one in prefixes if name.startswith(one))
@@ -72,8 +72,8 @@ def _stem(name: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _forms(ways: frozenset[Way]) -> frozenset[str] | None:
-    """What may stand before a topic's name after it has been copied on and on: no record comes to a cluster
-    twice, but for one copy within it. None: there are too many."""
+    """Return the prefixes that repeated copying may add to a topic's name. No record reaches a cluster twice,
+    except by one copy within it. None if there are too many prefixes."""
     onward: dict[str, list[tuple[str, str]]] = {}
     for source, destination, naming in ways:
         onward.setdefault(source, []).append((destination, naming.template.removesuffix(PLACEHOLDER)))

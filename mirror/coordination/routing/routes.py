@@ -1,17 +1,17 @@
-"""Which topics a datastream must not copy: what would return, what another one writes. Pure.
+"""Topics that a datastream must not copy: records would return, or another datastream writes the copy. Pure.
 
-A topic of a cluster is a place. Each datastream leads from every place that it selects to the place that
-its naming gives; the places that feed one another are followed backwards through the names alone, so that
-the answer depends on the definitions and not on which topics exist by now. Three rules hold:
+A place is a topic on one cluster. Each datastream leads from every place that it selects to the place given
+by its naming. Chains of places are followed backwards by name alone, so that the result depends on the
+definitions and not on the topics that exist at the moment. Three rules apply:
 
-1. What may come from a cluster is never copied back to it: no loop, no ring, no name that grows for ever.
+1. Records that may come from a cluster are never copied back to it: no loops, and no names that grow forever.
    Within one cluster a topic is therefore copied once, and its copy is not copied there again.
-2. A place is written by one group of datastreams, unless all that write it share it on purpose.
-3. A topic of Headrace's own is no destination.
+2. Only one group of datastreams writes a place, unless all of its writers share it explicitly.
+3. Headrace's own topics are never destinations.
 
-Where two datastreams contradict each other, the one created later gives way, by name where both are of one
-moment; of a shared destination the one that writes it already keeps it. A ring in which names change is cut
-where a changed name would return, whichever is older.
+If two datastreams conflict, the one created later yields, by name if both were created at the same time; a
+shared destination stays with the datastream that writes it already. A loop through renamed topics is cut
+where a renamed topic would return, regardless of age.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from mirror.wording import counted, first_few
 _NAMES_SHOWN: Final = 3
 
 Reasons = Mapping[str, str]
-"""Why a topic is left out, by topic."""
+"""Reason why a topic is not copied, by topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A datastream between two clusters, each named by what the cluster calls itself, where that is known."""
+    """A datastream between two clusters, each identified by its cluster id if known."""
 
     datastream: Datastream
     source: str
@@ -46,21 +46,21 @@ class Route:
 
     @property
     def copies_onto_itself(self) -> bool:
-        """Whether every topic would be its own destination."""
+        """True if every topic would be its own destination."""
         return self.source == self.destination and self.datastream.naming.is_identity
 
     @property
     def age(self) -> tuple[bool, int, str]:
-        """Sorts the older one first; one that does not say when it was created comes last."""
+        """Sort key, oldest first; datastreams without a creation time come last."""
         created_ms = self.datastream.created_ms
         return (created_ms is None, created_ms or 0, self.datastream.name)
 
 
 @dataclass
 class _Place:
-    """What is known of one topic name on all clusters. `origins`: by cluster, the clusters that its records
-    may come from, each with the datastream that brings them. `reasons`: by datastream that must not copy
-    the topic. `taken`: routes that copy it."""
+    """State of one topic name on all clusters. `origins`: by cluster, the clusters that its records may come
+    from, each with the datastream that brings them. `reasons`: reason by datastream that must not copy the
+    topic. `taken`: routes that copy it."""
 
     origins: dict[str, dict[str, DatastreamName]] = field(default_factory=dict)
     reasons: dict[DatastreamName, str] = field(default_factory=dict)
@@ -68,8 +68,8 @@ class _Place:
 
 
 class Returns:
-    """Finds the topics whose records would return to a cluster. Remembers what it has worked out. `routes`:
-    those that a circle may go through, the older ones first."""
+    """Finder of topics whose records would return to a cluster, with a cache. `routes`: routes that may be
+    part of a loop, oldest first."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
         good = [one for one in routes if not one.copies_onto_itself]
@@ -86,11 +86,11 @@ class Returns:
 
     @cached_property
     def selecting(self) -> SelectionIndex[Route]:
-        """Its routes by the topics that they select."""
+        """Index of the routes by the topics that they select."""
         return _index(self.routes)
 
     def reason(self, route: Route, topic: str) -> str | None:
-        """Why a datastream must not copy a topic that it selects; None: it may."""
+        """Return the reason why a datastream must not copy a selected topic; None if it may."""
         if route.datastream.name not in self._circular:
             return None
         place = self._place(topic)
@@ -98,7 +98,8 @@ class Returns:
         return place.reasons.get(route.datastream.name) or (through and _returning(route, through))
 
     def _place(self, topic: str) -> _Place:
-        """Shorter names first: every naming but `*` makes them longer, so the chain ends."""
+        """Return the place of a topic. The recursion visits shorter names: every naming but `*` makes names
+        longer, so it ends."""
         if topic not in self._places:
             place = _Place()
             for (source, destination, naming), alike in self._renaming.items():
@@ -115,10 +116,10 @@ class Returns:
     def _bring(
         self, source: str, destination: str, alike: Sequence[Route], before: str, place: _Place
     ) -> None:
-        """What comes to a name from a shorter one, by the first of some routes that select it and differ in
-        their expressions only."""
+        """Add the origins that a name receives from a shorter one, through the first suitable route. `alike`:
+        routes that select the shorter name and differ only in their expressions."""
         for route in alike:
-            # A chain of copies within a cluster may have been left by a definition that is gone.
+            # A chain of copies within a cluster may remain from a deleted definition.
             if source == destination or self.reason(route, before) is None:
                 origins = place.origins.setdefault(destination, {})
                 for cluster in (source, *self._place(before).origins.get(source, ())):
@@ -126,7 +127,7 @@ class Returns:
                 return
 
     def _take(self, route: Route, place: _Place) -> None:
-        """Let a route copy the name, unless something would return by it or by an older route."""
+        """Let a route copy the name, unless records would return through it or through an older route."""
         origins = place.origins.get(route.source, {})
         through = origins.get(route.destination)
         if through is not None:
@@ -150,13 +151,13 @@ def _index(routes: Sequence[Route]) -> SelectionIndex[Route]:
 
 def _returning(route: Route, through: DatastreamName) -> str:
     return (
-        f"it may hold records of {route.datastream.destination}, from where datastream {through} copies, and "
-        "they would return there"
+        f"it may hold records of {route.datastream.destination}, copied by datastream {through}: copying it"
+        " would return them"
     )
 
 
 def _spread(place: _Place, route: Route) -> dict[str, dict[str, DatastreamName]]:
-    """The origins once the route is taken too, which keeps the name."""
+    """Return the origins including a route that keeps the name."""
     origins = {cluster: dict(known) for cluster, known in place.origins.items()}
     keeping = [one for one in (*place.taken, route) if one.datastream.naming.is_identity]
     is_changing = True
@@ -172,7 +173,7 @@ def _spread(place: _Place, route: Route) -> dict[str, dict[str, DatastreamName]]
 
 
 def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
-    """By cluster, every cluster that records can get to from it, itself included."""
+    """Return, by cluster, every cluster that its records can reach, including itself."""
     clusters = {cluster for one in routes for cluster in (one.source, one.destination)}
     onward: dict[str, set[str]] = {cluster: set() for cluster in clusters}
     for one in routes:
@@ -190,9 +191,9 @@ def _reachable(routes: Sequence[Route]) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`refused`: datastreams that must not be mirrored at all, and why. `left_out`: by datastream, topics
-    that it must not copy, and why. `remarks`: what is said of others that are copied all the same.
-    `waiting`: by datastream, topics that it is not to copy yet, or not all of."""
+    """Restrictions of datastreams. `refused`: datastreams that must not be mirrored at all, with the reason.
+    `left_out`: by datastream, topics that it must not copy, with the reason. `remarks`: conflicts that do not
+    stop copying. `waiting`: by datastream, topics that are not copied yet, or only in part."""
 
     refused: Mapping[DatastreamName, str]
     left_out: Mapping[DatastreamName, Reasons]
@@ -200,13 +201,13 @@ class Verdict:
     waiting: Mapping[DatastreamName, Mapping[str, Waiting]] = field(default_factory=dict)
 
     def reasons(self, name: DatastreamName) -> Reasons:
-        """Why a datastream does not copy all that it selects, by topic."""
+        """Return, by topic, why a datastream does not copy everything that it selects."""
         waits = {topic: one.reason for topic, one in self.waiting.get(name, {}).items()}
         return {**waits, **self.left_out.get(name, {})}
 
 
 class Judge:
-    """Finds out what of some datastreams must not be copied. `reserved`: names of Headrace's own topics."""
+    """Determines the restrictions of datastreams. `reserved`: names of Headrace's own topics."""
 
     def __init__(self, routes: Sequence[Route], reserved: Collection[str]) -> None:
         self._reserved = reserved
@@ -219,8 +220,8 @@ class Judge:
     def verdict(
         self, topics: Mapping[DatastreamName, Collection[str]], written: Mapping[GroupName, Collection[str]]
     ) -> Verdict:
-        """`topics`: what each datastream selects of the topics that exist; `written`: source topics that a
-        group copies as things are."""
+        """Return the restrictions. `topics`: existing topics that each datastream selects; `written`: source
+        topics that each group copies at present."""
         left_out: dict[DatastreamName, dict[str, str]] = {one.datastream.name: {} for one in self._good}
         for route in self._good:
             name, naming = route.datastream.name, route.datastream.naming
@@ -240,8 +241,8 @@ class Judge:
     def foreseen(
         self, topics: Mapping[DatastreamName, Collection[str]]
     ) -> Mapping[DatastreamName, Collection[str]]:
-        """What each datastream will select once the copies that it and the others may make are there. Copies
-        that nothing can bring back are not followed."""
+        """Return the topics that each datastream will select once all possible copies exist. Copies that
+        cannot return are not followed."""
         around = self._returns.routes
         found = {name: set(chosen) for name, chosen in topics.items()}
         fresh = {one.datastream.name: set(topics.get(one.datastream.name, ())) for one in around}
@@ -264,20 +265,22 @@ class Judge:
 
 
 def circular(routes: Sequence[Route]) -> frozenset[DatastreamName]:
-    """Datastreams whose destination leads back to their source; no other can close a circle."""
+    """Return the datastreams from whose destination records can reach their source; only these can form a
+    loop."""
     reached = _reachable(routes)
     return frozenset(one.datastream.name for one in routes if one.source in reached[one.destination])
 
 
 _ONTO_ITSELF: Final = (
-    "it would copy topics onto themselves: its source and its destination are one cluster, and the topics"
-    " keep their names"
+    "it would copy topics onto themselves: source and destination are the same cluster, and topics keep"
+    " their names"
 )
 
 
 def _strangers(routes: Sequence[Route]) -> dict[DatastreamName, str]:
-    """Members of a group that do not copy as its oldest member does: lanes are named by group and partition,
-    so that two sources would share their names. `routes`: the older ones first."""
+    """Return the members of a group that differ from its oldest member in source, destination or naming:
+    lanes are identified by group and partition, so two sources would use the same names. `routes`: oldest
+    first."""
     first: dict[GroupName, Route] = {}
     refused = {}
     for route in routes:
@@ -305,7 +308,7 @@ def _doubles(
     written: Mapping[GroupName, Collection[str]],
     left_out: Mapping[DatastreamName, Reasons],
 ) -> list[tuple[Route, str, str]]:
-    """Topics whose destination another group writes. `routes`: the older ones first."""
+    """Return topics whose destination another group writes. `routes`: oldest first."""
     found = []
     concerned = [one for one in routes if topics.get(one.datastream.name)]
     concerned.sort(key=lambda one: one.destination)
@@ -331,10 +334,10 @@ def _doubles(
 def _double(holder: Datastream, one: Datastream) -> str:
     if holder.group == one.group or (holder.shares_destination and one.shares_destination):
         return ""
-    return f"datastream {holder.name} writes its destination topic already"
+    return f"datastream {holder.name} already writes its destination topic"
 
 
 def in_words(reasons: Reasons) -> str:
-    """What is left out, in words: a few topics by name, each with its reason."""
+    """Describe the topics that are not copied: a few by name, each with its reason."""
     told = first_few([f"{topic}: {reasons[topic]}" for topic in sorted(reasons)], _NAMES_SHOWN, "; ")
     return f"{counted(len(reasons), 'topic is', 'topics are')} left out ({told})"

@@ -1,1 +1,2 @@
-"""What a decision says of itself, from the plan before and after. Imports coordination's stores and model."""
+"""Sentences that describe a decision, from the plan before and after. Imports coordination's stores and
+model."""

@@ -1,4 +1,4 @@
-"""Why a partition changes its task or instance: one reason, that of the step that moved it. Pure."""
+"""Reason why a partition changes its task or instance: that of the planning step that moved it. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ def move_reasons(
     live: Sequence[LiveInstance],
     requests: Sequence[MoveRequest] = (),
 ) -> dict[Place, str]:
-    """Return a reason for every move. `requests`: those to bring partitions to an instance that were carried
-    out."""
+    """Return a reason for every move. `requests`: fulfilled requests to move partitions to an instance."""
     asked = {
         (request.group, partition): cause_of(request)
         for request in requests
@@ -51,19 +50,19 @@ def _of_task(move: Move, answer: GroupPlan | None) -> str:
 
 
 def _of_instance(move: Move, before: Plan, live: Sequence[LiveInstance]) -> str:
-    """Its task is the same, and runs elsewhere."""
+    """Return why the instance of a task changes."""
     here = {one.name for one in live}
     leaving = {one.name for one in live if one.is_leaving}
     if move.to_instance is None:
         return "no instance can run its task"
     if move.from_instance is None:
-        return f"its task had no instance, and {move.to_instance} runs it"
+        return f"its task had no instance and now runs on {move.to_instance}"
     if move.from_instance not in here:
         return f"its task runs on {move.to_instance}: {move.from_instance} left"
     if move.from_instance in leaving:
-        return f"its task runs on {move.to_instance}: {move.from_instance} wants to go"
+        return f"its task runs on {move.to_instance}: {move.from_instance} is leaving"
     if move.to_instance in before.departed:
-        return f"its task runs on {move.to_instance}, which came back"
+        return f"its task runs on {move.to_instance}, which returned"
     if move.to_instance not in before.by_instance:
-        return f"its task runs on {move.to_instance}, which had none"
-    return f"its task runs on {move.to_instance}: tasks are shared out over the instances"
+        return f"its task runs on {move.to_instance}, which had no tasks"
+    return f"its task runs on {move.to_instance}: tasks are balanced over the instances"

@@ -1,4 +1,4 @@
-"""One sentence about a decision: what the plan holds, and what has changed it. Pure."""
+"""One sentence about a decision: content of the plan, and causes of its changes. Pure."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAMES_SHOWN: Final = 5
 
 @dataclass(frozen=True)
 class PlanChange:
-    """`before`: the plan in force. `tasks`: those of the next one. `planned`: groups that were planned.
-    `answered`: requests that were carried out. `is_recovered`, `is_exclusion_new`, `is_due`, `is_limited`:
-    the plan in force could not be read; what datastreams leave to others has changed; groups were planned in
-    their turn; tasks in force are not within the limits."""
+    """Change from the current plan `before`. `tasks`: tasks of the next plan. `planned`: groups that were
+    planned. `answered`: fulfilled requests. `is_recovered`: the current plan was unreadable.
+    `is_exclusion_new`: the topics that datastreams leave to others changed. `is_due`: groups were planned
+    because it was their turn. `is_limited`: current tasks exceed their limits."""
 
     before: Plan
     tasks: Sequence[TaskPlacement]
@@ -35,14 +35,14 @@ class PlanChange:
 
 
 def unchanged(plan: Plan, live: Sequence[LiveInstance]) -> str:
-    """Return the sentence for a plan that stays."""
+    """Return the sentence for an unchanged plan."""
     partitions = counted(sum(len(one.partitions) for one in plan.tasks), "partition")
     held = f"{partitions} of {counted(len(plan.by_group), 'datastream group')}"
-    return f"nothing to do: epoch {plan.epoch} holds {held} on {counted(len(live), 'instance')}"
+    return f"no change: epoch {plan.epoch} has {held} on {counted(len(live), 'instance')}"
 
 
 def changed(change: PlanChange) -> str:
-    """Return the sentence for a plan that replaces the one in force."""
+    """Return the sentence for a plan that replaces the current one."""
     added = sum(move.from_task is None for move in change.moves)
     removed = sum(move.to_task is None for move in change.moves)
     moved = len(change.moves) - added - removed
@@ -55,16 +55,16 @@ def changed(change: PlanChange) -> str:
 
 
 def instance_causes(before: Plan, live: Sequence[LiveInstance]) -> list[str]:
-    """Return a sentence about the instances that left, want to go or came back."""
+    """Return a phrase each about the instances that left, are leaving or returned."""
     causes = []
     owners, here = {name for name in before.by_instance if name}, {one.name for one in live}
     leaving = {one.name for one in live if one.is_leaving}
     if gone := sorted(owners - here):
         causes.append(f"{', '.join(gone)} left")
     if going := sorted(owners & leaving):
-        causes.append(f"{', '.join(going)} wants to go")
+        causes.append(f"{', '.join(going)} leaving")
     if back := sorted(before.departed.keys() & (here - leaving)):
-        causes.append(f"{', '.join(back)} came back")
+        causes.append(f"{', '.join(back)} returned")
     return causes
 
 
@@ -75,9 +75,9 @@ def _causes(change: PlanChange, added: int, removed: int) -> list[str]:
     if len(change.answered) > _NAMES_SHOWN:
         causes.append(counted(len(change.answered) - _NAMES_SHOWN, "further request"))
     if added or removed:
-        causes.append(f"{counted(added, 'partition')} came and {removed} went")
+        causes.append(f"{counted(added, 'partition')} added and {removed} removed")
     if not causes and change.is_exclusion_new:
-        causes.append("a datastream may not copy topics that it shares with others, or may again")
+        causes.append("topic exclusions between datastreams of a group changed")
     if not causes:
         by_load = "loads changed" if change.is_due else "instances changed"
         causes.append("limits changed" if change.is_limited and not change.is_due else by_load)

@@ -1,1 +1,1 @@
-"""What the service keeps in ZooKeeper, one module for each kind of node."""
+"""State of the service in ZooKeeper, one module for each kind of node."""

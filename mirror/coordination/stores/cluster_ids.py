@@ -1,5 +1,5 @@
-"""What clusters call themselves, by the names that definitions give them. Kept, so that one cluster under
-two names is known for what it is also while it does not answer.
+"""Ids of clusters by the names that definitions use. They are stored, so that two names of one cluster are
+recognized even while it does not respond.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from mirror.ports import NodeStore
 
 
 class ClusterIds:
-    """Ids in ZooKeeper. Thread-safe; every instance may write what it has learnt of a cluster."""
+    """Ids in ZooKeeper. Thread-safe; every instance may write the id that a cluster reports."""
 
     def __init__(self, nodes: NodeStore, parent: str = znodes.CLUSTERS) -> None:
         self._nodes = nodes
         self._parent = parent
 
     def get(self, cluster: ClusterRef) -> str | None:
-        """None: nobody has ever learnt it."""
+        """Return the stored id; None if there is none."""
         try:
             node = self._nodes.read(znodes.short_child(self._parent, cluster))
         except NotFound:
@@ -29,7 +29,7 @@ class ClusterIds:
         return node.data.decode(errors="replace")
 
     def put(self, cluster: ClusterRef, identity: str) -> None:
-        """Keep what the cluster calls itself now. Of two that write at once one is enough."""
+        """Store the id that the cluster reports now. Of two concurrent writes one suffices."""
         path, data = znodes.short_child(self._parent, cluster), identity.encode()
         with suppress(AlreadyExists, VersionConflict):
             try:
@@ -42,8 +42,8 @@ class ClusterIds:
 
 
 class BoundClusters:
-    """Ids of the only clusters that the service reads and writes under their names: those that were seen
-    first, or accepted last. Thread-safe."""
+    """Ids of the only clusters that the service reads and writes under their names: those seen first, or
+    accepted last. Thread-safe."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -54,7 +54,7 @@ class BoundClusters:
         return self._ids.get(cluster) or ""
 
     def bind(self, cluster: ClusterRef, identity: str) -> str:
-        """Return the bound id; bind this one where there is none."""
+        """Return the bound id; bind this one if there is none."""
         known = self.get(cluster)
         if known or not identity:
             return known
@@ -63,7 +63,7 @@ class BoundClusters:
         return self.get(cluster)
 
     def require(self, cluster: ClusterRef, identity: str) -> None:
-        """Bind the id before the first use. Raises UnexpectedCluster where another one is bound."""
+        """Bind the id if there is none yet. Raises UnexpectedCluster if another id is bound."""
         expected = self.bind(cluster, identity)
         if identity != expected:
             raise UnexpectedCluster.at(cluster, expected, identity)
@@ -74,8 +74,8 @@ class BoundClusters:
 
 
 class KnownClusters:
-    """Which names may be of one cluster, by every id that is known of each: the bound one, and the one that
-    the cluster reported last. Thread-safe."""
+    """Names that may belong to one cluster, by all known ids of each: the bound one, and the one that the
+    cluster last reported. Thread-safe."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self.bound = BoundClusters(nodes)
@@ -84,8 +84,8 @@ class KnownClusters:
     def same_as(
         self, cluster: ClusterRef, aliases: Collection[ClusterRef], identity: str = ""
     ) -> Collection[ClusterRef]:
-        """Return the aliases that may be this cluster: all but those whose ids are known to differ.
-        `identity`: a further id of the cluster."""
+        """Return the aliases that may be this cluster: all except those whose known ids differ. `identity`: a
+        further id of the cluster."""
         mine = self._ids(cluster) | ({identity} - {""})
         return [one for one in aliases if not mine or not (theirs := self._ids(one)) or mine & theirs]
 

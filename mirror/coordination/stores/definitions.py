@@ -1,4 +1,4 @@
-"""Where definitions of datastreams are kept."""
+"""Storage of datastream definitions in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from mirror.wording import counted
 
 _LONGEST_PATH: Final = 4_000
 _NODE_NAME: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\uf8ff\ufff0-\U0010ffff/]+")
-"""What ZooKeeper accepts below a node."""
+"""Characters that ZooKeeper accepts in node names."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDatastream:
-    """A definition and the znode version it was read at."""
+    """A definition and the znode version at which it was read."""
 
     datastream: Datastream
     version: int
@@ -39,8 +39,8 @@ class StoredDatastream:
 
 @dataclass(frozen=True, slots=True)
 class DamagedDefinition:
-    """A definition that cannot be read back, and why. `last`: the newest version of it that this process
-    could read; what runs of it goes on."""
+    """A definition that cannot be parsed, and the reason. `last`: latest version that this process could
+    parse; its running lanes continue."""
 
     name: DatastreamName
     problem: str
@@ -48,7 +48,7 @@ class DamagedDefinition:
     last: Datastream | None = None
 
     def error(self) -> DamagedState:
-        """For a caller that needs the definition itself."""
+        """Return the error for a caller that requires the definition itself."""
         return DamagedState(
             f"the definition of datastream {self.name} is damaged: {self.problem}",
             advice="delete the datastream, or restore its znode",
@@ -57,38 +57,38 @@ class DamagedDefinition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """What is stored: definitions that can be read, and those that cannot, each sorted by name."""
+    """Stored definitions, readable and damaged ones, each sorted by name."""
 
     readable: tuple[StoredDatastream, ...] = ()
     damaged: tuple[DamagedDefinition, ...] = ()
 
     @cached_property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """What is in force, by name: of a damaged definition the last version that could be read."""
+        """Effective definitions by name; of a damaged one, its last readable version."""
         known = [one.datastream for one in self.readable]
         last = [one.last for one in self.damaged if one.last is not None]
         return tuple(sorted([*known, *last], key=lambda one: one.name) if last else known)
 
     @property
     def is_whole(self) -> bool:
-        """Whether every datastream that may have tasks is among `datastreams`."""
+        """True if every datastream that may have tasks is in `datastreams`."""
         return all(one.last is not None for one in self.damaged)
 
 
 class DefinitionStore:
-    """Definitions in ZooKeeper; they outlive every instance."""
+    """Definitions in ZooKeeper; they survive all instances."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._deletions = Deletions(nodes)
 
     def names(self, watch: Watch | None = None) -> tuple[DatastreamName, ...]:
-        """All names, sorted; the watch fires when one is added or removed."""
+        """Return all names, sorted; the watch fires when one is added or removed."""
         children = self._nodes.children(znodes.DATASTREAMS, watch)
         return cast("tuple[DatastreamName, ...]", tuple(sorted(map(znodes.name_of, children))))
 
     def look(self, name: DatastreamName, watch: Watch | None = None) -> StoredDatastream | DamagedDefinition:
-        """One definition, readable or not. Raises NotFound."""
+        """Return one definition, readable or damaged. Raises NotFound."""
         for path in _paths(name):
             try:
                 node = self._nodes.read(path, watch)
@@ -96,24 +96,24 @@ class DefinitionStore:
                 continue
             return _found(name, path, node)
         shown = name if len(name) <= bounds.LONGEST_NAME else bounds.shown(name)
-        raise NotFound(f"there is no datastream {shown}")
+        raise NotFound(f"datastream {shown} does not exist")
 
     def get(self, name: DatastreamName) -> StoredDatastream:
-        """Raises NotFound, DamagedState."""
+        """Return one readable definition. Raises NotFound, DamagedState."""
         found = self.look(name)
         if isinstance(found, DamagedDefinition):
             raise found.error()
         return found
 
     def all(self) -> Definitions:
-        """Every definition, of which one that is damaged keeps nobody from the others."""
+        """Return all definitions; a damaged one does not affect other datastreams."""
         return _in_order(list(self.look_at(self.names()).values()))
 
     def look_at(
         self, names: Sequence[DatastreamName], watch_of: Callable[[DatastreamName], Watch] | None = None
     ) -> Mapping[DatastreamName, StoredDatastream | DamagedDefinition]:
-        """Those of the definitions that are there, readable or not; many cost one look. `watch_of`: by name,
-        the watch that is left at a definition."""
+        """Return the existing ones of these definitions, readable or damaged, in one batch. `watch_of`:
+        returns the watch to leave at a definition, by name."""
         paths = {path: name for name in names if 0 < len(path := _path(name)) <= _LONGEST_PATH}
         of_path = None if watch_of is None else lambda path: watch_of(paths[path])
         present = self._nodes.read_present(list(paths), of_path)
@@ -127,20 +127,20 @@ class DefinitionStore:
         return found
 
     def catch_up(self) -> None:
-        """What is read from now on is at least as new as what anybody had written before."""
+        """Make later reads include all writes completed before this call."""
         self._nodes.sync()
 
     def guard(self, names: Iterable[str]) -> Guard:
-        """Return the counters of changes under these names, as they are now."""
+        """Return the current change counters of these names."""
         guard = Guard(self._nodes, names)
         guard.read()
         return guard
 
     def create(self, datastream: Datastream, entries: Sequence[NodeChange] = ()) -> StoredDatastream:
-        """Returns what is stored then. The key of its `creation` is noted with it: a key is given to one
-        datastream at a time. `entries`: what else the transaction contains: all or nothing is stored. Raises
-        AlreadyExists, KeyReused, VersionConflict where an entry fails, and InvalidRequest when it does not
-        fit into a znode."""
+        """Store a new definition and return it. The key of its `creation` is recorded with it: a key belongs
+        to one datastream at a time. `entries`: further changes of the same transaction. Raises AlreadyExists,
+        KeyReused, VersionConflict if an entry fails, and InvalidRequest if the definition does not fit into a
+        znode."""
         definition = NewNode(_path(datastream.name), znodes.encode(to_document(datastream)))
         creation, name = datastream.creation, datastream.name
         notes: list[NodeChange] = [] if creation is None else [NewNode(_note_path(creation), name.encode())]
@@ -153,13 +153,15 @@ class DefinitionStore:
                     raise taken(name) from error
                 noted, notes = notes, [] if creation is None else [self._note_of(creation, name)]
                 if noted == notes:
-                    raise VersionConflict(f"{name} was checked beside what has changed") from error
+                    raise VersionConflict(
+                        f"{name} was checked concurrently with another change; retry"
+                    ) from error
             else:
                 return StoredDatastream(datastream, 0)
 
     def _note_of(self, creation: Creation, name: DatastreamName) -> NodeChange:
-        """What notes that a key is given to a datastream, if no other has it. A definition that was damaged
-        may have left a note behind. Raises KeyReused."""
+        """Return the change that assigns a key to a datastream unless another one has it. A definition that
+        was damaged may have left a record behind. Raises KeyReused."""
         path, data = _note_path(creation), name.encode()
         try:
             node = self._nodes.read(path)
@@ -175,9 +177,9 @@ class DefinitionStore:
     def replace(
         self, stored: StoredDatastream, datastream: Datastream, entries: Sequence[NodeChange] = ()
     ) -> StoredDatastream:
-        """Compare and set; returns what is stored then. `entries`: what else the transaction contains; all or
-        nothing is stored. Raises VersionConflict, NotFound, what the entries raise, and InvalidRequest when
-        it does not fit into a znode."""
+        """Compare and set; return the new definition. `entries`: further changes of the same transaction.
+        Raises VersionConflict, NotFound, errors of the entries, and InvalidRequest if the definition does not
+        fit into a znode."""
         write = replacement(stored, datastream)
         if not entries:
             return StoredDatastream(datastream, self._nodes.write(write.path, write.data, write.version))
@@ -187,22 +189,21 @@ class DefinitionStore:
     def replace_together(
         self, changes: Sequence[tuple[StoredDatastream, Datastream]]
     ) -> tuple[StoredDatastream, ...]:
-        """All of them or none; returns what is stored then, in their order. Raises as `replace` does;
-        InvalidRequest also where they do not fit into one transaction."""
+        """Replace several definitions atomically; return the new definitions in order. Raises errors as
+        `replace` does, and InvalidRequest if they do not fit into one transaction."""
         writes = [replacement(stored, after) for stored, after in changes]
         size = sum(len(one.path.encode()) + len(one.data) for one in writes)
         if size > znodes.CHUNK_BYTES:
             raise InvalidRequest(
-                f"{counted(len(writes), 'definition')} of {size} bytes: too much to be changed as one",
+                f"cannot change {counted(len(writes), 'definition')} of {size} bytes in one transaction",
                 advice="change them one by one",
             )
         self._nodes.change_together(writes)
         return tuple(StoredDatastream(after, stored.version + 1) for stored, after in changes)
 
     def remove(self, name: DatastreamName, entries: Sequence[NextNode] = (), now_ms: int = 0) -> None:
-        """Remove a definition for good, whatever its znode holds, and record that it was deleted. `entries`:
-        what says so; stored once, also where several remove it. `now_ms`: what counts as the moment of its
-        creation where the definition cannot say."""
+        """Remove a definition, whatever its znode contains, and record its deletion. `entries`: outcome,
+        stored once even on concurrent removals. `now_ms`: used if the creation time is unknown."""
         own, *others = _paths(name) or (None,)
         for path in others:
             self._nodes.delete_tree(path)
@@ -213,7 +214,7 @@ class DefinitionStore:
                 found = _found(name, own, self._nodes.read(own))
             except NotFound:
                 return
-            # Read again where somebody has removed it, or put something below it, meanwhile.
+            # Read again if the node was removed, or got a child, concurrently.
             with contextlib.suppress(AlreadyExists, VersionConflict, NotFound):
                 known = found.datastream.created_ms if isinstance(found, StoredDatastream) else None
                 deletion = self._deletions.changes(name, now_ms if known is None else known)
@@ -221,7 +222,7 @@ class DefinitionStore:
                 return
 
     def _notes_of(self, found: StoredDatastream | DamagedDefinition) -> tuple[NodeDeletion, ...]:
-        """What goes with a definition, so that its key is free then."""
+        """Return the deletion of a definition's key record, which frees the key."""
         if isinstance(found, DamagedDefinition) or found.datastream.creation is None:
             return ()
         path = _note_path(found.datastream.creation)
@@ -232,7 +233,7 @@ class DefinitionStore:
 
 
 def replacement(stored: StoredDatastream, datastream: Datastream) -> NodeWrite:
-    """Raises InvalidRequest when it does not fit into a znode."""
+    """Return the write that replaces a definition. Raises InvalidRequest if it does not fit into a znode."""
     return NodeWrite(_path(datastream.name), znodes.encode(to_document(datastream)), stored.version)
 
 
@@ -241,16 +242,14 @@ def _note_path(creation: Creation) -> str:
 
 
 def taken(name: DatastreamName) -> AlreadyExists:
-    """For a creation of a name that another datastream has."""
-    return AlreadyExists(
-        f"there is a datastream {name} already", advice="choose another name or delete it first"
-    )
+    """Return the error for a creation under an existing name."""
+    return AlreadyExists(f"datastream {name} already exists", advice="choose another name or delete it first")
 
 
 class DefinitionCache:
-    """All definitions, of which only those are read again that have changed. For any thread.
+    """Cache of all definitions; only changed ones are read again. Usable from any thread.
 
-    `wake` is called, from any thread, when something has changed.
+    `wake` is called, from any thread, after a change.
     """
 
     def __init__(self, store: DefinitionStore, wake: Watch) -> None:
@@ -267,13 +266,13 @@ class DefinitionCache:
         self._listings = 0
 
     def all(self) -> Definitions:
-        """Raises what reading raises; what was not read then is read by the next call."""
+        """Return all definitions. Raises errors of the reads; the next call continues where they failed."""
         with self._lock:
             return self._all()
 
     def newest(self) -> Definitions:
-        """As `all`, with everything that anybody created or removed before this call. Of many calls at once
-        those that wait for one listing share the next."""
+        """Return all definitions, including everything created or removed before this call. Concurrent
+        callers that wait for one listing share the next."""
         before = self._listings
         with self._lock:
             if self._listings == before:
@@ -281,11 +280,11 @@ class DefinitionCache:
             return self._all()
 
     def changed(self, name: DatastreamName) -> None:
-        """The caller has written or removed this one: the next look reads it."""
+        """Mark a definition as changed by the caller: the next call reads it."""
         self._changed.put(name)
 
     def look_again(self) -> None:
-        """Nothing that was read may count any more. What damaged definitions were last is kept."""
+        """Invalidate everything read so far, except the last readable versions of damaged definitions."""
         with self._lock:
             self._are_names_stale = True
             self._stale.update(self._known)
@@ -309,7 +308,7 @@ class DefinitionCache:
                 self._note(name, found.get(name))
             self._stale.clear()
         if self._sorted is None:
-            # One that was changed may be known before its name is listed.
+            # A definition changed by the caller may be known before its name is listed.
             order = self._names if self._known.keys() <= self._listed else sorted(self._known)
             self._sorted = _in_order([self._known[name] for name in order if name in self._known])
         return self._sorted
@@ -334,7 +333,7 @@ class DefinitionCache:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """A watch. Equal for the same node, so that it is left there once."""
+    """A watch. Equal for the same node, so that it is registered only once."""
 
     changed: queue.SimpleQueue[DatastreamName | None]
     name: DatastreamName | None
@@ -346,7 +345,7 @@ class _Changed:
 
 
 def _in_order(found: Sequence[StoredDatastream | DamagedDefinition]) -> Definitions:
-    """They come by name."""
+    """Split definitions, which are sorted by name."""
     readable = tuple([one for one in found if isinstance(one, StoredDatastream)])
     return Definitions(readable, tuple([one for one in found if isinstance(one, DamagedDefinition)]))
 
@@ -360,16 +359,16 @@ def _found(name: DatastreamName, path: str, node: Node) -> StoredDatastream | Da
 
 def _read(name: DatastreamName, path: str, node: Node) -> Datastream:
     if path != _path(name):
-        raise InvalidRequest("no definition has a znode of this name")
+        raise InvalidRequest("no definition can have a znode with this name")
     datastream = _parsed(node.data, path)
     if datastream.name != name:
-        raise InvalidRequest(f"it names itself {bounds.shown(datastream.name)}")
+        raise InvalidRequest(f"its name is {bounds.shown(datastream.name)}")
     return datastream
 
 
 @lru_cache(1_024)
 def _parsed(data: bytes, path: str) -> Datastream:
-    """Everybody in this process reads what is new: once for all of them."""
+    """Parse a definition once for all readers in this process."""
     return from_document(znodes.decode(data, path))
 
 
@@ -378,7 +377,7 @@ def _path(name: str) -> str:
 
 
 def _paths(name: str) -> tuple[str, ...]:
-    """Where a definition of this name may be: its own znode, or one that somebody made by hand."""
+    """Return the possible paths of a definition: its own znode, or one created by hand."""
     own = _path(name)
     if not 0 < len(own) <= _LONGEST_PATH:
         return ()

@@ -1,4 +1,4 @@
-"""What changed and why: the newest events in ZooKeeper, for people without Pinot."""
+"""Log of changes with their reasons: latest events in ZooKeeper, for installations without Pinot."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 KEPT: Final = 200
-"""Publications (a plan with its moves is one) that are kept of what concerns several groups, or none."""
+"""Limit of stored publications (a plan with its moves is one) about several groups, or none."""
 
 KEPT_OF_GROUP: Final = 50
-"""Publications that are kept of each group, or of a datastream of another name."""
+"""Limit of stored publications of each group, or of a datastream with a different name."""
 
 MOST_KEPT: Final = 1_000
-"""Publications that are kept of all groups."""
+"""Limit of stored publications of all groups."""
 
 _TRIMMED_EVERY: Final = 20
-"""Publications of one instance, stored with what they tell of, after which the log is trimmed."""
+"""Number of publications of one instance, stored with the change they report, after which the log is
+trimmed."""
 
 MOVES_SHOWN: Final = 500
-"""Moves of one plan that are told one by one; a plan that moves more says how many."""
+"""Limit of moves of one plan that are reported individually; the plan's sentence has the total."""
 
 _READ_AT_ONCE: Final = 100
-"""Publications: where ZooKeeper is slow, one after the other would take minutes."""
+"""Publications per request, because reading one after another would take minutes on a slow ZooKeeper."""
 _MOST_READ: Final = 100_000
-"""Events of one publication."""
+"""Limit of events of one publication."""
 _NODE: Final = re.compile(r"e-[0-9]{10}")
 
 
 class EventLog:
-    """A bounded log; each entry is one publication's events."""
+    """A bounded log; each entry contains the events of one publication."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
@@ -57,14 +58,15 @@ class EventLog:
         )
 
     def append(self, events: tuple[PlacementEvent, ...]) -> None:
-        """Add a publication, as far as it fits into a znode, and drop what is beyond the shares."""
+        """Add a publication, shortened to the size of a znode, and drop old ones."""
         entry = self.entry(events)
         path = self._nodes.create(entry.path, entry.data, sequential=True)
         self._groups.note(path.rpartition("/")[2], _group_of(events))
         self.trim()
 
     def entry(self, events: tuple[PlacementEvent, ...]) -> NextNode:
-        """A publication, as far as it fits into a znode, for a change that is made together with it."""
+        """Return a publication, shortened to the size of a znode, for the transaction of the change it
+        reports."""
         chunks = znodes.encode_chunks({"events": [asdict(event) for event in events]})
         while len(chunks) > 1:
             events = events[: len(events) // 2]
@@ -77,17 +79,17 @@ class EventLog:
         made: Callable[[Sequence[DatastreamName]], None],
         make_alone: Callable[[DatastreamName], None],
     ) -> None:
-        """As `znodes.change_each`, for changes among which are the entries that tell of them."""
+        """Apply changes as `znodes.change_each` does; they may include entries of this log."""
         znodes.change_each(self._nodes, wanted, made, make_alone)
 
     def trim_now_and_then(self) -> None:
-        """An entry was stored with a change that comes often: a listing after each would cost more than the
-        change."""
+        """Trim the log on every `_TRIMMED_EVERY`-th call. Call it after storing an entry with a frequent
+        change: listing the log every time would cost more than the change."""
         if next(self._added) % _TRIMMED_EVERY == 0:
-            self._drop(lambda _: None)  # where another instance drops them, too, the next one does
+            self._drop(lambda _: None)  # if another instance drops them concurrently, the next call retries
 
     def trim(self) -> None:
-        """Drop all but the newest publications of each group."""
+        """Drop old publications of each group."""
         self._drop(self._nodes.delete_tree)
 
     def _drop(self, drop_alone: Callable[[str], None]) -> None:
@@ -100,8 +102,8 @@ class EventLog:
         znodes.change_each(self._nodes, deletions, lambda _: None, drop_alone)
 
     def newest(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """At most `limit` events, newest publication first. A damaged publication is one event that says
-        so."""
+        """Return at most `limit` events, newest publication first. A damaged publication yields one event
+        that reports it."""
         events: list[PlacementEvent] = []
         paths = [f"{znodes.EVENTS}/{node}" for node in reversed(self._publications())]
         while paths and len(events) < limit:
@@ -113,7 +115,7 @@ class EventLog:
     def publications(
         self, known: Mapping[int, tuple[PlacementEvent, ...]], watch: Watch
     ) -> Mapping[int, tuple[PlacementEvent, ...]]:
-        """All publications by their numbers, oldest first; those that are known are not read again. The watch
+        """Return all publications by number, oldest first, reading only those missing in `known`. The watch
         fires when one is added or dropped."""
         nodes = {int(node[2:]): f"{znodes.EVENTS}/{node}" for node in self._publications(watch)}
         unknown = [path for number, path in nodes.items() if number not in known]
@@ -128,12 +130,12 @@ class EventLog:
         }
 
     def _publications(self, watch: Watch | None = None) -> list[str]:
-        """Nodes of publications, oldest first; what else somebody put there is none."""
+        """Return the nodes of publications, oldest first; other nodes are ignored."""
         return [node for node in self._nodes.children(znodes.EVENTS, watch) if _NODE.fullmatch(node)]
 
 
 def _group_of(events: Iterable[PlacementEvent]) -> str:
-    """Return the group or datastream whose share a publication counts against; empty for several or none."""
+    """Return the group or datastream to whose limit a publication counts; empty for several or none."""
     names = {event.datastream for event in events if event.datastream}
     return names.pop() if len(names) == 1 else ""
 
@@ -148,14 +150,14 @@ def _read_publication(path: str, data: bytes) -> list[PlacementEvent]:
         entries = bounds.sequence("events", stored, _MOST_READ)
         return [_read_event(bounds.mapping("an event", one)) for one in entries]
     except (CorruptData, InvalidRequest, LookupError, TypeError, ValueError) as error:
-        nobody, nothing = InstanceName(""), f"znode {path} cannot be read: {damage_of(error)}"
+        nobody, nothing = InstanceName(""), f"cannot read znode {path}: {damage_of(error)}"
         return [
             _sentence_event(0, f"damaged/{path.rpartition('/')[2]}", ChangeKind.PROBLEM, nobody, "", nothing)
         ]
 
 
 def _read_event(document: Mapping[str, Any]) -> PlacementEvent:
-    """Fields that are not known are left out: a newer version may have written them."""
+    """Parse an event. Unknown fields are ignored: a newer version may have written them."""
     event = PlacementEvent(**{field.name: document[field.name] for field in fields(PlacementEvent)})
     return replace(event, kind=ChangeKind(event.kind))
 
@@ -168,9 +170,9 @@ def plan_events(
     loads: Mapping[tuple[GroupName, TopicPartition], float],
     reasons: Mapping[tuple[GroupName, TopicPartition], str],
 ) -> tuple[PlacementEvent, ...]:
-    """The event of a plan; one for each group that it changes, with the reasons for its tasks; one
-    for each move (the first `MOVES_SHOWN`). `loads`: bytes per second of what moves, as far as known;
-    `reasons`: why each moves."""
+    """Return one event for the plan, one for each changed group with the reasons for its tasks, and one for
+    each of the first `MOVES_SHOWN` moves. `loads`: bytes per second of moved partitions, if known; `reasons`:
+    reason of each move."""
     changed = {move.group for move in moves}
     return (
         _plan_event(plan, leader, "", plan.reason),
@@ -190,8 +192,7 @@ def plan_events(
 def problem_event(
     leader: InstanceName, name: DatastreamName, problem: Problem, now_ms: int, *, is_over: bool = False
 ) -> PlacementEvent:
-    """A datastream is set aside, or there is a remark about it; or, `is_over`, there is not any more. While
-    it lasts, its reason may become another one."""
+    """Return the event for a problem or remark that appeared, changed its reason or, if `is_over`, ended."""
     moment = "/over" if is_over else f"/{now_ms}" if now_ms != problem.since_ms else ""
     return _sentence_event(
         now_ms,
@@ -205,8 +206,8 @@ def problem_event(
 
 def _problem_sentence(problem: Problem, is_over: bool) -> str:
     if not problem.sets_aside:
-        return f"over: {problem.reason}" if is_over else problem.reason
-    return f"not set aside any more; it was: {problem.reason}" if is_over else f"set aside: {problem.reason}"
+        return f"no longer applies: {problem.reason}" if is_over else problem.reason
+    return f"resolved: {problem.reason}" if is_over else f"problem: {problem.reason}"
 
 
 def loads_event(
@@ -218,30 +219,30 @@ def loads_event(
     *,
     is_over: bool = False,
 ) -> PlacementEvent:
-    """The loads of a source cluster, or what was observed of them, are stale or not to be had; or, `is_over`,
-    are known again."""
+    """Return the event for loads or observations of a source cluster that became stale or unavailable or, if
+    `is_over`, are available again."""
     key = f"loads/{legible(source)}/{since_ms}{'/over' if is_over else ''}"
     return _sentence_event(now_ms, key, ChangeKind.LOADS, leader, "", sentence)
 
 
 def recovery_event(leader: InstanceName, plan: Plan, reason: str, now_ms: int) -> PlacementEvent:
-    """The plan in force cannot be read; the leader goes on from this one."""
+    """Return the event for an unreadable plan; `plan` is the one that the leader continues from."""
     sentence = legible(
-        f"{reason}; the leader goes on from epoch {plan.epoch} with {counted(len(plan.tasks), 'task')}"
+        f"{reason}; the leader continues from epoch {plan.epoch} with {counted(len(plan.tasks), 'task')}"
     )
     key = f"recovery/{plan.epoch}"
     return _event(now_ms, plan.epoch, key, ChangeKind.PROBLEM, leader, "", sentence)
 
 
 def request_event(leader: InstanceName, request: Request, reason: str, now_ms: int) -> PlacementEvent:
-    """A request that cannot be carried out, and is not tried again."""
-    sentence = f"{cause_of(request)}; it cannot be done: {reason}"
+    """Return the event for a request that failed permanently."""
+    sentence = f"{cause_of(request)}; failed: {reason}"
     key = f"request/{request.identity}"
     return _sentence_event(now_ms, key, ChangeKind.REQUEST, leader, request.group, sentence)
 
 
 def command_event(name: DatastreamName, sentence: str, now_ms: int) -> PlacementEvent:
-    """What a person did to a datastream over REST; no instance decided it."""
+    """Return the event for a change of a datastream over REST, which has no deciding instance."""
     key = f"command/{legible(name)}/{now_ms}/{zlib.crc32(sentence.encode(errors='replace')):08x}"
     return _sentence_event(now_ms, key, ChangeKind.COMMAND, InstanceName(""), name, sentence)
 
@@ -249,12 +250,12 @@ def command_event(name: DatastreamName, sentence: str, now_ms: int) -> Placement
 def _sentence_event(
     now_ms: int, key: str, kind: ChangeKind, leader: InstanceName, datastream: str, sentence: str
 ) -> PlacementEvent:
-    """An event that is about no plan and no partition."""
+    """Return an event about no plan and no partition."""
     return _event(now_ms, NO_EPOCH, key, kind, leader, legible(datastream), legible(sentence))
 
 
 def _plan_event(plan: Plan, leader: InstanceName, group: str, sentence: str) -> PlacementEvent:
-    """An event about a plan, or about what it does with one group."""
+    """Return an event about a plan, or about its changes to one group."""
     kind = ChangeKind.DATASTREAM if group else ChangeKind.PLAN
     key = f"{plan.epoch}/{group}" if group else f"{plan.epoch}"
     return _event(plan.created_ms, plan.epoch, key, kind, leader, group, sentence)
@@ -269,7 +270,7 @@ def _event(
     datastream: str,
     sentence: str,
 ) -> PlacementEvent:
-    """An event that is about no partition."""
+    """Return an event about no partition."""
     return PlacementEvent(
         time_ms=time_ms,
         event_key=key,

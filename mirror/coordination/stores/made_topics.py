@@ -1,8 +1,8 @@
-"""Which destination topics are a group's of datastreams: those that the service has made for it, which it may
-change later, and those that were there before and that it has adopted.
+"""Destination topics of a group of datastreams: topics that the service created for it, which it may change
+later, and existing topics that it has adopted.
 
-What was made outlives a datastream, so that one that is created again under its name goes on as before. What
-was adopted ends with the last datastream of the group: a new one needs the right again.
+The record of created topics survives a datastream, so that one created again under its name continues as
+before. Adoption ends with the last datastream of the group: a new one needs the permission again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class MadeTopics:
         self._parent = parent
 
     def of(self, group: GroupName) -> Made | None:
-        """None: nothing has been recorded of the group yet. Raises CorruptData."""
+        """Return the recorded topics of a group; None if there is no record. Raises CorruptData."""
         return self._read(group)[0]
 
     def add(self, group: GroupName, cluster: ClusterRef, topics: Iterable[str]) -> None:
-        """Record more; none at all is a record too. Raises VersionConflict, InvalidRequest when it is too
-        large for a znode."""
+        """Add topics to the record, creating it even without topics. Raises VersionConflict, and
+        InvalidRequest if it is too large for a znode."""
         made, version = self._read(group)
         known = dict(made or {})
         known[cluster] = known.get(cluster, frozenset()) | frozenset(topics)
@@ -43,7 +43,7 @@ class MadeTopics:
         if len(chunks) > 1:
             raise InvalidRequest(
                 f"the record of topics of {group} does not fit into a znode",
-                advice="share its topics out among several datastreams",
+                advice="distribute its topics among several datastreams",
             )
         path = znodes.short_child(self._parent, group)
         if version is not None:
@@ -52,10 +52,10 @@ class MadeTopics:
         try:
             self._nodes.create(path, chunks[0])
         except AlreadyExists as error:
-            raise VersionConflict(f"somebody else wrote {path}") from error
+            raise VersionConflict(f"{path} was written concurrently; retry") from error
 
     def forget(self, group: GroupName) -> None:
-        """Nothing is recorded of the group any more."""
+        """Delete the record of the group."""
         with suppress(NotFound):
             self._nodes.delete(znodes.short_child(self._parent, group))
 
@@ -69,4 +69,6 @@ class MadeTopics:
             document = znodes.decode_chunks([node.data], path)
             return {ClusterRef(name): frozenset(names) for name, names in document.items()}, node.version
         except (TypeError, ValueError, zlib.error) as error:
-            raise CorruptData(f"znode {path} holds no record of topics", advice="delete it") from error
+            raise CorruptData(
+                f"znode {path} does not contain a record of topics", advice="delete it"
+            ) from error

@@ -1,4 +1,4 @@
-"""What instances measured themselves, shared through ZooKeeper: the provider `self`, and what is late."""
+"""Rates and backlog measured by the instances, shared through ZooKeeper: the load provider `self`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MeasuredRates = Mapping[ClusterRef, Mapping[TopicPartition, tuple[float, float]]
 """Bytes and messages per second by source cluster and partition."""
 
 Behind = Mapping[ClusterRef, Collection[TopicPartition]]
-"""Partitions of which more may arrive than is known, by source cluster."""
+"""Partitions whose inflow may exceed the measured rate, by source cluster."""
 
 
 class LateRecords(NamedTuple):
-    """What waits at the source of a lane that is late, as far as that is known. `catch_up_seconds`: in which
-    it is to be copied; None: as is set for all."""
+    """Known backlog of a late lane at its source. `catch_up_seconds`: time in which to copy it; None: the
+    global setting."""
 
     bytes: float
     messages: float
@@ -33,7 +33,7 @@ class LateRecords(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one instance measured: what arrives of its partitions, and what is late of them."""
+    """Measurements of one instance: inflow of its partitions, and their backlog."""
 
     rates: MeasuredRates
     behind: Behind = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What one instance said of a cluster."""
+    """Measurements of one cluster by one instance."""
 
     measured_ms: int = 0
     rates: Mapping[TopicPartition, PartitionLoad] = field(default_factory=dict)
@@ -51,20 +51,20 @@ class _Read:
 
 
 STALE_AFTER_MS: Final = 60_000
-"""Instances publish every few seconds; without news for this long nobody measures any more."""
+"""Time without publications after which measurements are stale; instances publish every few seconds."""
 _MOST_WAITING: Final = 10**18
 _UNREADABLE: Final = (CorruptData, InvalidRequest, LookupError, TypeError, ValueError, AttributeError)
 
 
 class MeasuredLoads:
-    """Writes an instance's own rates, and answers with everybody's."""
+    """Publishes the measurements of an instance, and reads those of all instances."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def publish(self, instance: InstanceName, measured: Measured, now_ms: int) -> None:
-        """Replace what this instance said before. Without any rate it says only that it measures none now:
-        what it said of each partition before stays the last that is known."""
+        """Replace the measurements of this instance. Without any rate, only the summary is replaced: the
+        rates published before remain the last known ones."""
         rates, behind = measured.rates, measured.behind
         document = {
             "measured_ms": now_ms,
@@ -95,8 +95,8 @@ class MeasuredLoads:
             znodes.put(self._nodes, f"{folder}/{name}", chunk)
 
     def freshness(self, cluster: ClusterRef) -> Freshness:
-        """When an instance measured the cluster's partitions last, of how many, and how many of them are
-        behind; without a time where no instance measures any now."""
+        """Return when an instance last measured the cluster's partitions, their number, and how many of them
+        are behind; without a time if no instance measures any."""
         found = []
         paths = [f"{znodes.LOADS}/{node}" for node in self._nodes.children(znodes.LOADS)]
         for path, node in self._nodes.read_present(paths).items():
@@ -106,7 +106,7 @@ class MeasuredLoads:
                 some, slow = (bounds.integer("partitions", one, 0, znodes.MOST_PARTITIONS) for one in counts)
                 at_ms = bounds.integer("measured_ms", summary["measured_ms"], 0, bounds.LARGEST_MS)
             except _UNREADABLE:
-                continue  # it measures nothing of this cluster, or has an older version
+                continue  # the instance measures nothing of this cluster, or has an older version
             found.append((at_ms, some, slow))
         newest_ms = max((at_ms for at_ms, _, _ in found), default=None)
         if newest_ms is None:
@@ -117,11 +117,11 @@ class MeasuredLoads:
         )
 
     def withdraw(self, instance: InstanceName) -> None:
-        """Forget an instance's rates."""
+        """Delete the measurements of an instance."""
         self._nodes.delete_tree(znodes.child(znodes.LOADS, instance))
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """The newest rate of each partition that any instance measured. Raises LoadUnavailable."""
+        """Return the latest rate of each partition, from any instance. Raises LoadUnavailable."""
         newest, notes = self._newest(cluster)
         if not newest:
             raise LoadUnavailable("no instance has measured a rate yet")
@@ -131,18 +131,18 @@ class MeasuredLoads:
         return LoadReport(known, "self", measured_ms, tuple(notes), at_least)
 
     def waiting(self, cluster: ClusterRef) -> Mapping[TopicPartition, LateRecords]:
-        """What is late of the cluster's partitions, by the newest measurement of each."""
+        """Return the backlog of the cluster's partitions, from the latest measurement of each."""
         newest, _ = self._newest(cluster)
         return {key: one.waiting[key] for key, one in newest.items() if key in one.waiting}
 
     def _newest(self, cluster: ClusterRef) -> tuple[dict[TopicPartition, _Read], list[str]]:
-        """Who measured each partition last; and whose measurements cannot be read."""
+        """Return the latest measurement of each partition, and a note on each unreadable one."""
         newest, notes = dict[TopicPartition, _Read](), list[str]()
         for node in self._nodes.children(znodes.LOADS):
             try:
                 found = self._read(f"{znodes.LOADS}/{node}", cluster)
             except _UNREADABLE as error:
-                notes.append(f"what {znodes.name_of(node)} measured cannot be read: {damage_of(error)}")
+                notes.append(f"cannot read the measurements of {znodes.name_of(node)}: {damage_of(error)}")
                 continue
             for partition in found.rates:
                 if partition not in newest or newest[partition].measured_ms < found.measured_ms:
@@ -186,7 +186,7 @@ def _waiting(value: Any) -> LateRecords:
     if seconds is not None:
         seconds = bounds.integer("catch_up_seconds", seconds, SHORTEST_SECONDS, LONGEST_SECONDS)
     return LateRecords(
-        bounds.number("bytes that wait", size, 0, _MOST_WAITING),
-        bounds.number("messages that wait", messages, 0, _MOST_WAITING),
+        bounds.number("waiting bytes", size, 0, _MOST_WAITING),
+        bounds.number("waiting messages", messages, 0, _MOST_WAITING),
         seconds,
     )

@@ -1,8 +1,8 @@
-"""Which instances are here, which of them leads, and what each still holds.
+"""Live instances, their leader, and the lanes that each may still hold.
 
-Every instance has one ephemeral sequential node; the lowest sequence leads, and each watches only
-the node before its own to learn that it leads now. An instance that obeys a plan says so in its
-holding, with the lanes that the plan took from it and that it has not yet released.
+Every instance has one ephemeral sequential node. The lowest sequence leads, and each instance watches only
+the node before its own to learn when it becomes leader. An instance that obeys a plan announces this in its
+holding, with the lanes that the plan took from it and that it has not released yet.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _MOST_GROUPS: Final = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LiveInstance:
-    """One running service. `sequence` orders by arrival; `weight` is its share of the work.
+    """One running service. `sequence` is the order of arrival; `weight` is its share of the work.
 
-    `incarnation` differs between processes, also of one name on one host: by it a process knows its
-    own node, although the answer to its creation was lost. `is_leaving`: it wants no tasks any more.
+    `incarnation` differs between processes, even with one name on one host: it lets a process recognize its
+    own node if the response to the creation was lost. `is_leaving`: the instance wants no more tasks.
     """
 
     name: InstanceName
@@ -48,10 +48,11 @@ class LiveInstance:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What an instance says of itself: the newest epoch it obeys, lanes it is still releasing, and the
-    groups of which it may run anything. It says so before it starts a lane.
+    """Announcement of an instance: newest epoch that it obeys, lanes that it is still releasing, and groups
+    whose lanes it may run. It is published before the instance starts a lane.
 
-    `is_unreadable`: what it says cannot be read, so it may run anything until it is gone or overdue.
+    `is_unreadable`: the announcement cannot be parsed, so the instance may run any lane until it is gone or
+    overdue.
     """
 
     epoch: Epoch = NO_EPOCH
@@ -60,9 +61,9 @@ class Holding:
     is_unreadable: bool = False
 
     def has_given_up(self, key: LaneKey, epoch: Epoch) -> bool:
-        """Whether a lane that this epoch gives to somebody else may be started there.
+        """Return whether a lane that this epoch assigns to another instance may be started there.
 
-        Not by one that obeys a newer epoch: that may have given the lane back to it.
+        False if this instance obeys a newer epoch, which may have given the lane back to it.
         """
         if self.is_unreadable:
             return False
@@ -73,19 +74,19 @@ _MAY_HOLD_ANYTHING: Final = Holding(is_unreadable=True)
 
 
 _OWN: Final = (znodes.TROUBLES, znodes.QUOTAS, znodes.HOLDINGS, znodes.LEAVING, znodes.LIVE)
-"""Where nodes of an instance are; it is not here any more when the last of them goes."""
+"""Folders of an instance's nodes; the instance is gone once all are deleted."""
 
 
 class Membership:
-    """Live instances and their holdings in ZooKeeper. What a node says of an instance never changes, so
-    it is read once, as long as the node is there."""
+    """Live instances and their holdings in ZooKeeper. The node of an instance never changes, so it is read
+    only once while it exists."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._known: dict[str, LiveInstance] = {}
 
     def join(self, instance: LiveInstance) -> LiveInstance:
-        """Announce an instance, whose sequence is given here; the nodes go with its session."""
+        """Announce an instance and return it with its sequence; the nodes are deleted with its session."""
         document = asdict(instance)
         del document["sequence"], document["is_leaving"]
         path = self._nodes.create(
@@ -97,38 +98,40 @@ class Membership:
         return joined
 
     def look_again(self) -> None:
-        """Read every instance again: ZooKeeper may have lost its data, and numbers then begin at 0."""
+        """Discard cached instances: ZooKeeper may have lost its data, after which sequences start at 0
+        again."""
         self._known = {}
 
     def require(self, instance: LiveInstance, watch: Watch) -> None:
-        """Make sure that others still see an instance; the watch fires when its node goes. Raises SessionLost
-        where that is gone, although the session may live: somebody has deleted it, and another instance may
-        have got its number since."""
+        """Check that others still see an instance; the watch fires when its node is deleted. Raises
+        SessionLost if it is gone although the session may be alive: an operator deleted it, and another
+        instance may have received its sequence since."""
         path = f"{znodes.LIVE}/{_node(instance.sequence)}"
-        lost = SessionLost(f"the place of {instance.name} among the instances was deleted")
+        lost = SessionLost(f"the znode of instance {instance.name} was deleted")
         try:
             node = self._nodes.read(path, watch)
         except NotFound as error:
             raise lost from error
-        with contextlib.suppress(DamagedState):  # of which nothing but its number is needed
+        with contextlib.suppress(DamagedState):  # a damaged node still proves membership
             if znodes.decode(node.data, path).get("incarnation") != instance.incarnation:
                 raise lost
 
     def begin_to_leave(self, instance: LiveInstance) -> None:
-        """Ask for all tasks to be taken away; may be repeated."""
+        """Ask the leader to move all tasks away; idempotent."""
         with contextlib.suppress(AlreadyExists):
             self._nodes.create(f"{znodes.LEAVING}/{_node(instance.sequence)}", ephemeral=True)
 
     def leave(self, instance: LiveInstance) -> None:
-        """Withdraw an instance that has given up everything, with all that it says under its sequence: the
-        session may live on."""
+        """Deregister an instance that has released everything, deleting all nodes of its sequence, because
+        the session may stay open."""
         for folder in _OWN:
             self._nodes.delete(f"{folder}/{_node(instance.sequence)}")
 
     def live(self, watch: Watch | None = None) -> tuple[LiveInstance, ...]:
-        """Everybody here, in order of arrival; the watch fires when somebody comes, goes or wants to go.
+        """Return all instances in order of arrival; the watch fires when an instance joins, leaves or starts
+        to leave.
 
-        An instance whose node cannot be read is here as long as it holds something, and gets nothing more.
+        An instance with an unreadable node is included while its holding exists, but receives no lanes.
         """
         present = self._present(watch)
         leaving = set(self._nodes.children(znodes.LEAVING, watch))
@@ -143,8 +146,8 @@ class Membership:
         )
 
     def leader(self, sequence: int, watch: Watch | None = None) -> LiveInstance | None:
-        """Who leads; None: nobody is here. Unless `sequence` itself leads, the watch fires when the
-        instance before it goes, and for nobody else's coming and going."""
+        """Return the leader; None if there are no instances. Unless `sequence` itself leads, the watch fires
+        when the instance before it is gone, and on no other change."""
         while True:
             try:
                 here = [one for one in map(self._instance, self._present()) if one is not None]
@@ -156,35 +159,36 @@ class Membership:
             return here[0] if here else None
 
     def announce(self, instance: LiveInstance, holding: Holding) -> None:
-        """Publish a holding; it goes with the session."""
+        """Publish a holding; it is deleted with the session."""
         path = _holding_path(instance)
         data = znodes.encode(_holding_document(holding))
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def holding(self, instance: LiveInstance, watch: Watch | None = None) -> Holding | None:
-        """None: the instance has not said anything, so it holds nothing yet."""
+        """Return the holding of an instance; None if it has announced none, so it holds nothing yet."""
         path = _holding_path(instance)
         try:
             return _read_holding(znodes.decode(self._nodes.read(path, watch).data, path))
         except NotFound:
             return None
         except (DamagedState, InvalidRequest) as error:
-            _log.error("what an instance holds cannot be read", instance=instance.name, reason=str(error))
+            _log.error("cannot read the holding of an instance", instance=instance.name, reason=str(error))
             return _MAY_HOLD_ANYTHING
 
     def refresh(self) -> None:
-        """Whatever anybody announced before this call is seen by the reads after it."""
+        """Make later reads include everything announced before this call."""
         self._nodes.sync()
 
     def _present(self, watch: Watch | None = None) -> list[str]:
-        """Nodes of instances, in order of arrival; what else somebody put there is none. A node that has gone
-        is no longer known: where its parent was deleted, another instance can get its number."""
+        """Return the nodes of instances in order of arrival, ignoring other nodes. Deleted nodes are dropped
+        from the cache: if their parent was deleted, another instance can get their sequence."""
         present = [node for node in self._nodes.children(znodes.LIVE, watch) if _NODE.fullmatch(node)]
         self._known = {node: self._known[node] for node in present if node in self._known}
         return present
 
     def _instance(self, node: str) -> LiveInstance | None:
-        """None: nobody. Raises NotFound when it left since its node was listed."""
+        """Return an instance; None if unreadable and without a holding. Raises NotFound if it left since its
+        node was listed."""
         if node in self._known:
             return self._known[node]
         path = f"{znodes.LIVE}/{node}"
@@ -192,12 +196,12 @@ class Membership:
         try:
             self._known[node] = _read_instance(_sequence(node), znodes.decode(data, path))
         except (DamagedState, InvalidRequest) as error:
-            _log.error("an instance cannot be read", node=node, reason=str(error))
+            _log.error("cannot read the node of an instance", node=node, reason=str(error))
             return self._unreadable(node)
         return self._known[node]
 
     def _unreadable(self, node: str) -> LiveInstance | None:
-        """An instance that says what it holds is one, whatever became of its node."""
+        """Return a placeholder for an unreadable instance that has announced a holding; else None."""
         one = LiveInstance(InstanceName(f"{node} (unreadable)"), _sequence(node), "", 0, "", is_leaving=True)
         try:
             self._nodes.read(_holding_path(one))
@@ -230,7 +234,7 @@ def _holding_document(holding: Holding) -> dict[str, object]:
 
 
 def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
-    """Fields that are not known are left alone: a newer version may have written them. Raises
+    """Parse an instance. Unknown fields are ignored: a newer version may have written them. Raises
     InvalidRequest."""
     return LiveInstance(
         name=InstanceName(bounds.line("the name", bounds.field(document, "name"), _LONGEST)),
@@ -244,7 +248,7 @@ def _read_instance(sequence: int, document: Mapping[str, Any]) -> LiveInstance:
 
 
 def _read_holding(document: Mapping[str, Any]) -> Holding:
-    """Raises InvalidRequest."""
+    """Parse a holding. Raises InvalidRequest."""
     releasing: set[LaneKey] = set()
     for group, ranges in bounds.mapping("releasing", bounds.field(document, "releasing")).items():
         for topic, text in bounds.mapping("releasing", ranges).items():

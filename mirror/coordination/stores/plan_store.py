@@ -1,11 +1,11 @@
-"""Plans in ZooKeeper: whole or not at all, and only what changed is written and read.
+"""Plans in ZooKeeper: published atomically, and only changes are written and read.
 
-What one instance runs of one group is a document of its own. The commit marker names every document
-of its epoch, so that an instance reads the marker and what concerns it. Order of a publication:
-documents first, then the marker by compare-and-set, then clean-up. Stopped before the marker, nothing
-has happened; stopped after it, only rubbish is left, which the next leader's first publication
-removes. Two leaders that believe in themselves at once write documents of their own, only one of
-their markers is accepted, and clean-up touches nothing newer than its own epoch.
+Each document contains the tasks that one instance runs of one group. The commit marker names every document
+of its epoch, so an instance reads the marker and its own documents. A publication writes the documents first,
+then the marker by compare-and-set, then cleans up. If it is interrupted before the marker, nothing has
+changed; if after it, only garbage remains, which the next leader's first publication removes. Two concurrent
+leaders write separate documents, only one of their markers is accepted, and clean-up never touches anything
+newer than its own epoch.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from mirror.wording import counted
 _log = structlog.get_logger(__name__)
 _EPOCH: Final = re.compile("[0-9]{1,18}")
 _LARGEST_EPOCH: Final = 2**52
-"""A document that claims a larger one is none of ours."""
+"""Largest plausible epoch; documents with a larger one were not written by Headrace."""
 _BYTES_SHOWN: Final = 200
 _MOST_CHUNKS: Final = 1_000
 _LONGEST_TASK: Final = 1_000
 _LONGEST_PATH: Final = 4_000
-"""Bytes. With a chunk of a document it stays below what ZooKeeper takes in one request."""
+"""Limit in bytes. Together with a chunk of a document it stays below ZooKeeper's request limit."""
 
 Part = tuple[GroupName, InstanceName | None]
-"""What one instance (None: nobody) runs of one group."""
+"""Group and instance of a document; None for tasks without an instance."""
 
 
 @dataclass(frozen=True)
 class StoredPlan:
-    """A plan and where its parts are kept. `documents`: the node of each part, as far as it was read.
-    `task_counts`: of each group over all instances, also those whose parts were not read."""
+    """A plan and the documents it is stored in. `documents`: node of each part that was read. `task_counts`:
+    by group over all instances, including parts that were not read."""
 
     plan: Plan
     version: int | None
@@ -69,21 +69,21 @@ NO_PLAN = StoredPlan(Plan(NO_EPOCH, (), 0, "no plan yet"), None, {}, {})
 
 
 class LatestPlan:
-    """The plan in force at each call; only what has changed since the last call is read. For any thread."""
+    """Cache of the current plan; a call reads only changes since the last one. Usable from any thread."""
 
     def __init__(self, plans: PlanStore) -> None:
         self._plans = plans
         self._known = NO_PLAN
 
     def __call__(self) -> Plan:
-        """Raises DamagedState as `PlanStore.read`."""
+        """Return the current plan. Raises DamagedState as `PlanStore.read` does."""
         known = self._plans.read(self._known)
         self._known = known
         return known.plan
 
 
 class PlanStore:
-    """Reads and publishes plans. `writer` is for people: it says who wrote a document."""
+    """Reads and publishes plans. `writer`: name of the writer in document names, for diagnosis."""
 
     def __init__(self, nodes: NodeStore, writer: str, chunk_bytes: int = znodes.CHUNK_BYTES) -> None:
         self._nodes = nodes
@@ -93,28 +93,28 @@ class PlanStore:
         self._published: int | None = None
 
     def read(self, known: StoredPlan = NO_PLAN, watch: Watch | None = None) -> StoredPlan:
-        """The plan in force; parts that `known` holds already are not read again.
+        """Return the current plan, without reading parts again that `known` contains.
 
-        Parts whose documents are missing or damaged are left out; the leader then plans their groups again.
-        Raises DamagedState when the marker is damaged.
+        Parts with missing or damaged documents are omitted; the leader then plans their groups again. Raises
+        DamagedState if the marker is damaged.
         """
         return self._read(known, watch, None)
 
     def read_for(
         self, instance: InstanceName, known: StoredPlan = NO_PLAN, watch: Watch | None = None
     ) -> StoredPlan:
-        """As `read`, with the tasks of one instance only."""
+        """Return the current plan with the tasks of one instance only."""
         return self._read(known, watch, instance)
 
     def recover(self, last: Plan, obeyed: Iterable[Epoch]) -> tuple[StoredPlan, str]:
-        """What to plan on from while the marker cannot be read, and what it holds.
+        """Return a plan to continue from while the marker is unreadable, and a description of its content.
 
-        `last`: the newest plan that the caller has read; without one (epoch 0) the documents are put together
-        again as far as they agree. `obeyed`: epochs that live instances obey. The epoch is not below any that
-        somebody can have obeyed: each publication since the newest document was written has raised the
-        marker's version by one and the epoch by one. A marker that another leader has replaced meanwhile may
-        name no document, and says the epoch itself. The next publication writes every document again.
-        Raises NotFound when there is no marker.
+        `last`: latest plan that the caller has read; without one (epoch 0) the plan is rebuilt from documents
+        that agree. `obeyed`: epochs that live instances obey. The returned epoch is not below any epoch that
+        an instance can have obeyed: each publication since the last document was written has raised both
+        the marker's version and the epoch by one. If another leader has replaced the marker meanwhile without
+        naming documents, the epoch in the marker counts. The next publication writes every document again.
+        Raises NotFound if there is no marker.
         """
         node = self._nodes.read(znodes.PLAN)
         names = [
@@ -126,13 +126,13 @@ class PlanStore:
         known = (last.epoch, *obeyed, *(int(_epoch_of(name)) for _, name in names))
         highest = max((*known, _epoch_in(node.data)))
         tasks = last.tasks if last.epoch else self._reassembled(names)
-        plan = Plan(Epoch(highest + node.version), tasks, 0, "put together again", last.departed)
-        held = f"{len(node.data)} bytes that begin with {node.data[:_BYTES_SHOWN]!r}"
+        plan = Plan(Epoch(highest + node.version), tasks, 0, "rebuilt from documents", last.departed)
+        held = f"{len(node.data)} bytes starting with {node.data[:_BYTES_SHOWN]!r}"
         return StoredPlan(plan, node.version, {}, plan.task_counts), held
 
     def _reassembled(self, names: Iterable[tuple[GroupName, str]]) -> tuple[TaskPlacement, ...]:
-        """The tasks in the newest document of each part, but for groups whose documents contradict each
-        other or cannot be read: those are planned from scratch."""
+        """Return the tasks in the latest document of each part, without groups whose documents conflict or
+        are unreadable: these are planned from scratch."""
         newest: dict[Part, str] = {}
         for group, name in sorted(names, key=lambda one: _epoch_of(one[1])):
             newest[group, _instance_in(name)] = name
@@ -144,9 +144,9 @@ class PlanStore:
         return tuple(sorted(kept, key=lambda placement: (placement.group, placement.task)))
 
     def publish(self, plan: Plan, previous: StoredPlan) -> StoredPlan:
-        """Make the plan the one in force.
+        """Publish the plan.
 
-        Raises VersionConflict when another one was published since `previous` was read.
+        Raises VersionConflict if another plan was published since `previous` was read.
         """
         self._attempts += 1
         before = _parts(previous.plan)
@@ -179,16 +179,16 @@ class PlanStore:
             if node.version == known.version:
                 return known
             if not node.data and not node.version:
-                return NO_PLAN  # it was made as the parent of the first documents
+                return NO_PLAN  # created as the parent of the first documents
             try:
                 marker = znodes.decode_chunks([node.data], znodes.PLAN)
-                # What fails at first may be an old document that is cleaned up, as a newer plan is there.
+                # The first failure may be caused by clean-up of an old document after a newer plan.
                 return self._assemble(marker, node.version, known, only, failed_version == node.version)
             except (NotFound, CorruptData, InvalidRequest, PlanRejected, ValueError) as error:
                 if node.version == failed_version:
                     raise DamagedState(
-                        f"plan {znodes.PLAN} cannot be read: {damage_of(error)}",
-                        advice="the leader publishes another; what runs goes on meanwhile",
+                        f"cannot read plan {znodes.PLAN}: {damage_of(error)}",
+                        advice="the leader publishes a new plan; running tasks are not affected",
                     ) from error
                 failed_version = node.version
 
@@ -213,7 +213,7 @@ class PlanStore:
         for part in documents.keys() - set(unknown):
             tasks.extend(parts.get(part, ()))
         if leave_out_damaged and (torn := _contradicting(tasks)):
-            _log.error("groups of the plan left out: their documents contradict each other", groups=torn)
+            _log.error("groups omitted from the plan: conflicting documents", groups=torn)
             tasks = [one for one in tasks if one.group not in torn]
             documents = {part: name for part, name in documents.items() if part[0] not in torn}
         in_order = tuple(sorted(tasks, key=lambda placement: (placement.group, placement.task)))
@@ -222,7 +222,7 @@ class PlanStore:
     def _document(
         self, part: Part, tasks: tuple[TaskPlacement, ...], epoch: Epoch, number: int
     ) -> tuple[str, list[tuple[str, bytes]]]:
-        """Name and nodes of a new document: the first chunk, and further ones below it."""
+        """Return the name and nodes of a new document: the first chunk, and further chunks below it."""
         content: dict[str, Any] = {one.task: znodes.encode_partitions(one.partitions) for one in tasks}
         first, *others = znodes.encode_chunks(content, self._chunk_bytes)
         home = quote(part[1] or "", safe="")
@@ -231,7 +231,7 @@ class PlanStore:
         return name, [(path, first), *((f"{path}/{i:04}", chunk) for i, chunk in enumerate(others))]
 
     def _damaged(self, wanted: list[tuple[Part, str]]) -> list[Part]:
-        """Parts that cannot be read; their groups are planned again, which writes them again."""
+        """Return unreadable parts; their groups are planned again, which rewrites the parts."""
         found = []
         for part, name in wanted:
             try:
@@ -239,7 +239,9 @@ class PlanStore:
             except (Unreachable, CoordinationError):
                 raise
             except Exception as error:  # noqa: BLE001 - the bulkhead around one part of the plan
-                _log.error("part of the plan left out", group=part[0], document=name, reason=damage_of(error))
+                _log.error(
+                    "part omitted from the plan", group=part[0], document=name, reason=damage_of(error)
+                )
                 found.append(part)
         return found
 
@@ -255,7 +257,7 @@ class PlanStore:
     def _commit(self, marker: bytes, previous: StoredPlan) -> int:
         if previous.version is not None:
             return self._nodes.write(znodes.PLAN, marker, previous.version)
-        with contextlib.suppress(AlreadyExists):  # made as the parent of the first documents
+        with contextlib.suppress(AlreadyExists):  # created as the parent of the first documents
             self._nodes.create(znodes.PLAN)
         node = self._nodes.read(znodes.PLAN)
         if node.data:
@@ -270,7 +272,7 @@ class PlanStore:
             self._delete_empty(znodes.child(znodes.PLAN, group))
 
     def _clean_all(self, epoch: Epoch, documents: Mapping[Part, str]) -> None:
-        """Also what publications that broke off have left."""
+        """Delete all stale documents, including those of interrupted publications."""
         kept: dict[str, set[str]] = {}
         for (group, _), name in documents.items():
             kept.setdefault(znodes.child(znodes.PLAN, group), set()).add(name)
@@ -285,7 +287,7 @@ class PlanStore:
 
     def _delete_document(self, path: str) -> None:
         try:
-            self._nodes.delete(path)  # one request, most documents are small
+            self._nodes.delete(path)  # one request suffices for most documents
         except VersionConflict:  # it has further chunks
             self._nodes.delete_tree(path)
 
@@ -295,16 +297,16 @@ class PlanStore:
 
 
 def check_storable(group: GroupName) -> None:
-    """Raises InvalidRequest when documents cannot be kept under a group's name: the request would end the
-    session with ZooKeeper."""
+    """Raise InvalidRequest if the name of a group is too long for a path: ZooKeeper would close the session
+    on such a request."""
     try:
         length = len(znodes.child(znodes.PLAN, group).encode())
     except UnicodeError as error:
-        raise InvalidRequest("the task prefix cannot be stored", advice="use printable characters") from error
+        raise InvalidRequest("cannot store the task prefix", advice="use printable characters") from error
     if length > _LONGEST_PATH:
         raise InvalidRequest(
-            f"the task prefix takes {length} bytes in ZooKeeper, which is too long",
-            advice=f"at most {_LONGEST_PATH} are possible",
+            f"the task prefix takes {length} bytes in ZooKeeper",
+            advice=f"use a shorter one: the limit is {_LONGEST_PATH} bytes",
         )
 
 
@@ -316,26 +318,26 @@ def _parts(plan: Plan) -> dict[Part, tuple[TaskPlacement, ...]]:
 
 
 def _epoch_of(name: str) -> float:
-    """Of a document; infinite for a node that is none of ours, which nobody cleans up."""
+    """Return the epoch of a document; infinity for unknown nodes, which are never cleaned up."""
     digits = name.partition("-")[0]
     return int(digits) if _EPOCH.fullmatch(digits) else math.inf
 
 
 def _instance_in(name: str) -> InstanceName | None:
-    """Whose document it is, by its name."""
+    """Return the instance in the name of a document."""
     _, mark, home = name.rpartition("x")[0].rpartition("@")
     return InstanceName(unquote(home)) if mark and home else None
 
 
 def _document_paths(part: Part, name: str) -> list[str]:
-    """Raises InvalidRequest for a name that is no document's."""
+    """Return the paths of all chunks. Raises InvalidRequest if the name is not that of a document."""
     path = f"{znodes.child(znodes.PLAN, part[0])}/{name}"
-    further = bounds.digits("the chunks of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
+    further = bounds.digits("the chunk count of a document", name.rpartition("x")[2], 0, _MOST_CHUNKS)
     return [path, *(f"{path}/{number:04}" for number in range(further))]
 
 
 def _documents(marker: Mapping[str, Any]) -> Iterable[tuple[Part, str]]:
-    """Raises InvalidRequest."""
+    """Yield the documents named by a marker. Raises InvalidRequest."""
     for group, by_instance in bounds.mapping("documents", bounds.field(marker, "documents")).items():
         for instance, name in bounds.mapping("documents", by_instance).items():
             document = bounds.line("the name of a document", name, _LONGEST_PATH)
@@ -348,13 +350,13 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
         left_ms, names = bounds.sequence("a departure", value, 2)
         tasks_left = bounds.sequence("tasks of a departure", names, znodes.MOST_PARTITIONS)
         departed[InstanceName(name)] = Departure(
-            bounds.integer("the moment of a departure", left_ms, 0, bounds.LARGEST_MS),
+            bounds.integer("the time of a departure", left_ms, 0, bounds.LARGEST_MS),
             frozenset(TaskName(bounds.text("a task", one, _LONGEST_TASK)) for one in tasks_left),
         )
     return Plan(
         Epoch(bounds.integer("the epoch", bounds.field(marker, "epoch"), 0, 2**53)),
         tasks,
-        bounds.integer("the moment of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
+        bounds.integer("the time of the plan", bounds.field(marker, "created_ms"), 0, bounds.LARGEST_MS),
         bounds.text("the reason", bounds.field(marker, "reason"), znodes.CHUNK_BYTES),
         departed,
         _excluded(marker),
@@ -362,7 +364,7 @@ def _plan(marker: Mapping[str, Any], tasks: tuple[TaskPlacement, ...]) -> Plan:
 
 
 def _epoch_in(data: bytes) -> Epoch:
-    """Of a marker; 0 where it cannot be read, or claims one that is none of ours."""
+    """Return the epoch of a marker; 0 if it is unreadable or implausible."""
     try:
         epoch = _plan(znodes.decode_chunks([data], znodes.PLAN), ()).epoch
     except (CorruptData, InvalidRequest, PlanRejected, ValueError):
@@ -371,11 +373,11 @@ def _epoch_in(data: bytes) -> Epoch:
 
 
 def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] | None]:
-    """Markers of versions that knew of none do not have it."""
+    """Return the exclusions in a marker; older versions wrote none."""
     found: dict[DatastreamName, frozenset[str] | None] = {}
     for name, topics in bounds.mapping("excluded", marker.get("excluded", {})).items():
         if topics is not None and not isinstance(topics, list):
-            raise InvalidRequest(f"topics excluded of {bounds.shown(name)} are no list")
+            raise InvalidRequest(f"excluded topics of {bounds.shown(name)} must be a list")
         found[DatastreamName(name)] = (
             None if topics is None else frozenset(bounds.text("a topic", one, 249) for one in topics)
         )
@@ -383,7 +385,7 @@ def _excluded(marker: Mapping[str, Any]) -> dict[DatastreamName, frozenset[str] 
 
 
 def _contradicting(tasks: Iterable[TaskPlacement]) -> list[GroupName]:
-    """Groups of which a task or a partition is in two documents. Groups share no names of tasks."""
+    """Return groups with a task or partition in two documents. Task names are unique to their group."""
     by_group: dict[GroupName, list[TaskPlacement]] = {}
     for one in tasks:
         by_group.setdefault(one.group, []).append(one)
@@ -403,11 +405,11 @@ def _task_counts(marker: Mapping[str, Any]) -> dict[GroupName, int]:
 
 
 def _placement(task: str, group: GroupName, instance: InstanceName | None, found: object) -> TaskPlacement:
-    """A task has its group's name, so that what is wrong in one document concerns no other group. Raises
-    InvalidRequest, ValueError."""
+    """Return one task of a document. Its name must be that of its group, so that an error in one document
+    affects no other group. Raises InvalidRequest, ValueError."""
     before, _, number = task.rpartition("-")
     if before != group:
-        raise InvalidRequest(f"task {bounds.shown(task)} is none of the group {group}")
+        raise InvalidRequest(f"task {bounds.shown(task)} does not belong to group {group}")
     bounds.digits("the number of a task", number, 0, znodes.MOST_PARTITIONS)
     ranges = bounds.mapping("partitions", found)
     for topic, one in ranges.items():

@@ -1,7 +1,7 @@
-"""What is wrong with single datastreams, as the leader found it last: for every instance to show.
+"""Problems of single datastreams, as last determined by the leader; every instance can show them.
 
-A datastream with a problem is set aside: the step that failed for it is left out, what already runs of it
-goes on, and every other datastream is served as ever. The problem is over when the step succeeds.
+A datastream with a problem is isolated: the failing step is skipped for it, its running lanes continue, and
+all other datastreams are served as usual. The problem ends when the step succeeds.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _MOST_TROUBLES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a datastream is set aside, in a sentence, and since when (epoch ms). With `sets_aside` false it is
-    a remark: the datastream is served, and does perhaps not do what its owner thinks. With `is_told` false
-    it comes and goes with what is copied, and is no event."""
+    """Problem of a datastream: a sentence, and its start (epoch ms). `sets_aside`: False for a remark: the
+    datastream is served, but may not do what its owner expects. `is_told`: False for a problem that comes and
+    goes with the copied records and is not reported as an event."""
 
     reason: str
     since_ms: int
@@ -44,19 +44,18 @@ class Problem:
 
 
 class ProblemStore:
-    """Problems in ZooKeeper, by datastream. Only the leader writes; it alone sees all datastreams."""
+    """Problems in ZooKeeper, by datastream. Only the leader writes, because only it sees all datastreams."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
         self._folder = znodes.Folder(nodes, znodes.PROBLEMS, _read_problem)
 
     def all(self) -> Mapping[DatastreamName, Problem]:
-        """Every datastream that is set aside, by name. What another instance has noted just now may be
-        missing."""
+        """Return all problems by datastream. The latest changes of other instances may be missing."""
         return {DatastreamName(znodes.name_of(node)): one for node, one in self._folder.newest().items()}
 
     def get(self, name: DatastreamName) -> Problem | None:
-        """None: nothing is wrong with it."""
+        """Return the problem of a datastream; None if it has none."""
         path = znodes.child(znodes.PROBLEMS, name)
         try:
             return _read_problem(path, self._nodes.read(path).data)
@@ -64,7 +63,7 @@ class ProblemStore:
             return None
 
     def put_each(self, problems: Mapping[DatastreamName, Problem]) -> None:
-        """As `put` of each, in a few transactions."""
+        """Store several problems in a few transactions."""
         paths = {znodes.child(znodes.PROBLEMS, name): name for name in problems}
         wanted = {path: _data_of(problems[name]) for path, name in paths.items()}
         znodes.change_each(
@@ -75,7 +74,7 @@ class ProblemStore:
         )
 
     def remove_each(self, names: Collection[DatastreamName]) -> None:
-        """As `remove` of each, in a few transactions."""
+        """Remove several problems in a few transactions."""
         paths = {znodes.child(znodes.PROBLEMS, name): name for name in names}
         znodes.change_each(
             self._nodes,
@@ -89,7 +88,7 @@ class ProblemStore:
             self._folder.changed(path)
 
     def put(self, name: DatastreamName, problem: Problem) -> None:
-        """Say what is wrong with a datastream, in place of what was said before."""
+        """Store the problem of a datastream, replacing the previous one."""
         path, data = znodes.child(znodes.PROBLEMS, name), _data_of(problem)
         try:
             node = self._nodes.read(path)
@@ -99,11 +98,11 @@ class ProblemStore:
             try:
                 self._nodes.create(path, data)
             except AlreadyExists as error:
-                raise VersionConflict(f"somebody else wrote {path}") from error
+                raise VersionConflict(f"{path} was written concurrently; retry") from error
         self._folder.changed(path)
 
     def remove(self, name: DatastreamName) -> None:
-        """Nothing is wrong with it any more."""
+        """Remove the problem of a datastream."""
         path = znodes.child(znodes.PROBLEMS, name)
         self._nodes.delete_tree(path)
         self._folder.changed(path)
@@ -119,23 +118,23 @@ def _read_problem(path: str, data: bytes) -> Problem:
         sets_aside, is_told = (document.get(name) is not False for name in ("sets_aside", "is_told"))
         return Problem(legible(document["reason"]), int(document["since_ms"]), sets_aside, is_told)
     except (CorruptData, KeyError, TypeError, ValueError) as error:
-        return Problem(f"znode {path} does not say what is wrong ({type(error).__name__})", 0)
+        return Problem(f"znode {path} is unreadable ({type(error).__name__})", 0)
 
 
 class TroubleStore:
-    """What instances say of lanes that stand still, and of those that a quota holds back, by datastream
-    group; it goes with their sessions."""
+    """Stalled lanes and lanes throttled by a quota, by instance and datastream group; ephemeral like the
+    sessions of the instances."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def say(self, sequence: int, troubles: Mapping[GroupName, str]) -> None:
-        """Which stand still, in place of what the instance of this sequence said before; the first groups by
-        name, as many as a person reads."""
+        """Replace the stalled groups of the instance with this sequence; limited to the first groups by
+        name."""
         self._say(f"{znodes.TROUBLES}/i-{sequence:010}", troubles)
 
     def say_held_back(self, sequence: int, quotas: Mapping[GroupName, str]) -> None:
-        """Which a quota holds back, likewise."""
+        """Replace the groups of the instance that a quota throttles, with the same limit."""
         self._say(f"{znodes.QUOTAS}/i-{sequence:010}", quotas)
 
     def _say(self, path: str, troubles: Mapping[GroupName, str]) -> None:
@@ -147,11 +146,11 @@ class TroubleStore:
         znodes.put(self._nodes, path, data, ephemeral=True)
 
     def all(self) -> Mapping[GroupName, str]:
-        """By group, of one of the instances that have trouble with it."""
+        """Return stalled groups, each with the reason from one of its instances."""
         return self._all(znodes.TROUBLES)
 
     def held_back(self) -> Mapping[GroupName, str]:
-        """By group, of one of the instances where a quota holds it back."""
+        """Return throttled groups, each with the quota from one of its instances."""
         return self._all(znodes.QUOTAS)
 
     def _all(self, folder: str) -> Mapping[GroupName, str]:
@@ -161,7 +160,7 @@ class TroubleStore:
             try:
                 document = znodes.decode(node.data, path)
             except CorruptData as error:
-                _log.warning("what an instance says cannot be read", reason=str(error))
+                _log.warning("cannot read the troubles of an instance", reason=str(error))
                 continue
             for group, reason in document.items():
                 found.setdefault(GroupName(group), legible(str(reason)))

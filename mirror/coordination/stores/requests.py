@@ -1,4 +1,4 @@
-"""What people and the monitor ask of the leader, as a queue in ZooKeeper."""
+"""Queue in ZooKeeper of requests from users and the monitor to the leader."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from mirror.ports import NodeStore, Watch
 from mirror.wording import counted
 
 MOST_PENDING: Final = 1_000
-"""Requests that may wait; further ones are refused until the leader has answered some."""
+"""Limit of pending requests; further ones are rejected until the leader has answered some."""
 
 MOST_OF_GROUP: Final = 5
-"""Requests of one group that may wait; a further one replaces the oldest."""
+"""Limit of pending requests per group; a further one replaces the oldest."""
 
 _ATTEMPTS: Final = 5
 
@@ -32,10 +32,10 @@ _MOST_MOVED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRequest:
-    """Plan one group again. `full`: forget the placement; else repair what is overloaded.
+    """Request to plan one group again. `full`: ignore the current placement; otherwise relieve overloads.
 
-    `identity` is given by the queue. `requested_by` and `reason` go into the events. Raises InvalidRequest
-    for what cannot be stored and told.
+    `identity` is assigned by the queue. `requested_by` and `reason` appear in events. Raises InvalidRequest
+    for values that cannot be stored or displayed.
     """
 
     group: GroupName
@@ -53,9 +53,9 @@ class RebalanceRequest:
 
 @dataclass(frozen=True, slots=True)
 class MoveRequest:
-    """Bring partitions of one group to the instance `host`: its name, or the host that it runs on.
+    """Request to move partitions of one group to the instance `host`, given by its name or host.
 
-    Raises InvalidRequest for what cannot be stored and told.
+    Raises InvalidRequest for values that cannot be stored or displayed.
     """
 
     group: GroupName
@@ -70,20 +70,20 @@ class MoveRequest:
         bounds.line("the instance", self.host, _LONGEST_HOST)
         if len(self.partitions) > _MOST_MOVED:
             raise InvalidRequest(
-                f"{counted(len(self.partitions), 'partition')} in one request",
-                advice=f"{_MOST_MOVED} are possible",
+                f"too many partitions in one request: {counted(len(self.partitions), 'partition')}",
+                advice=f"the limit is {_MOST_MOVED}; use several requests",
             )
 
     @property
     def reason(self) -> str:
-        """For the events."""
+        """Reason for events."""
         return f"{counted(len(self.partitions), 'partition')} to {self.host}"
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """Put the plan `proposal` (an id) in force as it is. Raises InvalidRequest for what cannot be stored and
-    told."""
+    """Request to publish the plan `proposal` (an id) unchanged. Raises InvalidRequest for values that cannot
+    be stored or displayed."""
 
     group: GroupName
     proposal: str
@@ -97,19 +97,19 @@ class ApplyRequest:
 
     @property
     def reason(self) -> str:
-        """For the events."""
+        """Reason for events."""
         return f"apply plan {self.proposal}"
 
 
 @dataclass(frozen=True, slots=True)
 class DamagedRequest:
-    """What stands in the queue and is no request; it is answered by the `problem`."""
+    """Queue entry that is not a valid request; it is answered with the `problem`."""
 
     identity: str
     problem: str
     group: GroupName
-    requested_by: str = "somebody"
-    reason: str = "what cannot be read"
+    requested_by: str = "unknown"
+    reason: str = "unreadable request"
 
 
 PlacementRequest = RebalanceRequest | MoveRequest | ApplyRequest
@@ -117,8 +117,8 @@ Request = PlacementRequest | DamagedRequest
 
 
 def cause_of(request: Request) -> str:
-    """For the events: who asked, and why as far as that was given."""
-    return f"{request.requested_by} asked" + (f": {request.reason}" if request.reason else "")
+    """Return the requester and the reason, if any, for events."""
+    return f"requested by {request.requested_by}" + (f": {request.reason}" if request.reason else "")
 
 
 class RequestQueue:
@@ -134,9 +134,10 @@ class RequestQueue:
         superseded: Callable[[Request], Sequence[NextNode]] = lambda _: (),
         changes: Sequence[NodeWrite] = (),
     ) -> str:
-        """Returns the request's identity. Beyond `MOST_OF_GROUP` of its group the oldest gives way.
-        `superseded`: what stores the outcome of that one; `changes`: what else is changed with it, all or
-        nothing. Raises Busy when `MOST_PENDING` wait already, VersionConflict where a change fails."""
+        """Queue a request and return its identity. Beyond `MOST_OF_GROUP` of its group, the oldest are
+        dropped. `superseded`: returns the nodes that store the outcome of a dropped request. `changes`:
+        further writes of the same transaction. Raises Busy if `MOST_PENDING` requests are pending,
+        VersionConflict if a change fails."""
         entry = NextNode(f"{znodes.REQUESTS}/r-", znodes.encode(_document(request)))
         for _ in range(_ATTEMPTS):
             old = self._surplus(request.group)
@@ -146,41 +147,41 @@ class RequestQueue:
             together = (*changes, *ends, entry)
             with contextlib.suppress(NotFound):  # the leader has taken one of them
                 return self._nodes.change_together(together)[-1].rpartition("/")[2]
-        raise VersionConflict("the requests of this group change all the time", advice="ask again")
+        raise VersionConflict("too many concurrent requests for this group", advice="retry the request")
 
     def _surplus(self, group: GroupName) -> list[Request]:
-        """Return the requests that give way to a further one of a group. Raises Busy."""
+        """Return the requests to drop in favour of a new one of the group. Raises Busy."""
         waiting = self._folder.newest()
         mine = [one for _, one in sorted(waiting.items()) if one.group == group]
         old = mine[: max(0, len(mine) - MOST_OF_GROUP + 1)]
         if len(self._nodes.children(znodes.REQUESTS)) - len(old) >= MOST_PENDING:
             raise Busy(
-                f"{MOST_PENDING} requests wait for the leader already",
-                advice="ask again later; GET /v1/health of the leader says whether it plans",
+                f"{MOST_PENDING} requests are already pending",
+                advice="retry later; GET /v1/health of the leader shows whether it plans",
             )
         return old
 
     def pending(self, watch: Watch | None = None) -> tuple[Request, ...]:
-        """The oldest, at most a hundred; the watch fires when a request is added or taken. Each is read by
-        itself: one that is damaged is a DamagedRequest."""
+        """Return the oldest requests, at most 100; the watch fires when a request is added or taken. A
+        damaged entry yields a DamagedRequest."""
         nodes = self._nodes.children(znodes.REQUESTS, watch)[:_READ_AT_ONCE]
         found = self._nodes.read_present([f"{znodes.REQUESTS}/{node}" for node in nodes])
         return tuple(_read_request(path, node.data) for path, node in found.items())
 
     def waiting(self) -> tuple[Request, ...]:
-        """All of them, in their order; none is read twice."""
+        """Return all requests in order; each node is read only once."""
         return tuple(self._folder.newest().values())
 
     def take(self, request: Request, entries: Sequence[NextNode] = ()) -> bool:
-        """Remove a request that has been answered by a plan, or that cannot be. `entries`: what says so;
-        all or nothing is stored. False: another leader has done so."""
+        """Remove a request that was answered by a plan or has failed. `entries`: outcome, stored in the same
+        transaction. Returns False if another leader has removed it."""
         path = _path(request)
         while True:
             try:
                 self._nodes.change_together((NodeDeletion(path), *entries))
             except NotFound:
                 return False
-            except VersionConflict:  # somebody has put something below it
+            except VersionConflict:  # the node has children that are not ours
                 for name in self._nodes.children(path):
                     self._nodes.delete_tree(f"{path}/{name}")
             else:
@@ -208,7 +209,7 @@ def _document(request: PlacementRequest) -> dict[str, Any]:
 
 
 def _request(identity: str, document: Mapping[str, Any]) -> Request:
-    """Fields that are not known are left alone: a newer version may have written them.
+    """Parse a request. Unknown fields are ignored: a newer version may have written them.
 
     Raises InvalidRequest.
     """
@@ -232,4 +233,4 @@ def _partitions(document: Mapping[str, Any]) -> frozenset[TopicPartition]:
 def _check_request(request: PlacementRequest) -> None:
     check_name(request.group, "a group of datastreams")
     bounds.text("requested_by", request.requested_by, bounds.LONGEST_NAME)
-    bounds.integer("the moment of a request", request.requested_ms, 0, bounds.LARGEST_MS)
+    bounds.integer("the time of a request", request.requested_ms, 0, bounds.LARGEST_MS)

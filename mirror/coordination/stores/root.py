@@ -1,4 +1,4 @@
-"""The service's root in ZooKeeper, its format, and the secret that its instances share."""
+"""The service's root in ZooKeeper, its format, and the secret shared by its instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECRET_BYTES: Final = 32
 
 
 def ensure_root(nodes: NodeStore) -> None:
-    """Make the root on first use. Raises NewerFormat when a newer version has written to it."""
+    """Create the root on first use. Raises NewerFormat if a newer version has written to it."""
     if not check_root(nodes):
         try:
             nodes.create(znodes.VERSION, str(znodes.FORMAT).encode())
@@ -24,24 +24,24 @@ def ensure_root(nodes: NodeStore) -> None:
 
 
 def check_root(nodes: NodeStore) -> bool:
-    """Whether there is a root, without making one. Raises NewerFormat, CorruptData."""
+    """Return whether the root exists, without creating it. Raises NewerFormat, CorruptData."""
     try:
         data = nodes.read(znodes.VERSION).data
     except NotFound:
         return False
     if not data.isdigit() or len(data) > _MOST_DIGITS:
-        raise CorruptData(f"znode {znodes.VERSION} does not hold a number", advice="is zookeeper.root right?")
+        raise CorruptData(f"znode {znodes.VERSION} does not contain a number", advice="check zookeeper.root")
     if int(data) > znodes.FORMAT:
         raise NewerFormat(
-            f"the state in ZooKeeper has format {int(data)}, this version writes {znodes.FORMAT}",
+            f"the state in ZooKeeper has format {int(data)}, this version supports up to {znodes.FORMAT}",
             advice="upgrade this instance or choose another zookeeper.root",
         )
     return True
 
 
 def service_secret(nodes: NodeStore) -> str:
-    """The same for all instances, made by the first that asks. Who may read it is the session's to say, as of
-    everything here. Raises DamagedState."""
+    """Return the secret shared by all instances; create it on first use. The session's access rules protect
+    it, like all nodes. Raises DamagedState."""
     while True:
         try:
             data = nodes.read(znodes.SHARED_KEY).data
@@ -50,5 +50,7 @@ def service_secret(nodes: NodeStore) -> str:
                 nodes.create(znodes.SHARED_KEY, secrets.token_hex(_SECRET_BYTES).encode())
             continue
         if len(data) < _SECRET_BYTES:
-            raise DamagedState(f"znode {znodes.SHARED_KEY} is too short", advice="delete it: another is made")
+            raise DamagedState(
+                f"znode {znodes.SHARED_KEY} is too short", advice="delete it to create a new secret"
+            )
         return data.decode(errors="replace")

@@ -1,42 +1,42 @@
-"""Paths below the service's root, and the bytes of what is stored there.
+"""Paths below the service's root, and encoding of their content.
 
-    /version                       format number; a newer one is refused
-    /secret                        what only the instances know: by it they know each other
+    /version                       format number; a newer one is rejected
+    /secret                        shared secret by which instances authenticate each other
     /datastreams/<name>            definition (JSON)
-    /creations/<key>               the datastream that a call with this key has created
-    /deleted/<number>              which datastreams were deleted, by name; many share a node
+    /creations/<key>               datastream created by a call with this idempotency key
+    /deleted/<number>              names of deleted datastreams; many share a node
     /lost/<name>                   definition that an instance knows and that is missing without a deletion
-    /guards/<number>               counter of changes of the groups and owners that share it
-    /live/i-<sequence>             ephemeral: who is here; the lowest sequence leads
-    /leaving/i-<sequence>          ephemeral: who wants to go as soon as its tasks have moved
-    /holdings/i-<sequence>         ephemeral: the newest epoch an instance obeys, what it still releases,
-                                   and of which groups it may run anything
-    /plan                          commit marker: epoch, reason, who departed, the names of all documents
-    /plan/<group>/<epoch>-<writer>-…   what one instance runs of a group as of that epoch
-    /requests/r-<sequence>         what people and the monitor ask of the leader
-    /operations/o-<sequence>       what became of requests, stops and deletions in a day, by group
-    /proposals/p-<sequence>        plans that were computed for somebody to look at, the newest of a group
-    /events/e-<sequence>           what changed and why, the newest of each group
-    /loads/<instance>/<chunk>      rates that the instance measured itself
-    /costs/<instance>              what copying has cost there, by group and hour
-    /observations/<cluster>        which observations of a source cluster's loads the leader keeps
-    /observations/<cluster>/<time>-…   one of them
-    /chosen-observations/<provider>:<cluster>   as /observations/<cluster>, of a load provider that
-                                   datastreams choose
-    /assessments/<group>           what the last planning of a group found
-    /advice                        how many tasks and instances are needed
-    /clusters/<name>               what a cluster calls itself that definitions call so
-    /written/<name>                id of the only cluster that is read and written under that name
-    /made/<group>                  destination topics that were made for a group of datastreams
-    /adopted/<group>               destination topics that were there before it and that it writes
-    /beginnings/<datastream>       which partitions it had when it was first planned, if it begins at the end
-    /problems/<datastream>         why a datastream is set aside, and since when
-    /troubles/i-<sequence>         ephemeral: why lanes of which groups stand still on an instance
-    /quotas/i-<sequence>           ephemeral: which quota holds lanes of which groups back on an instance
-    /monitor                       which monitor judges, whether it may act, what monitors did in a day
+    /guards/<number>               change counter of the groups and owners that share it
+    /live/i-<sequence>             ephemeral: live instance; the lowest sequence leads
+    /leaving/i-<sequence>          ephemeral: the instance leaves as soon as its tasks have moved
+    /holdings/i-<sequence>         ephemeral: newest epoch that an instance obeys, lanes that it is still
+                                   releasing, and groups whose lanes it may run
+    /plan                          commit marker: epoch, reason, departed instances, names of all documents
+    /plan/<group>/<epoch>-<writer>-…   tasks of a group on one instance as of that epoch
+    /requests/r-<sequence>         requests from users and the monitor to the leader
+    /operations/o-<sequence>       outcomes of requests, stops and deletions of one day, by group
+    /proposals/p-<sequence>        computed plans for review, the latest of each group
+    /events/e-<sequence>           changes with their reasons, the latest of each group
+    /loads/<instance>/<chunk>      rates measured by the instance
+    /costs/<instance>              cost of copying on the instance, by group and hour
+    /observations/<cluster>        index of the load observations of a source cluster that the leader keeps
+    /observations/<cluster>/<time>-…   one observation
+    /chosen-observations/<provider>:<cluster>   as /observations/<cluster>, for a load provider chosen by
+                                   datastreams
+    /assessments/<group>           result of the last planning of a group
+    /advice                        recommended number of tasks and instances
+    /clusters/<name>               id reported by the cluster that definitions call by this name
+    /written/<name>                id of the only cluster that is read and written under this name
+    /made/<group>                  destination topics created for a group of datastreams
+    /adopted/<group>               destination topics that existed before the group and that it writes
+    /beginnings/<datastream>       partitions at the first planning of a datastream that starts at the end
+    /problems/<datastream>         problem of a datastream, and its start
+    /troubles/i-<sequence>         ephemeral: groups with stalled lanes on an instance, with the reason
+    /quotas/i-<sequence>           ephemeral: groups with lanes throttled by a quota on an instance
+    /monitor                       active monitor, whether it may act, and actions of monitors of one day
 
-A znode holds 1 MiB, so what can grow is compressed JSON in chunks. What is listed often is read once,
-and again when it changes (`Folder`).
+A znode holds 1 MiB, so documents that can grow are compressed JSON in chunks. Folders that are listed often
+are cached, and only changed nodes are read again (`Folder`).
 """
 
 from __future__ import annotations
@@ -98,22 +98,22 @@ ACTING: Final = "/monitor"
 
 CHUNK_BYTES: Final = LARGEST
 LARGEST_DOCUMENT: Final = 64 * 1024 * 1024
-"""Bytes that a compressed document may open into: a million partitions take less."""
+"""Limit of a decompressed document in bytes; a million partitions take less."""
 MOST_PARTITIONS: Final = 2_000_000
 MOST_CHANGES: Final = 100
 MOST_CHANGED_BYTES: Final = 256 * 1024
-"""Of one transaction that changes what belongs to many; a server takes a request of 1 MiB."""
+"""Limit of a transaction that changes nodes of several owners; a server accepts requests up to 1 MiB."""
 _SHORT: Final = 250
 
 
 def child(parent: str, name: str) -> str:
-    """Path of the node `name` (any text) below `parent`."""
+    """Return the path of the node `name` (any text) below `parent`."""
     quoted = quote(name, safe=" ()[]{}!@$^&*+=,;:'~", errors="surrogatepass")
     return f"{parent}/{quoted.replace('.', '%2E') if quoted in {'.', '..'} else quoted}"
 
 
 def short_child(parent: str, name: str) -> str:
-    """As `child`, for names that nobody reads back: a long one, or one that is no text, is a digest."""
+    """Return a path like `child`, for names that are never decoded: a digest of long or unprintable names."""
     if len(name) <= _SHORT and name.isprintable():
         return child(parent, name)
     return f"{parent}/{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()}"
@@ -121,55 +121,59 @@ def short_child(parent: str, name: str) -> str:
 
 @lru_cache(16_384)
 def name_of(node: str) -> str:
-    """The text that `child` made a node name of; a node name that `child` does not make stands for itself."""
+    """Return the text that `child` encoded in a node name; other node names are returned unchanged."""
     name = unquote(node)
     return name if child("", name) == f"/{node}" else node
 
 
 def encode(value: Mapping[str, Any]) -> bytes:
-    """Small documents stay readable. Raises InvalidRequest when it does not fit into a znode."""
+    """Encode a small document as plain JSON. Raises InvalidRequest if it does not fit into a znode."""
     data = _json(value)
     if len(data) > CHUNK_BYTES:
         raise InvalidRequest(
-            f"{len(data)} bytes are too much to store", advice=f"{CHUNK_BYTES} bytes are possible"
+            f"cannot store {len(data)} bytes in a znode", advice=f"the limit is {CHUNK_BYTES} bytes"
         )
     return data
 
 
 def decode(data: bytes, path: str) -> dict[str, Any]:
-    """A JSON object of which everything can be encoded again. Raises DamagedState that names the node."""
+    """Parse a JSON object, all of whose values can be encoded again. Raises DamagedState that names the
+    node."""
     try:
         value = parsed(data)
     except InvalidRequest as error:
         raise DamagedState(
-            f"znode {path} does not hold JSON ({error.message})", advice="restore or delete it"
+            f"znode {path} does not contain JSON ({error.message})", advice="restore or delete it"
         ) from error
     if not isinstance(value, dict):
-        raise DamagedState(f"znode {path} does not hold a JSON object", advice="restore or delete it")
+        raise DamagedState(f"znode {path} does not contain a JSON object", advice="restore or delete it")
     return value
 
 
 def encode_chunks(value: Mapping[str, Any], chunk_bytes: int = CHUNK_BYTES) -> list[bytes]:
-    """Documents that can grow, compressed and cut to znode size; at least one chunk."""
+    """Encode a document that can grow, compressed and cut to znode size; at least one chunk."""
     packed = zlib.compress(_json(value), level=1)
     return [packed[start : start + chunk_bytes] for start in range(0, len(packed), chunk_bytes)]
 
 
 def decode_chunks(chunks: Iterable[bytes], path: str) -> dict[str, Any]:
-    """Raises DamagedState when chunks are missing or broken, or open into more than `LARGEST_DOCUMENT`."""
+    """Decode chunks. Raises DamagedState if they are incomplete, damaged or larger than
+    `LARGEST_DOCUMENT`."""
     inflater = zlib.decompressobj()
     try:
         data = inflater.decompress(b"".join(chunks), LARGEST_DOCUMENT)
     except zlib.error as error:
         raise DamagedState(f"znode {path} is incomplete or damaged") from error
     if not inflater.eof:
-        raise DamagedState(f"znode {path} is incomplete or opens into more than {LARGEST_DOCUMENT} bytes")
+        raise DamagedState(
+            f"znode {path} is incomplete or decompresses to more than {LARGEST_DOCUMENT} bytes"
+        )
     return decode(data, path)
 
 
 def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) -> None:
-    """Write a znode that may not be there yet; `ephemeral` counts where it is made. Raises VersionConflict or
-    AlreadyExists where somebody else writes it at the same time."""
+    """Write a znode that may be missing. `ephemeral` applies if it is created. Raises VersionConflict or
+    AlreadyExists on a concurrent write."""
     try:
         nodes.write(path, data, nodes.read(path).version)
     except NotFound:
@@ -177,8 +181,8 @@ def put(nodes: NodeStore, path: str, data: bytes, *, ephemeral: bool = False) ->
 
 
 def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tuple[NodeChange, ...]]:
-    """By path, the changes after which znodes that may not be there yet hold this; none for one that does
-    already. What is there is read at once."""
+    """Return, by path, the changes that give znodes this content, whether or not they exist; empty if
+    unchanged. Reads all nodes at once."""
     present = nodes.read_present(list(wanted)) if wanted else {}
     found: dict[str, tuple[NodeChange, ...]] = {}
     for path, data in wanted.items():
@@ -191,7 +195,7 @@ def replacements(nodes: NodeStore, wanted: Mapping[str, bytes]) -> dict[str, tup
 
 
 def deletions(nodes: NodeStore, paths: Sequence[str]) -> dict[str, tuple[NodeChange, ...]]:
-    """By path, the changes after which these znodes are gone."""
+    """Return, by path, the changes that remove these znodes."""
     present = nodes.read_present(paths) if paths else {}
     return {path: (NodeDeletion(path),) if path in present else () for path in paths}
 
@@ -202,10 +206,10 @@ def change_each(
     made: Callable[[Sequence[_K]], None],
     make_alone: Callable[[_K], None],
 ) -> None:
-    """Make the changes of many in a few transactions; `made`: those of one are there. Of a transaction that
-    fails nothing is there: `make_alone` then makes the changes of each of its keys, as for a key that is in a
-    transaction of its own, and says what is wrong with it. Raises Unreachable, SessionLost, and what the
-    callables raise.
+    """Apply the changes of many keys in a few transactions. `made` is called with the keys whose changes were
+    applied. If a transaction fails, none of its changes is applied: `make_alone` then applies the changes of
+    each of its keys and reports errors. It is also called for a key that has a transaction to itself. Raises
+    Unreachable, SessionLost, and errors of the callables.
     """
     for some in _batches(wanted):
         changes = [change for key in some for change in wanted[key]]
@@ -222,14 +226,14 @@ def _is_made(nodes: NodeStore, changes: Sequence[NodeChange]) -> bool:
             nodes.change_together(changes)
     except (Unreachable, SessionLost):
         raise
-    except Exception as error:  # noqa: BLE001 - whatever it is, each is tried alone, where it is noted
-        _log.info("a transaction failed; its changes are made alone", reason=reason_of(error))
+    except Exception as error:  # noqa: BLE001 - each key is retried alone, which reports the error
+        _log.info("transaction failed; applying its changes one by one", reason=reason_of(error))
         return False
     return True
 
 
 def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
-    """Keys in their order, as many at a time as a transaction may have changes and bytes."""
+    """Yield keys in order, in batches within the limits of a transaction."""
     batch: list[_K] = []
     count = size = 0
     for key, changes in wanted.items():
@@ -244,8 +248,8 @@ def _batches(wanted: Mapping[_K, Sequence[NodeChange]]) -> Iterator[list[_K]]:
 
 
 class Folder(Generic[_T]):
-    """What the nodes right below one node say, of which only those are read again that have changed. For any
-    thread. `meaning`: of a node's path and data; None: nothing."""
+    """Cache of the children of one node; only changed ones are read again. Usable from any thread. `meaning`:
+    parses the path and data of a node; None to omit it."""
 
     def __init__(self, nodes: NodeStore, path: str, meaning: Callable[[str, bytes], _T | None]) -> None:
         self._nodes = nodes
@@ -256,7 +260,7 @@ class Folder(Generic[_T]):
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
 
     def newest(self) -> dict[str, _T]:
-        """By the name of the node, in their order. What others have changed just now may be missing."""
+        """Return values by node name, in order. The latest changes of other processes may be missing."""
         with self._lock:
             names = self._nodes.children(self._path)
             while not self._changed.empty():
@@ -270,13 +274,13 @@ class Folder(Generic[_T]):
             return {name: one for name, one in self._known.items() if one is not None}
 
     def changed(self, path: str) -> None:
-        """The caller has written or removed this node: the next look reads it."""
+        """Mark a node as changed by the caller: the next call reads it."""
         self._changed.put(path.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
 class _Noted:
-    """A watch. Equal for the same node, so that it is left there once."""
+    """A watch. Equal for the same node, so that it is registered only once."""
 
     changed: queue.SimpleQueue[str]
     name: str
@@ -308,7 +312,7 @@ def _json(value: Mapping[str, Any]) -> bytes:
 
 
 def encode_ranges(numbers: Iterable[int]) -> str:
-    """Numbers, at least one, as `0-3,7`."""
+    """Encode numbers, at least one, as `0-3,7`."""
     parts = []
     first, *others = sorted(numbers)
     last = first
@@ -337,5 +341,5 @@ def decode_ranges(ranges: str) -> Iterable[int]:
 def _partition(text: str) -> int:
     is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(LARGEST_PARTITION))
     if not is_number or int(text) > LARGEST_PARTITION:
-        raise ValueError(f"{text[:20]!r} is no partition number")
+        raise ValueError(f"invalid partition number {text[:20]!r}")
     return int(text)

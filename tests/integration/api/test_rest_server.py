@@ -329,7 +329,7 @@ def test_streams_of_events_are_sent_as_they_happen_and_end_when_the_server_stops
         site.create()
         told = (line for line in lines if line.startswith("data: "))
         assert "created the datastream" in next(told)
-        assert "2 partitions came and 0 went" in next(told)
+        assert "2 partitions added" in next(told)
         server.stop(PATIENCE_SECONDS)
         list(lines)  # to its end: it is not cut off
 

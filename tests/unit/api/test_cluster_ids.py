@@ -134,7 +134,7 @@ def test_topics_are_not_adopted_by_another_name_of_their_cluster(guarded: Guarde
     guarded.site.destination.topics |= FakeTopicAdmin(x=1).topics
     assert create(guarded, "destination", "operator").status_code == 201
     guarded.site.tick(3)
-    assert "was not made for this datastream" in problem(guarded)
+    assert "not created for this datastream" in problem(guarded)
 
 
 def test_a_stored_address_that_is_no_longer_allowed_is_not_mirrored(guarded: Guarded) -> None:

@@ -199,7 +199,7 @@ def member(name: str, topic: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (identity("back", "destination", "source"), "they would return there"),
+        (identity("back", "destination", "source"), "datastream there"),
         (identity("beside", "source", "destination"), "datastream there"),
     ],
     ids=["circle", "double"],
@@ -254,13 +254,13 @@ def test_of_two_at_once_that_contradict_each_other_one_is_refused() -> None:
 @pytest.mark.parametrize(
     ("mine", "theirs", "what", "counts"),
     [
-        (FEW, MANY, "at least 3 and at most 2 are not possible", "the strictest count, at most 2"),
-        (MANY, FEW, "at least 3 and at most 2 are not possible", "the strictest count, at most 2"),
+        (FEW, MANY, "minimum 3, maximum 2", "at most 2"),
+        (MANY, FEW, "minimum 3, maximum 2", "at most 2"),
         (
             {"metadata": {"group.id": "g"}},
             {"metadata": {"group.id": "h"}},
-            "a, which commits its positions to group.id g",
-            "each commits what it copies to its own, of what both select a",
+            "a, which commits to group.id g",
+            "a copies those that both select",
         ),
     ],
     ids=["most", "least", "group"],

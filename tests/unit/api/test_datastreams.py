@@ -379,7 +379,7 @@ def test_what_is_not_there(client: Client) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/stop")):
         answer = client.request(method, f"/v1/datastreams/nobody{path}", json={})
         assert answer.status_code == 404
-        assert answer.json()["detail"] == "there is no datastream nobody"
+        assert answer.json()["detail"] == "datastream nobody does not exist"
 
 
 @pytest.mark.parametrize("name", ["a b", "größe", "数据", "a?b=c", "a#b", "100%", "a+b&c", "a.b"])

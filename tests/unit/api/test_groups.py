@@ -50,7 +50,7 @@ def test_a_topic_goes_from_one_to_the_other_without_a_gap(group: Site) -> None:
     found = patch(group, "a", {"source": {"topics": "none"}}, dry_run="true").json()
     assert (found["starts"], found["stops"], found["moves"]) == ([], [], [])
     assert [one["partition"] for one in found["restarts"]] == ["t-0", "t-1"]
-    assert {one["reason"] for one in found["restarts"]} == {"consumer group: decided when a lane begins"}
+    assert {one["reason"] for one in found["restarts"]} == {"consumer group: fixed when a lane starts"}
     assert patch(group, "a", {"source": {"topics": "none"}}).status_code == 200
     group.tick(4)
     assert (lanes(group), started) == (["t-0", "t-1", "u-0", "u-1"], ["t-0", "t-1"])

@@ -32,7 +32,7 @@ def test_one_monitor_judges_and_its_rebalance_carries_its_lease(client: Client, 
     body = {"datastream": "orders", "requested_by": "monitor", "reason": "late"}
     refused = client.post("/v1/rebalance", json=body | {"lease": "another"})
     assert refused.status_code == 409
-    assert "does not have the lease" in refused.json()["detail"]
+    assert "no longer holds the lease" in refused.json()["detail"]
     assert client.post("/v1/rebalance", json=body | {"lease": lease}).status_code == 202
     found = client.get("/v1/monitor").json()
     assert (found["holder"], found["waiting"]) == ("a", "orders")

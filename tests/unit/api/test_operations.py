@@ -47,7 +47,7 @@ def test_a_rebalance_is_queued_and_then_done_by_a_plan_as_any_instance_says(
     done = state(client, location)
     assert done == state(other, location)
     assert (done["state"], done["plan_epoch"]) == ("done", 2)
-    assert "me asked: too slow" in done["sentence"]
+    assert "by me: too slow" in done["sentence"]
     assert done["created_ms"] == queued["created_ms"] < done["finished_ms"]
 
 
@@ -57,8 +57,8 @@ def test_what_changes_nothing_is_done_and_says_so(client: Client, site: Site) ->
     site.tick()
     done = state(client, location)
     assert (done["state"], done["plan_epoch"]) == ("done", 1)
-    assert done["sentence"].startswith("nothing more has to change; ")
-    assert "epoch 1 is in force (" in done["sentence"]
+    assert done["sentence"].startswith("no further change")
+    assert "epoch 1 (" in done["sentence"]
 
 
 def test_a_dry_run_is_no_operation(client: Client, site: Site) -> None:
@@ -81,7 +81,7 @@ def test_a_move_is_done_or_failed_with_the_reason(client: Client, site: Site) ->
     site.tick()
     failed = state(client, lost)
     assert (failed["state"], failed["plan_epoch"]) == ("failed", None)
-    assert failed["sentence"] == "no task of orders has any of these partitions"
+    assert failed["sentence"] == "no task of orders contains any of these partitions"
 
 
 @pytest.mark.parametrize("breaks_off", [False, True])
@@ -98,7 +98,11 @@ def test_a_plan_is_applied_or_not_true_any_more(client: Client, site: Site, brea
     site.tick(4)
     applied, again = (state(client, one) for one in locations)
     assert (applied["kind"], applied["state"], applied["plan_epoch"]) == ("apply", "done", 2)
-    said = f"plan {plans[0]['id']} is in force" if breaks_off else f"me asked: apply plan {plans[0]['id']}"
+    said = (
+        f"plan {plans[0]['id']} is in force"
+        if breaks_off
+        else f"requested by me: apply plan {plans[0]['id']}"
+    )
     assert applied["sentence"] == said
     assert (again["state"], again["plan_epoch"]) == ("done", 2), "both are the same plan"
 
@@ -173,7 +177,7 @@ def test_a_datastream_that_outlives_its_time_says_so(client: Client, site: Site)
     (operation,) = client.get("/v1/operations").json()
     assert (operation["kind"], operation["requested_by"]) == ("delete", "system.ttl.ms")
     told = [one["sentence"] for one in client.get("/v1/events").json()]
-    assert "deleted the datastream: its time to live is over" in told
+    assert "deleted the datastream: its time to live has expired" in told
 
 
 def test_a_damaged_definition_is_deleted_at_once(client: Client, site: Site) -> None:
@@ -210,7 +214,7 @@ def test_a_stop_that_a_deletion_has_overtaken_has_failed(client: Client, site: S
     deletion = asked(client.delete("/v1/datastreams/orders"))
     assert (state(client, stop)["state"], state(client, deletion)["state"]) == ("failed", "running")
     site.tick()
-    assert state(client, stop)["sentence"] == "it is DELETING before it had stopped"
+    assert state(client, stop)["sentence"] == "changed to DELETING before it had stopped"
     assert state(client, deletion)["state"] == "done"
 
 

@@ -88,7 +88,7 @@ def test_a_rebalance_is_queued_and_carried_out_by_the_leader(client: Client, sit
     site.tick()
     plan = client.get("/v1/plan").json()
     assert plan["epoch"] == 2
-    assert "me asked: too slow" in plan["reason"]
+    assert "by me: too slow" in plan["reason"]
     assert [task["partitions"] for task in plan["tasks"]] == [["t-0"], ["t-1"]]
 
 
@@ -132,7 +132,7 @@ def test_a_limit_has_limits(client: Client, limit: object) -> None:
 
 
 def test_a_dry_run_says_why_a_group_is_not_planned() -> None:
-    decision = Decision(None, "nothing to do", problems={GroupName("orders"): KeyError("bug")})
+    decision = Decision(None, "no change", problems={GroupName("orders"): KeyError("bug")})
     assert RebalanceAnswer.from_decision(decision).reasons == [
         "orders is not planned: unexpected KeyError: 'bug'"
     ]

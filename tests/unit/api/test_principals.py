@@ -147,7 +147,7 @@ def test_what_the_leader_changes_by_itself_is_in_the_same_audit(guarded: Guarded
     assert {(one["principal"], one["role"], one["remote"]) for one in found} == {("headrace", "service", "")}
     assert (found[1]["before"]["/status"], found[1]["after"]["/status"]) == ('"PAUSED"', '"READY"')
     assert ("otto" in found[1]["reason"], "a night" in found[1]["reason"]) == (True, True)
-    assert "time to live is over" in found[2]["reason"]
+    assert "time to live" in found[2]["reason"]
     assert (found[3]["requested_by"], found[3]["after"]) == ("system.ttl.ms", {})
 
 

@@ -353,11 +353,11 @@ def test_troubles_that_were_there_before_do_not_hold_up_a_change(site: Site) -> 
     site.create("orders", source={"cluster": "source", "topics": "u|x"})
     site.source.create(TopicDescription("x", 1))
     site.tick()
-    assert "x: datastream users writes" in site.client.get(PATH).json()["problem"]["reason"]
+    assert "x: datastream users already writes" in site.client.get(PATH).json()["problem"]["reason"]
     assert patch(site.client, "*", {"source": {"topics": "u|x|v"}}).status_code == 200
     refused = patch(site.client, "*", {"source": {"topics": "u|x|t"}})
     assert refused.status_code == 400
-    assert "1 topic is left out (t: datastream users writes" in refused.json()["detail"]
+    assert "1 topic is left out (t: datastream users already writes" in refused.json()["detail"]
 
 
 def test_who_changed_what_is_an_event(site: Site, orders: str) -> None:
@@ -432,7 +432,7 @@ def test_a_dry_run_says_why_lanes_begin_again(site: Site, orders: str) -> None:
     assert (quota["restarts"], quota["moves"]) == ([], [])
     path = patch(site.client, orders, {"metadata": {"headrace.path": "record"}}, dry_run="true").json()
     assert names(path["restarts"]) == ["t-0", "t-1"]
-    assert path["restarts"][0]["reason"] == "path: decided when a lane begins"
+    assert path["restarts"][0]["reason"] == "path: fixed when a lane starts"
     narrow = patch(site.client, orders, {"limits": {"max_partitions_per_task": 1}}, dry_run="true").json()
     assert (narrow["tasks_before"], narrow["tasks_after"], len(narrow["moves"])) == (1, 2, 1)
 

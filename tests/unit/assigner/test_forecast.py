@@ -173,7 +173,7 @@ def test_an_hour_of_which_nothing_is_known_is_named() -> None:
     history = {hour: loads for hour, loads in days_of(("a", 30.0)).items() if hour // HOUR_MS % DAY != 2}
     with pytest.raises(InvalidRequest, match="3 hours ahead"):
         outlook(history, 5, 0.9)
-    with pytest.raises(InvalidRequest, match="no hour"):
+    with pytest.raises(InvalidRequest, match="history is empty"):
         outlook({}, 5, 0.9)
     with pytest.raises(InvalidRequest, match="more than 5 years"):
         outlook(days_of(("a", 30.0)) | {10**9 * HOUR_MS: {}}, 5, 0.9)

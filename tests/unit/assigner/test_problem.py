@@ -74,12 +74,12 @@ def test_capacity_of_which_nothing_is_usable_is_refused() -> None:
 
 
 def test_an_absurd_total_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="all loads together"):
+    with pytest.raises(InvalidRequest, match="sum of all loads"):
         build_problem(loads_of([9e11] * 1200), TaskCapacity(10), TaskLimits(), None)
 
 
 @pytest.mark.parametrize(
-    ("current", "culprit"), [([0], "2 partitions but 1 current"), ([0, -2], "-2 is no task")]
+    ("current", "culprit"), [([0], "2 partitions but 1 current"), ([0, -2], "task number -2")]
 )
 def test_current_tasks_must_make_sense(current: list[int], culprit: str) -> None:
     with pytest.raises(InvalidRequest, match=culprit):

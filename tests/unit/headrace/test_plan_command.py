@@ -70,7 +70,7 @@ def test_a_person_gets_tables(tmp_path: Path, headrace: Headrace) -> None:
     done = headrace("--input", written(tmp_path, DOCUMENT), "--table")
     assert done.returncode == 0
     assert "2 tasks" in done.stdout
-    assert "fewer than 2 tasks cannot hold the load" in done.stdout
+    assert "fewer than 2 tasks cannot carry the load" in done.stdout
     assert "100 B/s" in done.stdout
     assert "100.0 %" in done.stdout
 

@@ -74,5 +74,5 @@ def test_a_datastream_that_is_not_there_keeps_nobody_from_the_others(
     headrace("datastream", "update", "orders", "--unset", "slo")
     done = headrace("slo", "import", str(file))
     assert done.code == 1
-    assert "nobody keeps its objectives: there is no datastream nobody" in done.err
+    assert "nobody keeps its objectives: datastream nobody" in done.err
     assert len(objectives_of(site, "orders")) == 2

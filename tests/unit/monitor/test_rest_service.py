@@ -229,7 +229,7 @@ def test_only_a_monitor_of_the_leader_judges(site: Site) -> None:
 
 
 def test_what_the_service_refuses_is_an_error_with_its_words(service: Service) -> None:
-    with pytest.raises(HeadraceError, match="there is no datastream orders"):
+    with pytest.raises(HeadraceError, match="datastream orders"):
         service.preview_rebalance(ORDERS)
 
 

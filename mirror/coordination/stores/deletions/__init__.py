@@ -1,1 +1,1 @@
-"""Which datastreams were deleted. Read `record.py`."""
+"""Record of deleted datastreams. Read `record.py`."""

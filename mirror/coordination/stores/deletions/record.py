@@ -1,8 +1,8 @@
-"""Which datastreams were deleted, so that a definition that is missing without a deletion is known as lost.
+"""Record of deleted datastreams; a definition that is missing without a deletion counts as lost.
 
-A deletion is recorded in the transaction that removes the definition: a store that comes back with older
-data has both or neither. Names share `BUCKETS` nodes, each with the newest of its deletions, so that records
-cannot pile up.
+A deletion is recorded in the transaction that removes the definition: a ZooKeeper restored from older data
+has both or neither. Names share `BUCKETS` nodes, each with its newest deletions, so the size of the record is
+bounded.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Deletions:
-    """Records in ZooKeeper. Thread-safe. A datastream that is created again under a deleted one's name is
-    newer than the deletion."""
+    """Records in ZooKeeper. Thread-safe. A datastream created again under the name of a deleted one is newer
+    than the deletion."""
 
     def __init__(self, nodes: NodeStore) -> None:
         self._nodes = nodes
 
     def changes(self, name: DatastreamName, created_ms: int) -> tuple[NodeChange, ...]:
-        """Return what a transaction has to contain to record the deletion of a datastream that was created at
-        this moment (epoch ms) or before."""
+        """Return the changes that record a deletion, for the transaction that deletes it. `created_ms`: upper
+        bound of the creation time (epoch ms)."""
         path = _path(name)
         node = self._nodes.read_present([path]).get(path)
         known = {**_read(path, node)}
@@ -46,7 +46,7 @@ class Deletions:
         return (NewNode(path, data),) if node is None else (NodeWrite(path, data, node.version),)
 
     def of(self, datastreams: Iterable[Datastream]) -> frozenset[DatastreamName]:
-        """Return which of these definitions were deleted."""
+        """Return the names of those definitions that were deleted."""
         wanted = {one.name: one for one in datastreams}
         paths = {name: _path(name) for name in wanted}
         present = self._nodes.read_present(sorted(set(paths.values()))) if wanted else {}
@@ -59,7 +59,7 @@ class Deletions:
 
 
 def created_ms_of(datastream: Datastream) -> int:
-    """Return when a datastream was created; 0 where its definition does not say."""
+    """Return the creation time of a datastream; 0 if unknown."""
     return datastream.created_ms or 0
 
 
@@ -69,14 +69,14 @@ def _path(name: DatastreamName) -> str:
 
 
 def _read(path: str, node: Node | None) -> Mapping[DatastreamName, int]:
-    """Return the moments by name, the oldest record first. A damaged record is none: a deleted datastream is
-    reported as lost then, which an operator can drop."""
+    """Return the creation times of deleted datastreams by name, oldest record first. A damaged record is
+    ignored: a deleted datastream is then reported as lost, and an operator can drop it."""
     if node is None:
         return {}
     try:
         document: dict[str, Any] = znodes.decode(node.data, path)
         return {
-            DatastreamName(name): bounds.integer("the moment of a deletion", moment, 0, bounds.LARGEST_MS)
+            DatastreamName(name): bounds.integer("the time of a deletion", moment, 0, bounds.LARGEST_MS)
             for name, moment in document["deleted"]
         }
     except _DAMAGES as error:

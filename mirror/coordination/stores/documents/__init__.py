@@ -1,4 +1,4 @@
-"""How what is stored is written: as JSON-ready values, and read back whatever somebody has made of them.
+"""Conversion of stored objects to JSON-ready values, and tolerant parsing of whatever the store contains.
 
 Imports the layout of znodes and model. Read `definition.py`.
 """

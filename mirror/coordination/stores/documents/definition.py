@@ -1,4 +1,4 @@
-"""A datastream's definition as a document. Pure."""
+"""Conversion of a datastream's definition to and from a document. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mirror.model.topics import TopicNaming, selection_without_look_ahead
 
 
 def to_document(datastream: Datastream) -> dict[str, Any]:
-    """A definition as JSON-ready values."""
+    """Return a definition as JSON-ready values."""
     return {
         "name": datastream.name,
         "source": datastream.source,
@@ -45,10 +45,9 @@ def to_document(datastream: Datastream) -> dict[str, Any]:
 
 
 def from_document(document: Mapping[str, Any]) -> Datastream:
-    """The inverse of `to_document`. Fields that are not known are left alone: a newer version may have
-    written them.
+    """Parse a definition. Unknown fields are ignored: a newer version may have written them.
 
-    Raises InvalidRequest on a damaged document, whatever is in it.
+    Raises InvalidRequest for a damaged document, whatever it contains.
     """
     topics = bounds.mapping("topics", bounds.field(document, "topics"))
     pauses = bounds.mapping("pauses", document.get("pauses", {}))
@@ -138,5 +137,5 @@ def _resumption(document: Mapping[str, Any]) -> Resumption:
 
 
 def _cause(document: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Versions that knew of no end of a pause do not write one."""
+    """Return start, requester and end of a pause; older versions wrote no end."""
     return bounds.field(document, "since_ms"), document.get("requested_by", ""), document.get("until_ms")

@@ -1,1 +1,1 @@
-"""Counters by which concurrent changes of one group, or of one owner, conflict. Read `guard.py`."""
+"""Counters that make concurrent changes of one group or owner conflict. Read `guard.py`."""

@@ -1,9 +1,9 @@
-"""A change that was checked against other datastreams fails where one of those came or changed meanwhile.
+"""Optimistic lock: a change fails if a datastream that it was checked against was added or changed meanwhile.
 
 A caller reads the counters of the groups and owners concerned, then checks, then writes the counters in the
-transaction that stores the change: of two changes that were checked side by side the second conflicts. Names
-share `BUCKETS` counters that are never removed, so they can neither pile up nor start again; two names that
-share one cost a retry.
+transaction that stores the change: of two changes checked concurrently, the second conflicts. Names share
+`BUCKETS` counters that are never removed, so their number is bounded and they never restart. Two names that
+share a counter cost a retry.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ BUCKETS: Final = 1_024
 
 
 class Guard:
-    """The counters of some names, as of the last `read`. `names`: any text, such as of a group."""
+    """The counters of some names as of the last `read`. `names`: any text, such as the name of a group."""
 
     def __init__(self, nodes: NodeStore, names: Iterable[str]) -> None:
         self._nodes = nodes
         self._versions: dict[str, int | None] = dict.fromkeys(sorted({_path(name) for name in names}))
 
     def read(self) -> None:
-        """Read the counters. Datastreams that are listed afterwards include what the counters count."""
+        """Read the counters. Datastreams listed afterwards include all counted changes."""
         present = self._nodes.read_present(list(self._versions))
         for path in self._versions:
             node = present.get(path)
             self._versions[path] = node.version if node is not None else None
 
     def changes(self) -> tuple[NodeChange, ...]:
-        """Return what a transaction has to contain to fail after another change of the same names."""
+        """Return the changes that make a transaction fail after a concurrent change of the same names."""
         return tuple(
             NewNode(path, b"") if version is None else NodeWrite(path, b"", version)
             for path, version in self._versions.items()

@@ -1,1 +1,1 @@
-"""Shares of the groups in a folder of nodes, so that none empties it for the others. Read `shares.py`."""
+"""Retention limits per group in a folder of nodes, so that no group evicts another. Read `shares.py`."""

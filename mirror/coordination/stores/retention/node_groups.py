@@ -1,4 +1,4 @@
-"""The group of each node of a folder, of which every node is read once."""
+"""Cache of the group of each node of a folder."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ _READ_AT_ONCE: Final = 100
 
 
 class NodeGroups:
-    """For any thread. `group_of`: of a node's path and data. Nodes never change."""
+    """Groups by node; each immutable node is read once. Usable from any thread. `group_of`: returns the group
+    from the path and data of a node."""
 
     def __init__(self, nodes: NodeStore, parent: str, group_of: Callable[[str, bytes], str]) -> None:
         self._nodes = nodes
@@ -20,11 +21,11 @@ class NodeGroups:
         self._known: dict[str, str] = {}
 
     def note(self, node: str, group: str) -> None:
-        """Keep the group of a node that the caller has made."""
+        """Record the group of a node that the caller has created."""
         self._known[node] = group
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the groups by node, in this order; without nodes that were removed meanwhile."""
+        """Return the groups by node, in this order, without nodes that were removed meanwhile."""
         known = self._known
         unknown = [f"{self._parent}/{name}" for name in names if name not in known]
         read: dict[str, str] = {}

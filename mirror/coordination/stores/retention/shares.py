@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 
 def surplus(groups: Mapping[str, str], most_of: Callable[[str], int], most: int) -> Sequence[str]:
-    """Return the nodes to drop, the oldest first.
+    """Return the nodes to drop, oldest first.
 
-    `groups`: of each node its group, the oldest node first; `most_of`: nodes of one group that are kept, of
-    which the newest count; `most`: nodes of all. Where groups together have more than `most`, those that have
-    the most nodes lose their oldest ones.
+    `groups`: group of each node, oldest node first; `most_of`: number of newest nodes to keep of a group;
+    `most`: number of nodes to keep in total. If all groups together exceed `most`, those with the most nodes
+    lose their oldest ones.
     """
     by_group: dict[str, list[str]] = {}
     for node, group in groups.items():

@@ -74,7 +74,7 @@ def test_what_is_applied_is_what_was_shown(world: World) -> None:
     assert step.decision.plan is not None
     assert step.decision.plan.tasks == plan.tasks
     assert step.decision.plan.epoch == world.plan.epoch + 1
-    assert "me asked: apply plan p-0000000000" in step.decision.sentence
+    assert "by me: apply plan p-0000000000" in step.decision.sentence
 
 
 @settings(max_examples=examples(100))
@@ -96,11 +96,11 @@ def test_what_is_not_true_any_more_is_not_applied_and_says_what_has_changed(worl
         return
     one, *others = world.datastreams
     for said, other in {
-        "the plan in force is epoch": replace(world, plan=replace(world.plan, epoch=Epoch(7))),
+        "epoch 7": replace(world, plan=replace(world.plan, epoch=Epoch(7))),
         "the definitions of orders": replace(world, datastreams=(changed(one), *others)),
         "the definitions of orders have": stopped(world),
         "partitions of orders": replace(world, topics={SOURCE: {"t": 10, "u": 1}}),
-        "is not known now": replace(world, topics={}),
+        "partitions of orders are unknown": replace(world, topics={}),
     }.items():
         step = application_of(other, proposal, REQUEST, 3)
         assert step.decision is None
@@ -110,4 +110,4 @@ def test_what_is_not_true_any_more_is_not_applied_and_says_what_has_changed(worl
         left = tuple(one for one in world.live if one.name != name)
         step = application_of(replace(world, live=left), proposal, REQUEST, 3)
         assert step.decision is None
-        assert f"{name} cannot take tasks any more" in str(step.failure)
+        assert name in str(step.failure)

@@ -58,7 +58,7 @@ def test_one_that_is_frozen_is_replaced_and_what_it_asks_for_later_is_refused() 
     second = rig.hold("b", rig.other)
     assert second not in ("", first)
     for store in (rig.one, rig.other):
-        with pytest.raises(IllegalTransition, match="does not have the lease any more"):
+        with pytest.raises(IllegalTransition, match="lease"):
             rig.act(first, store)
     assert rig.requests.waiting() == ()
     assert rig.act(second, rig.other)
@@ -106,7 +106,7 @@ def test_there_is_one_rebalance_of_monitors_at_a_time() -> None:
     rig = Rig()
     lease = rig.hold("a")
     rig.act(lease)
-    with pytest.raises(IllegalTransition, match="of orders that a monitor has asked for"):
+    with pytest.raises(IllegalTransition, match="rebalance of orders"):
         rig.act(lease)
     (request,) = rig.requests.waiting()
     rig.requests.take(request)
@@ -141,7 +141,7 @@ def test_what_cannot_be_read_forbids_acting_until_a_person_allows_it() -> None:
     rig = Rig()
     rig.sessions[0].create("/monitor", b"{]")
     lease = rig.hold("a")
-    with pytest.raises(IllegalTransition, match="cannot be read"):
+    with pytest.raises(IllegalTransition, match="cannot read"):
         rig.act(lease)
     rig.one.switch(Switch(changed_ms=1))
     assert rig.act(lease)

@@ -92,7 +92,7 @@ def test_a_name_is_taken_once() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(NotFound, match="there is no datastream nobody"):
+    with pytest.raises(NotFound, match="datastream nobody"):
         DefinitionStore(FakeZooKeeper().session()).get(DatastreamName("nobody"))
 
 
@@ -124,7 +124,7 @@ def test_what_does_not_fit_into_one_transaction_is_not_begun() -> None:
     store = DefinitionStore(FakeZooKeeper().session())
     note = {"owner": "tests", "note": "n" * 99_000}
     stored = [store.create(replace(a_datastream(f"d{number}"), metadata=note)) for number in range(10)]
-    with pytest.raises(InvalidRequest, match=r"10 definitions of .* bytes: too much"):
+    with pytest.raises(InvalidRequest, match="10 definitions"):
         store.replace_together([(one, one.datastream) for one in stored])
     assert list(store.all().readable) == stored
     store.replace_together([(one, one.datastream) for one in stored[:9]])

@@ -47,4 +47,4 @@ def test_loads_that_are_not_known_are_said_to_be() -> None:
 
 
 def test_nothing_moves() -> None:
-    assert effect_of(Decision(None, "nothing to do")) == PlacementEffect(0)
+    assert effect_of(Decision(None, "no change")) == PlacementEffect(0)

@@ -87,8 +87,8 @@ def test_a_request_is_an_operation_until_it_is_answered_and_then_the_outcome_is(
 def test_a_move_is_done_as_far_as_tasks_have_the_partitions() -> None:
     for named, state, said in (
         (["t-0"], "done", "2 tasks"),
-        (["t-0", "t-8", "t-9"], "done", "2 of 3 partitions have no task and are left out; 2 tasks"),
-        (["t-9"], "failed", "no task of orders has any of these partitions"),
+        (["t-0", "t-8", "t-9"], "done", "2 of 3 partitions have no task and were ignored; 2 tasks"),
+        (["t-9"], "failed", "no task of orders contains any of these partitions"),
     ):
         request = MoveRequest(ORDERS, partitions(*named), "one", "me", 5, "r-0000000003")
         found = answered(request, None, "2 tasks", PLAN, NOW_MS)
@@ -107,7 +107,7 @@ def test_a_stop_runs_until_it_has_settled_and_a_deletion_that_is_faster_ends_it(
     cut_off = ended_stop(STOPPING, replace(STOPPING, status=DatastreamStatus.DELETING), NOW_MS)
     assert cut_off is not None
     assert (cut_off.identity, cut_off.state) == (running.identity, "failed")
-    assert cut_off.sentence == "it is DELETING before it had stopped"
+    assert cut_off.sentence == "changed to DELETING before it had stopped"
     assert ended_stop(STOPPING, replace(STOPPING, pauses={}), NOW_MS) is None
     assert ended_stop(stopped, replace(stopped, status=DatastreamStatus.READY), NOW_MS) is None
 

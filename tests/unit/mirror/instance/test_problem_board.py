@@ -43,7 +43,7 @@ class Looks:
 
     @property
     def told(self) -> list[str]:
-        return [event.sentence.removeprefix("set aside: ") for event in self.events]
+        return [event.sentence.removeprefix("problem: ") for event in self.events]
 
 
 def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
@@ -57,7 +57,7 @@ def test_another_reason_is_told_once_and_other_numbers_are_not() -> None:
     assert len(looks.told) == 2, "a new leader goes on from what is stored"
     looks.look()
     looks.look("held: died 5 times")
-    assert looks.told[2:] == ["not set aside any more; it was: apart: died 2 times", "held: died 5 times"]
+    assert looks.told[2:] == ["resolved: apart: died 2 times", "held: died 5 times"]
     assert len({event.event_key for event in looks.events}) == len(looks.events)
 
 

@@ -314,7 +314,7 @@ def test_a_partition_without_a_task_is_a_problem_with_a_state_of_its_own(site: S
     assert not said["is_well"]
     assert site.client.get("/v1/health").status_code == 503
     assert said["sentence"].startswith("1 partition has no task and is not copied: t-1")
-    assert "set aside: 1 partition has no task" in events(site, "problem")[0]
+    assert "problem: 1 partition has no task" in events(site, "problem")[0]
 
 
 def test_what_a_rule_leaves_out_is_listed_too(site: Site) -> None:

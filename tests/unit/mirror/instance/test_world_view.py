@@ -286,7 +286,7 @@ def test_without_any_loads_what_is_placed_stays_and_the_plan_says_so() -> None:
     rig.leader.tick()
     assert PlanStore(server.session(), "r").read().plan.tasks == before
     assert not any(request.full or request.rebalance for request in planner.requests)
-    assert "nothing is known of the loads" in "; ".join(decision.group_plans["orders"].reasons)  # type: ignore[index]
+    assert "loads are unknown" in "; ".join(decision.group_plans["orders"].reasons)  # type: ignore[index]
 
 
 BY_COUNT = {"headrace-placement": "provider none"}
