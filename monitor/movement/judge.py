@@ -164,7 +164,10 @@ def _by_end(
         return Judgement(None, "the source has not reported its end offset recently")
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint
-        reason = f"an open transaction at the source hides {counted(hidden, 'record')} from offset {newest.checkpoint}"
+        reason = (
+            f"an open transaction at the source hides {counted(hidden, 'record')}"
+            f" from offset {newest.checkpoint}"
+        )
         if newest.hidden_ms is not None:
             reason += f"; the first was {duration_text(newest.hidden_ms / 1000)} old at the last report"
         return Judgement(_S.WAITING_FOR_TRANSACTION, reason, held)
