@@ -258,9 +258,9 @@ class Standstills(Protocol):
 
 class MonitorLoop:
     """Performs turns at an interval until stopped. A failed turn is reported and retried, whatever the error;
-    a failing listener does not affect the others. `is_shut_out`: returns whether another monitor was active
-    meanwhile, so that the state of this one may be outdated. `standstills`: notified when this monitor is
-    confirmed as active."""
+    a failing listener does not affect other listeners. `is_shut_out`: returns whether another monitor was
+    active meanwhile, so that the state of this one may be outdated. `standstills`: notified when this monitor
+    is confirmed as active."""
 
     def __init__(
         self,

@@ -44,8 +44,8 @@ class IncidentPolicy:
 @dataclass(frozen=True, slots=True)
 class Incident:
     """State of one datastream. Times are monotonic seconds. `breaches`, `goods`: consecutive bad and good
-    verdicts. `helped_at`: time of the last request for a rebalance. `halted_at`: last time at which part of
-    it was not copied."""
+    verdicts. `helped_at`: time of the last request for a rebalance. `halted_at`: last time at which the
+    datastream was not fully copied."""
 
     is_open: bool = False
     breaches: int = 0

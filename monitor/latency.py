@@ -65,11 +65,11 @@ datastream."""
 
 @dataclass(frozen=True)
 class Subject:
-    """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason for which
-    part of it is not copied; empty if the service knows of none. `remark`: further information from the
-    service, such as a quota that throttles it. `paused`: topics with partitions paused by an operator.
-    `mode`: whether the monitor acts on a breach; None: according to its settings. `is_alone`: the only
-    datastream of its group."""
+    """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason for which it
+    is not fully copied; empty if the service knows of none. `remark`: further information from the service,
+    such as a quota that throttles it. `paused`: topics with partitions paused by an operator. `mode`: whether
+    the monitor acts on a breach; None: according to its settings. `is_alone`: the only datastream of its
+    group."""
 
     objective: LatencyObjective | None
     source: Source
@@ -85,7 +85,7 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Result of an evaluation. `observed_ms`: measured percentile, None without records. `sentence`: reason.
-    `is_halted`: part of it is not copied, so no rebalance can help, also if the standing is BREACHED.
+    `is_halted`: not fully copied, so no rebalance can help, also if the standing is BREACHED.
     `budgets`: error budget of each of `Subject.objectives`; they do not affect the standing. `limit_ms`:
     limit of the evaluated objective. `cause`: cause of the breach, if determined."""
 

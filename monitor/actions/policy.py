@@ -44,8 +44,8 @@ class ActingPolicy:
 @dataclass(frozen=True, slots=True)
 class Record:
     """State of acting as stored by the service. `switched_off`: reason for which an operator has switched it
-    off; empty if on. `acts`: rebalances of all monitors, previous ones included, at least those of the last
-    day. `waiting`: datastream with a requested rebalance that no plan has carried out yet; empty if none."""
+    off; empty if on. `acts`: rebalances of all monitors, previous ones included, at least the last day's.
+    `waiting`: datastream with a requested rebalance that no plan has carried out yet; empty if none."""
 
     switched_off: str = ""
     acts: Sequence[Act] = ()

@@ -1,7 +1,7 @@
 """Predicted saving of a rebalance, in seconds of breach, compared with its cost. Pure.
 
 The saving is the remaining time of the breach times the fraction of the fullest task's overload that
-disappears (all of it if no task is overloaded afterwards). The remaining time is the median duration of past
+disappears (100 % if no task is overloaded afterwards). The remaining time is the median duration of past
 breaches of the datastream without action, among those longer than this one so far, minus the time that this
 one has lasted. The cost is a pause of each partition that moves. Without the rebalance, each of these is late
 as long as the breach lasts, so a rebalance is not worthwhile if it saves less than one pause. Unknown values

@@ -1,5 +1,5 @@
-"""Producer for a topic with a single writer: the latest one to initialize the transactional id fences the
-others.
+"""Producer for a topic with a single writer: the latest one to initialize the transactional id fences its
+predecessors.
 
 A writer that was frozen while another took over is fenced by the broker, including any transaction that it
 had begun.

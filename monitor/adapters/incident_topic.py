@@ -143,7 +143,7 @@ class IncidentTopic:
             del self._waiting_rows[record.id]
 
     def _tell_of_rows(self, reason: str) -> None:
-        """Log a failure when it begins, when its reason changes and when it ends."""
+        """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._row_trouble:
             _log.warning("cannot write incident rows for Pinot", topic=self._rows, reason=reason)
         elif self._row_trouble and not reason:

@@ -18,7 +18,7 @@ _BEGINS: Final = frozenset({"starting"})
 
 
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
-    """Return the lanes of a datastream's topics, and separately those that share its tasks. Raises
+    """Return the lanes of a datastream's topics, and separately lanes that share its tasks. Raises
     DamagedState."""
     try:
         selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}

@@ -25,7 +25,7 @@ def subject_of(
     sets_aside: bool,
 ) -> Subject:
     """Return the subject. `paused`: topics with paused partitions; only some are named. `reason`: problem of
-    the datastream, or empty; `sets_aside`: because of it, part of the datastream is not copied."""
+    the datastream, or empty; `sets_aside`: part of the datastream is not copied for that reason."""
     return Subject(
         objective,
         source,

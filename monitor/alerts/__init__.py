@@ -1,7 +1,7 @@
 """Alerts of the monitor: conditions, silences, and the queue of each receiver.
 
 Decisions are pure; the time is passed in. The clients of receivers are in `monitor/adapters/receivers/`; each
-runs in its own thread, so that no receiver delays the evaluation. May import the modules of `monitor/`, which
+has a thread, so that no receiver delays the evaluation. May import the modules of `monitor/`, which
 import only the settings of this package. Read `alert.py`, `conditions.py`, `deliveries/outbox.py`,
 `dispatch.py`.
 """

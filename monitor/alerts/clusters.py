@@ -37,7 +37,7 @@ _NAMES_SHOWN: Final = 20
 
 class Fault(NamedTuple):
     """A datastream blocked by a cluster. `partitions`: number of partitions known to wait for it; `said`:
-    description of the worst of them. `is_idle`: no records wait or arrive."""
+    description of the worst partition. `is_idle`: no records wait or arrive."""
 
     name: DatastreamName
     kind: AlertKind
@@ -55,7 +55,7 @@ class Fault(NamedTuple):
 
 
 def faults_of(findings: Mapping[DatastreamName, Finding], movements: Movements) -> list[Fault]:
-    """Return the datastreams blocked by clusters: those with partitions that wait for one, and those that are
+    """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
     late because one has not responded for longer than their objective."""
     found = []
     for name, one in movements.datastreams.items():
@@ -155,7 +155,7 @@ class Outages:
 
     @property
     def burnt(self) -> frozenset[str]:
-        """Those of `held_back`, and those that caught up recently: windows of error budgets still include the
+        """`held_back` and datastreams that caught up recently: windows of error budgets still include the
         outage."""
         return frozenset(map(str, self._of))
 

@@ -8,7 +8,7 @@ with the incident.
 
 One cause produces one alert. While partitions of a datastream are not copied, that is the alert, not the
 lateness of its records; partition states then go into its description, and have an alert of their own only if
-they already had one. A critical state that begins while the datastream is late for another reason is a new
+they already had one. A critical state with a later start than a lateness for another reason is a new
 alert. While nothing can be evaluated, no alert resolves; while some instances do not respond, no alert about
 partitions resolves.
 
@@ -109,7 +109,7 @@ class _Condition:
 
 
 class Conditions:
-    """Conditions seen so far and the alerts that fire because of them."""
+    """Conditions seen so far and the alerts that fire."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
@@ -181,7 +181,7 @@ class Conditions:
     ) -> list[Alert]:
         """Return the alerts that fire after a turn without findings about objectives.
 
-        Earlier alerts keep firing, and after a while one that reports the missing evaluation. States of
+        Earlier alerts keep firing, and after a while one about the missing evaluation. States of
         partitions may still be known."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
@@ -272,7 +272,7 @@ class Conditions:
     def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
         """Yield alerts of error budgets that burn too fast.
 
-        At most one begins in a turn; those that fire continue, also while the burn rate is unknown."""
+        At most one starts per turn; firing alerts continue, also while the burn rate is unknown."""
         budgets, is_told = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))

@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertDispatch:
-    """The firing alerts; offers all of them to every receiver after each turn. `silences` is called each
+    """The firing alerts, offered to every receiver after each turn. `silences` is called each
     time, because silences may change. Not thread-safe."""
 
     def __init__(
@@ -69,8 +69,7 @@ class AlertDispatch:
         self._continue(self._conditions.restore(records, self._now()), {})
 
     def resume(self, alerts: Iterable[ToldAlert]) -> None:
-        """Continue with alerts of a previous monitor, likewise, except to receivers that already have
-        them."""
+        """Continue with alerts of a previous monitor in the same way, except for receivers that have them."""
         found = list(alerts)
         told = {one.alert.key: one.receivers for one in found}
         self._continue(self._conditions.resume((one.alert for one in found), self._now()), told)

@@ -1,6 +1,6 @@
 """Alerts about the states of a datastream's partitions. Pure.
 
-One alert per state, however many partitions are in it; their number and the worst of them are annotations. A
+One alert per state, however many partitions are in it; their number and the worst one are annotations. A
 cluster that does not respond has its own alert (`clusters.py`). Partitions paused by an operator or throttled
 by a quota cause no alert; nor does WARN, because the objective covers lateness. Catching up is a warning if
 it takes long. Imminent deletion of uncopied records is a separate alert in any state, also for partitions
@@ -83,7 +83,7 @@ def loss_alert(
 ) -> Alert | None:
     """Return the alert about records that the source deletes within that time before they are copied.
 
-    None if no loss is that near, or if the backlog is known to be less than that share of the source's
+    None if no loss is that near, or if the backlog is certainly less than that share of the source's
     log."""
     loss = one.movement.loss
     if loss is None or loss.seconds > within_seconds:

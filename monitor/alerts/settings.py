@@ -51,7 +51,7 @@ class HttpReceiverSettings(ReceiverSettings):
     """Settings of every receiver called over HTTP."""
 
     ca_file: str = ""
-    """PEM file of trusted certificate authorities; empty: those of the system."""
+    """PEM file of trusted certificate authorities (default: the system's)."""
     token_file: str = ""
     """File with a bearer token, read for every message."""
     token_variable: str = ""
@@ -64,8 +64,8 @@ class HttpReceiverSettings(ReceiverSettings):
 
 
 class AlertmanagerSettings(HttpReceiverSettings):
-    """An Alertmanager, called over its API v2. Configure every member of a cluster: alerts must reach all of
-    them, not go through a load balancer."""
+    """An Alertmanager, called over its API v2. Configure every member of a cluster: alerts must reach every
+    member and must not go through a load balancer."""
 
     url: SecretUrl
     """Base URL such as `https://alertmanager:9093`, with the path prefix if there is one."""
@@ -128,7 +128,7 @@ class MailSettings(ReceiverSettings):
     security: Literal["starttls", "tls", "none"] = "starttls"
     """Encryption of the connection. `none` sends plain text and is rejected together with a password."""
     ca_file: str = ""
-    """PEM file of trusted certificate authorities; empty: those of the system."""
+    """PEM file of trusted certificate authorities (default: the system's)."""
     username: str = ""
     """User name, if the server requires authentication."""
     password_file: str = ""
@@ -218,7 +218,8 @@ class AlertSettings(Settings):
     """Address of the page of an alert, with the placeholder `{alertname}`; empty: its path in this
     documentation."""
     service_url: str = ""
-    """Address of the service's REST interface for links in alerts; empty: the one that the monitor uses."""
+    """Address of the service's REST interface for links in alerts; empty: the address that the monitor
+    uses."""
     alertmanagers: dict[str, AlertmanagerSettings] = Field(default_factory=dict)
     webhooks: dict[str, WebhookSettings] = Field(default_factory=dict)
     mail: dict[str, MailSettings] = Field(default_factory=dict)

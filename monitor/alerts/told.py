@@ -1,7 +1,7 @@
 """Stored form of the firing alerts, so that the next monitor can resolve them at each receiver, and the part
 of incidents derived from them. Pure.
 
-One record per datastream; it changes only when an alert begins or ends, or when a receiver takes it. Its size
+One record per datastream; it changes only when an alert starts or ends, or when a receiver takes it. Its size
 is bounded by the catalogue and the number of receivers.
 """
 

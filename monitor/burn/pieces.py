@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
-"""A window begins at a whole step, up to this fraction of its length (1/24) early."""
+"""A window starts at a whole step, up to this fraction of its length (1/24) early."""
 _SEEN_AFTER_MS: Final = 20_000
-"""A window too short for whole minutes begins this much later than its length implies, so that its alert
+"""A window too short for whole minutes starts this much later than its length implies, so that its alert
 resolves within that length after its cause: the last bad report arrives up to 5 s after the cause has ended,
 and the response to the next query up to 15 s after the window has passed it."""
 _MOST_OF_IT: Final = 4
@@ -60,7 +60,7 @@ def looked_at_seconds(seconds: int) -> float:
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
     """Return the time for which a piece may be needed again, by its length, both in milliseconds.
 
-    Pieces of ten minutes are split later: a window of an hour begins with single minutes. Only pieces shorter
+    Pieces of ten minutes are split later: a window of an hour starts with single minutes. Only pieces shorter
     than an hour are included: hours would be many and are needed again only once a day."""
     lengths = [seconds * 1_000 for seconds in windows]
     return {

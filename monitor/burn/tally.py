@@ -1,4 +1,4 @@
-"""Measurements of one objective over a time range, and the bad share of them. Pure.
+"""Measurements of one objective over a time range, and their bad share. Pure.
 
 Two shares count as bad: the share of records that arrived late, if there were enough records for a share, and
 the share of time in which the oldest waiting record was too old already, so that silence counts. The larger

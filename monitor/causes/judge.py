@@ -176,7 +176,7 @@ def _standing_still(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """Apply rule 9 for a cluster that does not respond; the phases are still those of earlier batches."""
+    """Apply rule 9 for a cluster that does not respond; the phases still describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -185,7 +185,7 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 
 
 def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
-    """Return whether the origin of a lane's backlog is known and the lane may be catching up.
+    """Return whether a lane has a known origin of its backlog and may be catching up.
 
     A creation or an operator's pause counts whatever the clusters do meanwhile."""
     if lane.origin is Origin.WORKER:
@@ -207,8 +207,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """Return the quota that throttles a lane, or one that it shares with a throttled lane: a shared quota
-    admits lanes in turn while the others wait."""
+    """Return the quota that throttles a lane, or a quota shared with a throttled lane, because a shared quota
+    admits lanes in turn."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [

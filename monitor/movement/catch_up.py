@@ -23,8 +23,8 @@ class Approach(NamedTuple):
 
 
 def approach(history: LaneHistory) -> Approach | None:
-    """Return the decrease since the largest backlog in the window, because what happened before, such as an
-    outage, does not matter now. None if the latest waypoint has the largest backlog."""
+    """Return the decrease since the largest backlog in the window, because earlier events such as an outage
+    no longer matter. None if the latest waypoint has the largest backlog."""
     waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:

@@ -85,7 +85,7 @@ class Judgement(NamedTuple):
     @property
     def loses_data(self) -> bool:
         """True if the source will delete records before they are copied at the present rate: retention ends
-        before the lane has caught up, and the lane does not keep ahead of it. Without an estimated end of the
+        before the lane has caught up, and the lane does not keep ahead. Without an estimated end of the
         catch-up any deadline counts as missed; a lane that is OK never loses data."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False

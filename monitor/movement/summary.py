@@ -1,4 +1,4 @@
-"""Summary of a datastream's partitions that are not OK: number in each state, and the worst of them.
+"""Summary of a datastream's partitions that are not OK: number in each state, and the worst one.
 
 Keeps the report on 200,000 partitions small: summaries by topic and state add up to summaries by datastream.
 """
@@ -16,8 +16,8 @@ from monitor.movement.states import Judgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state. `worst`: the one that has been in it longest, since `since_ms` (epoch; None if
-    unknown for all), for `reason`. `idle`: number of them without waiting records and recent traffic."""
+    """Partitions in one state. `worst`: longest in this state, since `since_ms` (epoch; None if
+    unknown for all), for `reason`. `idle`: number without waiting records and recent traffic."""
 
     state: MovementState
     partitions: int
@@ -28,7 +28,7 @@ class StateCount:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether all of them are idle."""
+        """True if all are idle."""
         return self.idle >= self.partitions
 
 
@@ -40,8 +40,9 @@ retains records for days."""
 @dataclass(frozen=True, slots=True)
 class LossAhead:
     """Partitions whose records the source will delete before they are copied, at the present rate. `worst`:
-    the one that loses data first, after `seconds`; it does not catch up if `eta_seconds` is None. `share`:
-    largest backlog of one of them as a share of the source's log; None if unknown for all."""
+    the first to lose data, after `seconds`; it does not catch up if `eta_seconds` is None. `share`:
+    largest
+    backlog as a share of the source's log; None if unknown for all."""
 
     partitions: int
     worst: str
@@ -57,7 +58,7 @@ class LossAhead:
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """Partitions that are not OK, by state; empty if all are OK or nothing is known."""
+    """Partitions that are not OK, by state; empty if all are OK or unknown."""
 
     states: tuple[StateCount, ...] = ()
     loss: LossAhead | None = None
@@ -85,8 +86,8 @@ class Moving:
 
 @dataclass(frozen=True)
 class Movements:
-    """Partition states of every defined datastream. `is_complete`: all instances responded and one of them
-    leads; otherwise the worst states may be missing."""
+    """Partition states of every defined datastream. `is_complete`: all instances responded, including a
+    leader; otherwise the worst states may be missing."""
 
     datastreams: Mapping[DatastreamName, Moving] = field(default_factory=dict)
     is_complete: bool = False

@@ -17,7 +17,7 @@ from monitor.objectives.past import Past
 
 _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
-"""Number of queries that stands for no limit."""
+"""Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
 """Maximum number of queries for past measurements per turn, so that no turn takes long; after some turns all
 are known."""

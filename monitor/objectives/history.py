@@ -52,7 +52,7 @@ class _Sum(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """A window as of the last refresh. `sums` None: a piece of it is missing. `unknown`: numbers of
+    """A window as of the last refresh. `sums` None: a piece is missing. `unknown`: numbers of
     objectives that are unknown for some of its pieces."""
 
     sums: TallyColumns | None
@@ -115,7 +115,7 @@ class History:
         )
 
     def totals(self, wanted: Wanted) -> Mapping[int, Tally | None]:
-        """Return the tally of each window, by its length in seconds; None while a piece of it is unknown."""
+        """Return the tally of each window, by its length in seconds; None while a piece is unknown."""
         number = self._counting.numbers.get(wanted)
         return {seconds: _tally(one, number) for seconds, one in self._windows.items()}
 

@@ -16,7 +16,7 @@ _BY_OBJECTIVE: Final = ("datastream", "objective")
 
 
 class ObjectiveMetrics(Collector):
-    """Verdicts of the last turn. An unknown budget or rate has no series. `show` replaces all of them and is
+    """Verdicts of the last turn. An unknown budget or rate has no series. `show` replaces them and is
     thread-safe."""
 
     def __init__(self) -> None:

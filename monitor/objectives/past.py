@@ -91,8 +91,7 @@ class Counting:
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicSums, piece: Piece) -> TallyColumns:
-        """Return the sums of a piece by count. Stale time is that of the topic with most of it, a lower
-        bound."""
+        """Return the sums of a piece by count. Stale time is the largest of any topic, a lower bound."""
         records, late, stale = ([*one] for one in self.nothing)
         late_of = [found.late[one.milliseconds] for one in self.numbers]
         ages = [one.milliseconds for one in self.numbers]

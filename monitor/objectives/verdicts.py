@@ -17,7 +17,7 @@ _WORST_FIRST: Final = (Standing.BREACHED, Standing.HALTED, Standing.UNKNOWN, Sta
 
 
 def windows_of(subjects: Iterable[Subject], own_seconds: float) -> frozenset[float]:
-    """Return the windows to read, in seconds: the monitor's own, and those of objectives."""
+    """Return the windows to read, in seconds: the monitor's own and the objectives'."""
     return frozenset({own_seconds}) | {
         float(one.window_seconds) for subject in subjects for one in subject.objectives
     }

@@ -1,6 +1,6 @@
 """Records of incidents, derived from the turns of the monitor. Pure.
 
-A datastream has at most one incident at a time. It begins when an objective is missed or another problem
+A datastream has at most one incident at a time. It starts when an objective is missed or another problem
 appears, and ends when there are none. So one cause is one incident, however many partitions and alerts it
 has.
 """

@@ -1,4 +1,4 @@
-"""Number of records that arrived during an incident, and how many of them were late, counted after its end.
+"""Number of records that arrived during an incident, and how many were late, counted after its end.
 
 Measurements reach Pinot after some seconds, so the count is taken half a minute after the end. It is unknown
 if Pinot has no measurements or no longer retains them.

@@ -185,7 +185,7 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """Call the store once: load until that succeeds, then write. Count an incident if nothing is
+        """Call the store once: load until that succeeds, then write. Count an incident if no writes are
         pending."""
         if not self._has_loaded:
             found = self._store.load()
@@ -214,7 +214,7 @@ class IncidentKeeper:
                 self._waiting.setdefault(record.id, record)
 
     def _tell(self, reason: str) -> None:
-        """Log a failure when it begins, when its reason changes and when it ends."""
+        """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._trouble:
             _log.error("cannot store incidents", reason=reason)
         elif self._trouble and not reason:

@@ -104,7 +104,7 @@ class BudgetCost:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Number of records that arrived during an incident, and how many of them were late for one objective;
+    """Number of records that arrived during an incident, and how many were late for one objective;
     `late` is interpolated from a histogram and therefore not an integer."""
 
     objective: str
@@ -137,7 +137,8 @@ class IncidentRecord:
     `worst_ms`: highest observed value of the objective's percentile; None if no records arrived. `left_out`:
     number of entries dropped from the middle of the timeline. `is_late`: an objective is missed now.
     `matters`: other problems so far, by the names of their alerts. `causes`: bad seconds of each cause;
-    `cause` has most of them, and `evidence` is its latest. `bad_seconds`: time in which an objective was
+    `cause` has most,
+    and `evidence` is its latest. `bad_seconds`: time in which an objective was
     missed or records waited; `unknown_seconds`: unobserved time; both up to `judged_ms`. `costs`: cost in
     error budgets. `gain`: None if no rebalance was requested. `deliveries`: counts for each objective, taken
     after the end; None if unknown or pending. `closing_ms`: time at which a recovered incident closes if it
@@ -175,7 +176,7 @@ class IncidentRecord:
         return next((one for one in reversed(self.timeline) if one.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """Return the record with another entry, which replaces one that it repeats. A long timeline keeps the
+        """Return the record with another entry; it replaces an equivalent one. A long timeline keeps the
         first entry and the latest ones."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for one in entries:

@@ -72,7 +72,7 @@ class Delivery:
             self._thread.join(deadline_seconds)
 
     def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice]) -> None:
-        """Queue all firing alerts and those that have ended. Does not block."""
+        """Queue all firing alerts and the alerts that have ended. Does not block."""
         with self._changed:
             self._offered_at = self._clock.monotonic()
             dropped = self._outbox.offer(firing, ended, self._offered_at)
@@ -82,7 +82,8 @@ class Delivery:
             self._metrics.count_dropped(self.name, dropped)
 
     def restore(self, notices: Iterable[Notice], told: Collection[str]) -> None:
-        """Continue with alerts of a previous monitor. `told`: keys of those that the receiver has taken."""
+        """Continue with alerts of a previous monitor. `told`: keys of the alerts that the receiver has
+        taken."""
         with self._changed:
             self._outbox.restore(notices, told, self._clock.monotonic())
 
@@ -101,7 +102,7 @@ class Delivery:
             self._attempt(notices)
 
     def _next(self) -> Sequence[Notice]:
-        """Wait for the next message and return it; empty once the thread stops and nothing is pending."""
+        """Wait for the next message and return it; empty once the thread stops without pending alerts."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()

@@ -71,7 +71,7 @@ class Outbox:
         return frozenset(key for key, one in entries if one.is_told and one.notice.is_firing)
 
     def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice], now: float) -> int:
-        """Update the firing alerts, by key, and those that ended since the last call.
+        """Update the firing alerts, by key, and the alerts that ended since the last call.
 
         Return the number of alerts dropped for lack of capacity; the next call offers them again if they
         still fire."""

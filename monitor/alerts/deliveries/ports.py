@@ -10,7 +10,7 @@ from monitor.alerts.alert import Notice
 
 
 class ToldToWait(Unreachable):
-    """The receiver asks to retry later, after `retry_after` seconds."""
+    """The receiver requests a retry after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)

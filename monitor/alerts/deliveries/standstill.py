@@ -21,7 +21,7 @@ each third."""
 
 
 class Standstill:
-    """Detector with a thread of its own; every query checks the clock too."""
+    """Detector with a background thread; every query checks the clock too."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
