@@ -179,14 +179,14 @@ def _has_time(found: Findings) -> str:
 def _held(hold: QuotaHold | None) -> str:
     if hold is None:
         return ""
-    share = f"{hold.share:.0%} of the time"
+    share = f"for {hold.share:.0%} of the time"
     match hold.owner:
         case QuotaOwner.TASK | QuotaOwner.DATASTREAM:
-            return f"throttled by the quota of the {hold.owner} {share}"
+            return f"the quota of the {hold.owner} throttles it {share}"
         case QuotaOwner.SOURCE:
-            return f"throttled by {_broker(hold)} of the source {share}"
+            return f"{_broker(hold)} of the source throttles {share}"
         case QuotaOwner.DESTINATION:
-            return f"throttled by {_broker(hold)} of the destination {share}"
+            return f"{_broker(hold)} of the destination throttles {share}"
         case QuotaOwner.OTHERS:
             return f"yields {share} to partitions that would lose records sooner"
 
