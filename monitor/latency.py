@@ -157,7 +157,7 @@ def judge(
     assert objective is not None
     limit = objective.milliseconds
     percentile = f"p{objective.percentile:g}"
-    wanted = f"objective {percentile} within {exact_duration_text(objective.milliseconds)}"
+    wanted = f"objective: {percentile} within {exact_duration_text(objective.milliseconds)}"
     if subject.paused:
         wanted = f"{wanted}; not evaluated because paused by an operator: {subject.paused}"
     quantile = percentile_ms(observation.counts, objective.percentile) if observation is not None else None

@@ -115,7 +115,7 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     sentence = sentence_of(first, found)
     if second is not None:
         more = _findings(second, by_cause[second], evidence, len(late))
-        sentence = f"{sentence}; besides, {sentence_of(second, more)}"
+        sentence = f"{sentence}; also {sentence_of(second, more)}"
     rests_on_wait = first is Cause.SOURCE_BOUND and all(map(_waited, found.lanes))
     return Diagnosis(first, sentence, found.numbers(), second, found.can_move, rests_on_wait)
 
