@@ -177,7 +177,7 @@ def judge(
         sentence = f"the lag of {counted(observation.unaged, 'partition')} is unknown; {wanted}"
         return Verdict(Standing.UNKNOWN, quantile, sentence, limit_ms=limit)
     if quantile is None:
-        sentence = f"no late and no new records; {wanted}"
+        sentence = f"no new or late records; {wanted}"
         return Verdict(Standing.WITHIN, None, sentence, limit_ms=limit)
     sentence = f"{percentile} is {duration_text(quantile / 1_000)}; {wanted}"
     return Verdict(Standing.WITHIN, quantile, sentence, limit_ms=limit)

@@ -63,7 +63,7 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
     return Worth(
         saved,
         f"saves about {saved:.0f} s of breach: {lasts:.0f} s (median of {len(alone)} without action)"
-        f" minus the past {open_seconds:.0f} s, times {relief:.0%} of the fullest task's"
+        f" minus {open_seconds:.0f} s so far, times {relief:.0%} of the fullest task's"
         f" overload, as it would carry {rate_text(effect.fullest_after)} instead of"
         f" {rate_text(effect.fullest_before)}; {costs}",
         lasts - open_seconds,

@@ -8,9 +8,9 @@ with the incident.
 
 One cause produces one alert. While partitions of a datastream are not copied, that is the alert, not the
 lateness of its records; partition states then go into its description, and have an alert of their own only if
-they already had one. A critical state with a later start than a lateness for another reason is a new
-alert. While nothing can be evaluated, no alert resolves; while some instances do not respond, no alert about
-partitions resolves.
+they already had one. A critical state that starts while the datastream is already late for another reason is
+a new alert. While nothing can be evaluated, no alert resolves; while some instances do not respond, no alert
+about partitions resolves.
 
 To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.

@@ -233,9 +233,7 @@ class AlertSettings(Settings):
                     f"invalid label name {name!r}: use letters, digits and underscores, not a digit first"
                 )
         if taken := sorted(_OURS & self.labels.keys()):
-            raise ValueError(
-                f"labels: {', '.join(taken)} set by Headrace on every alert; choose another name"
-            )
+            raise ValueError(f"labels: reserved for Headrace: {', '.join(taken)}; choose other names")
         return self
 
     def patience(self) -> AlertPatience:

@@ -173,7 +173,7 @@ def _busy(found: Findings) -> str:
 def _has_time(found: Findings) -> str:
     """Return the load of the worker process as evidence that the mirror is not the bottleneck."""
     cores = found.worker_cpu
-    return f"the worker process is only {min(cores, 1.0):.0%} busy" if cores is not None else ""
+    return f"the worker process is {min(cores, 1.0):.0%} busy" if cores is not None else ""
 
 
 def _held(hold: QuotaHold | None) -> str:
@@ -226,8 +226,8 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
     waiting = counted(sum(known), "record") if known else "records"
     eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
     until = f", about {duration_text(eta)} to catch up" if eta is not None else ""
-    fewer = ", backlog shrinking" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
-    return f"backlog of {waiting} in {counted(len(lanes), 'partition')}{until}{fewer}"
+    fewer = ", and shrinking" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
+    return f"backlog of {waiting} in {counted(len(lanes), 'partition')}{fewer}{until}"
 
 
 def _silent(instances: Sequence[str]) -> str:

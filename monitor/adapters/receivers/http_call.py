@@ -61,7 +61,7 @@ class HttpCall:
         except (TimeoutError, httpx.TimeoutException) as error:
             raise TimedOut(f"no response within {self._timeout:g} s") from error
         except httpx.HTTPError as error:
-            raise Unreachable(f"cannot connect: {legible(str(error)) or type(error).__name__}") from error
+            raise Unreachable(f"request failed: {legible(str(error)) or type(error).__name__}") from error
         if not httpx.codes.is_success(reply.status):
             raise self._error_of(reply, now_ms)
 

@@ -66,7 +66,7 @@ class Mail:
         except TimeoutError as error:
             raise TimedOut(f"no response within {chosen.timeout_seconds:g} s") from error
         except (OSError, smtplib.SMTPException) as error:
-            raise Unreachable(f"cannot connect: {legible(str(error), _LONGEST_REASON)}") from error
+            raise Unreachable(f"connection failed: {legible(str(error), _LONGEST_REASON)}") from error
         if refused:
             _log.warning("some mail recipients rejected", refused=sorted(refused))
 
