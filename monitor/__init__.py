@@ -1,5 +1,6 @@
-"""Judges latency against the SLA of each datastream, acts when acting can help, audits completeness.
+"""Monitoring of latency objectives: evaluates datastreams, requests rebalances that can help, audits
+completeness.
 
-Rules are pure and numbered; the clock is passed in. Knows the mirror through REST and Pinot, never
-through imports of its running parts. Read `latency.py`, then `incidents.py` and `cycle.py`.
+Rules are pure and numbered; the clock is passed in. Observes the mirror through REST and Pinot and never
+imports its running parts. Read `latency.py`, then `incidents.py` and `cycle.py`.
 """

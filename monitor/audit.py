@@ -1,12 +1,12 @@
-"""Is everything at the destination that should be? Pure: compares contents, not only counts.
+"""Audit of the destination's completeness. Pure: compares contents, not only counts.
 
-A topic's contents are a multiset of digests of (partition, key, value, headers, timestamp). What the source
-has more of is missing, what the destination has more of is a duplicate (its digest is at the source) or
-foreign.
+The contents of a topic are a multiset of digests of (partition, key, value, headers, timestamp). A surplus at
+the source is missing; a surplus at the destination is a duplicate if its digest exists at the source,
+otherwise foreign.
 
-Memory does not grow with the topic. A first pass adds the digests of each side up in a fixed number of
-buckets; equal sums in a bucket mean equal contents, whatever their order. Only where sums differ a further
-pass looks at single digests, of no more buckets at a time than fit in the room for them.
+Memory does not grow with the topic. The first pass sums the digests of each side in a fixed number of
+buckets; equal sums mean equal contents in any order. Only for buckets whose sums differ do further passes
+compare single digests, each pass as many buckets as fit in the room for them.
 """
 
 from __future__ import annotations
@@ -20,37 +20,40 @@ from typing import Final, Protocol
 from mirror.lane.ledger import Uncopied
 
 BUCKETS: Final = 65_536
-"""Of one side of a topic: 16 bytes each."""
+"""Number of buckets for one side of a topic, 16 bytes each."""
 ROOM: Final = 400_000
-"""Digests of both sides that are held at a time: about 60 MB."""
+"""Maximum number of digests of both sides in memory, about 60 MB."""
 MOST_PASSES: Final = 5
-"""Looks at single digests, each of which reads both sides again."""
+"""Maximum number of passes over single digests; each reads both sides again."""
 _MASK: Final = 2**64 - 1
 _TOLD_EVERY: Final = 10_000
 
 
 class Contents(Protocol):
-    """One side of a topic, which can be read several times with the same result."""
+    """One side of a topic. Repeated reads return the same records."""
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
-        """Hand over the digest of every record, at least 10 bytes each, in any order. Those that the
-        checkpoints know not to be copied are counted instead."""
+        """Pass the digest of every record, at least 10 bytes each, to `take`, in any order.
+
+        Return the counts of records that are not copied according to the checkpoints; these are not
+        passed."""
         ...
 
 
 class Reading:
-    """How many records were read of a topic, at both ends and in every pass; `tell` hears it now and then."""
+    """Number of records of a topic read so far, on both sides and in all passes; periodically passed to
+    `tell`."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:
         self._tell = tell
         self._records = 0
 
     def of(self, contents: Contents) -> Contents:
-        """The same contents, with their records counted."""
+        """Return the same contents with their records counted."""
         return _Counted(contents, self)
 
     def note(self) -> None:
-        """One more record."""
+        """Count a record."""
         self._records += 1
         if self._records % _TOLD_EVERY == 0:
             self._tell(self._records)
@@ -71,11 +74,11 @@ class _Counted:
 
 @dataclass(frozen=True, slots=True)
 class AuditResult:
-    """One topic. `missing` + `left_out` + what arrived = `source_records`.
+    """Result for one topic. `missing` + `left_out` + records that arrived = `source_records`.
 
-    `left_out`: records that were filtered or dead-lettered, as the checkpoints know of each. `unjudged`:
-    source offsets behind the checkpoints, which are on their way. `at_least`: too much differs to look at all
-    of it; the counts are lower bounds.
+    `left_out`: records filtered or dead-lettered according to the checkpoints. `unjudged`: source offsets
+    beyond the checkpoints, still in flight. `at_least`: too many differences to compare all; the counts are
+    lower bounds.
     """
 
     topic: str
@@ -90,47 +93,47 @@ class AuditResult:
 
     @property
     def is_complete(self) -> bool:
-        """Every source record is at the destination or was left out on purpose, and nothing is there that
-        does not belong there."""
+        """True if every source record is at the destination or was omitted on purpose, and the destination
+        has no foreign records."""
         return self.missing == 0 and self.foreign == 0
 
 
 class Sums:
-    """How many digests fell into each bucket, and their sum modulo 2^64."""
+    """Number of digests in each bucket, and their sum modulo 2^64."""
 
     def __init__(self) -> None:
         self.counts = array("Q", bytes(8 * BUCKETS))
         self.sums = array("Q", bytes(8 * BUCKETS))
 
     def add(self, digest: bytes) -> None:
-        """Note one record."""
+        """Add the digest of a record."""
         bucket = bucket_of(digest)
         self.counts[bucket] += 1
         self.sums[bucket] = (self.sums[bucket] + int.from_bytes(digest[2:10], "big")) & _MASK
 
 
 class Detail:
-    """Single digests of one side, of some buckets only."""
+    """Single digests of one side, for some buckets only."""
 
     def __init__(self, buckets: Iterable[int]) -> None:
         self._buckets = frozenset(buckets)
         self.found: Counter[bytes] = Counter()
 
     def add(self, digest: bytes) -> None:
-        """Note one record if it is in one of the buckets."""
+        """Add the digest of a record if it is in one of the buckets."""
         if bucket_of(digest) in self._buckets:
             self.found[digest] += 1
 
 
 def bucket_of(digest: bytes) -> int:
-    """Where the digest is counted."""
+    """Return the bucket of a digest."""
     return int.from_bytes(digest[:2], "big")
 
 
 def audit_topic(
     topic: str, source: Contents, destination: Contents, unjudged: int = 0, room: int = ROOM
 ) -> AuditResult:
-    """Compare the two sides. Raises what reading them raises."""
+    """Compare the two sides. Raises the errors of reading them."""
     here, there = Sums(), Sums()
     uncopied = source.each(here.add)
     destination.each(there.add)
@@ -164,8 +167,10 @@ def _differing(here: Sums, there: Sums) -> list[int]:
 
 
 def portions_of(buckets: Sequence[tuple[int, int]], room: int = ROOM) -> tuple[list[list[int]], list[int]]:
-    """(Bucket, its records): which are looked at together, and those that are not looked at: what one pass
-    has no room for alone, and what more passes than there may be would be needed for."""
+    """Split pairs of a bucket and its number of records into passes.
+
+    Return the buckets of each pass, and those not compared: too large for one pass, or beyond the maximum
+    number of passes."""
     portions: list[list[int]] = []
     rest, held = [], room
     for bucket, size in sorted(buckets, key=lambda one: one[1]):
@@ -181,7 +186,7 @@ def portions_of(buckets: Sequence[tuple[int, int]], room: int = ROOM) -> tuple[l
 
 
 def _compare(source: Contents, destination: Contents, buckets: Sequence[int]) -> tuple[int, int, int]:
-    """Missing, duplicate and foreign records of some buckets."""
+    """Return the numbers of missing, duplicate and foreign records in some buckets."""
     here, there = Detail(buckets), Detail(buckets)
     source.each(here.add)
     destination.each(there.add)

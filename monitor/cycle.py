@@ -1,4 +1,4 @@
-"""One turn of the monitor: observe, judge, act. Returns a sentence for every datastream."""
+"""Turns of the monitor: observe, evaluate, act, and report on each datastream."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a turn found of one datastream, and what was done about it. `cluster`: its source. `diagnosis`:
-    why it is late, while an incident is open; None where there is none, or the evidence cannot be read.
-    `worth`: what was predicted of a rebalance that was asked for in the turn. `subject`: as it was judged.
-    `decision`: what was decided about a rebalance, which `has_acted` where one was asked for. `closes_in`:
-    seconds until an incident that has recovered closes, if it stays so."""
+    """Result of a turn for one datastream. `action`: actions taken, as text. `cluster`: its source.
+    `diagnosis`: cause of its lateness while an incident is open; None if there is no incident or the evidence
+    cannot be read. `worth`: prediction for a rebalance requested in this turn. `subject`: the datastream as
+    evaluated. `decision`: decision about a rebalance; `has_acted`: one was requested. `closes_in`: seconds
+    until a recovered incident closes if it stays recovered."""
 
     verdict: Verdict
     incident: Incident
@@ -49,19 +49,19 @@ class Finding:
 
 
 class Listener(Protocol):
-    """What hears of every turn. Returns at once."""
+    """Receives the result of every turn. Calls must not block."""
 
     def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements, /) -> None:
-        """A turn's findings, one for each datastream that is judged, and what partitions do."""
+        """Receive the findings of a turn, one per evaluated datastream, and the states of partitions."""
         ...
 
     def nothing_judged(self, reason: str, movements: Movements, /) -> None:
-        """A turn found nothing; what partitions do may be known."""
+        """Receive a turn without findings; states of partitions may be known."""
         ...
 
 
 class MonitorCycle:
-    """Keeps incidents between cycles; everything else is read in each."""
+    """Performs turns. Keeps only incidents between turns; everything else is read each time."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class MonitorCycle:
 
     @property
     def remark(self) -> str:
-        """What verdicts rest on where that is not the usual; empty where it is."""
+        """Reason for which verdicts use a fallback source of measurements; empty if they do not."""
         return self._measurements.remark
 
     def judge_only(self) -> Mapping[DatastreamName, Verdict]:
-        """Verdicts without any consequence, with the causes of breaches. Raises HeadraceError."""
+        """Return verdicts with the causes of breaches, without acting on them. Raises HeadraceError."""
         subjects = self._service.subjects()
         found = self._with_budgets(self._judged(subjects), subjects, ALL)
         late = [name for name, verdict in found.items() if verdict.standing is Standing.BREACHED]
@@ -97,43 +97,44 @@ class MonitorCycle:
         return {name: replace(verdict, cause=causes.get(name, "")) for name, verdict in found.items()}
 
     def is_judged_elsewhere(self) -> bool:
-        """Whether a monitor within the service judges: two must not act at once. Raises Unreachable."""
+        """Return whether an instance runs the monitor, because two must not act at once. Raises
+        Unreachable."""
         return self._service.has_own_monitor()
 
     def held_by(self) -> str:
-        """Which other monitor judges, so that this one must not; empty: this one does. Raises Unreachable,
+        """Return the other monitor that holds the lease; empty if this one does. Raises Unreachable,
         HeadraceError."""
         held = self._service.hold()
         self._rebalancing.note(held.record)
         return held.other
 
     def release(self) -> None:
-        """Let another monitor judge at once."""
+        """Release the lease, so that another monitor can take over at once."""
         try:
             self._service.release()
         except HeadraceError as error:
-            _log.warning("another monitor has to wait until this one's lease is over", reason=str(error))
+            _log.warning("lease not released, another monitor must wait for its end", reason=str(error))
 
     def movements(self) -> Movements:
-        """What partitions do that are not OK, as far as the service says."""
+        """Return the partitions that are not OK as reported by the service; nothing known if that fails."""
         try:
             return self._service.movements()
         except HeadraceError as error:
-            _log.warning("nobody says what partitions do", reason=str(error))
+            _log.warning("partition states unknown", reason=str(error))
             return NOTHING_KNOWN
 
     def restore(self, incidents: Mapping[DatastreamName, Incident]) -> None:
-        """Go on with those of a former monitor; where one is open again already, it counts."""
+        """Continue with incidents of a previous monitor, except for datastreams with an open incident."""
         for name, incident in incidents.items():
             if not self._incidents.get(name, Incident()).is_open:
                 self._incidents[name] = incident
 
     def turn(self) -> Mapping[DatastreamName, Finding]:
-        """Raises HeadraceError when neither service nor measurements can be read."""
+        """Perform a turn. Raises HeadraceError if the service or the measurements cannot be read."""
         subjects = self._service.subjects()
         if not subjects:
             self._incidents = {}
-            return {}  # and nobody is asked for measurements
+            return {}  # without reading measurements
         findings = {}
         self._rebalancing.begin()
         judged = self._with_budgets(self._judged(subjects), subjects, QUESTIONS_OF_A_TURN)
@@ -146,7 +147,7 @@ class MonitorCycle:
 
     def _judged(self, subjects: Mapping[DatastreamName, Subject]) -> dict[DatastreamName, Verdict]:
         windows = windows_of(subjects.values(), self._window)
-        # The longest first: the metrics topic is not read again from further back for it.
+        # Longest window first, so that the metrics topic need not be read again from further back.
         least_ms = least_objective_ms(subjects.values())
         now_ms = self._clock.now_ms()
         self._alone.look(subjects.values(), now_ms)
@@ -183,14 +184,14 @@ class MonitorCycle:
                     actions.append("; ".join(filter(None, (said, helped.sentence))))
                     worth, decision = helped.worth, helped.sentence
                     if helped.done is Done.NOT_NOW:
-                        incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
+                        incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
                 else:
                     actions.append(self._take(step, name, verdict))
             except HeadraceError as error:
-                _log.error("rebalance not asked for", datastream=name, reason=str(error))
-                decision = f"a rebalance could not be asked for: {error}"
+                _log.error("rebalance request failed", datastream=name, reason=str(error))
+                decision = f"could not request a rebalance: {error}"
                 actions.append(decision)
-                incident = replace(incident, helped_at=before.helped_at)  # the next turn asks again
+                incident = replace(incident, helped_at=before.helped_at)  # retry in the next turn
         found = cause.diagnosis
         if found is not None and cause.is_news and not found.placement_can_help:
             actions.append(found.sentence)
@@ -213,10 +214,10 @@ class MonitorCycle:
     def _help(
         self, name: DatastreamName, subject: Subject, verdict: Verdict, cause: Answer, opened_at: float
     ) -> Help:
-        """A rebalance, where another placement may help or nobody can say whether it may."""
+        """Request a rebalance if another placement may help or the cause is unknown."""
         found = cause.diagnosis
         if found is not None and not found.placement_can_help:
-            return Help(Done.NOT_NOW, "")  # another cause is acted on at once
+            return Help(Done.NOT_NOW, "")  # react at once if the cause changes
         why = cause.sentence
         told, lasts = f"latency breach: {verdict.sentence}; {why}", self._clock.monotonic() - opened_at
         helped = self._rebalancing.help(name, subject.mode, told, lasts)
@@ -236,30 +237,30 @@ class MonitorCycle:
 
 
 class Ended(Enum):
-    """Why turns ended."""
+    """Reason for the end of a loop."""
 
     STOPPED = "stopped"
-    LEFT = "the service judges itself"
-    OUSTED = "another monitor judges"
+    LEFT = "an instance runs the monitor"
+    OUSTED = "another monitor is active"
 
 
 class Standstills(Protocol):
-    """Whether the process has stood still, see `monitor.alerts.deliveries.standstill`."""
+    """Pauses of the whole process, see `monitor.alerts.deliveries.standstill`."""
 
     def count(self) -> int:
-        """How often, so far."""
+        """Return the number of pauses so far."""
         ...
 
     def settle(self, count: int) -> None:
-        """This monitor still judges, as was asked when it had stood still so often."""
+        """Record that this monitor was confirmed as active by a request made after `count` pauses."""
         ...
 
 
 class MonitorLoop:
-    """Turns at an interval until it is stopped; a turn that fails is told and tried again, whatever it failed
-    for, and what a listener fails for holds up no other. `is_shut_out`:
-    whether another monitor has judged meanwhile, so that what is known here may not be true any more.
-    `standstills`: what hears that this one still judges."""
+    """Performs turns at an interval until stopped. A failed turn is reported and retried, whatever the error;
+    a failing listener does not affect other listeners. `is_shut_out`: returns whether another monitor was
+    active meanwhile, so that the state of this one may be outdated. `standstills`: notified when this monitor
+    is confirmed as active."""
 
     def __init__(
         self,
@@ -278,10 +279,10 @@ class MonitorLoop:
         self._told: dict[DatastreamName, tuple[str, str]] = {}
         self._trouble = ""
         self._failures: dict[int, str] = {}
-        """Of listeners, by their place: what was logged last."""
+        """Last logged error of each listener, by its position."""
 
     def run(self) -> Ended:
-        """Until `stop`, or until another monitor judges."""
+        """Run until `stop`, or until another monitor is active."""
         while not self._stopping.wait(self._interval):
             if self._is_shut_out():
                 return Ended.OUSTED
@@ -290,7 +291,7 @@ class MonitorLoop:
                 if self._cycle.is_judged_elsewhere():
                     return Ended.LEFT
                 if other := self._held_by():
-                    _log.warning("another monitor judges from now on", monitor=other)
+                    _log.warning("another monitor has taken over", monitor=other)
                     return Ended.OUSTED
                 movements = self._cycle.movements()
                 self._judged(self._cycle.turn(), movements)
@@ -308,7 +309,7 @@ class MonitorLoop:
 
     def _nothing_judged(self, reason: str, movements: Movements, error: Exception | None = None) -> None:
         if self._trouble != reason:
-            _log.warning("nothing can be judged", reason=reason, exc_info=error)
+            _log.warning("cannot evaluate datastreams", reason=reason, exc_info=error)
         self._trouble = reason
         self._hear(lambda one: one.nothing_judged(reason, movements))
 
@@ -320,11 +321,11 @@ class MonitorLoop:
             except Exception as error:  # noqa: BLE001 - the bulkhead around a listener
                 failure = repr(error)
                 if self._failures.get(place) != failure:
-                    _log.exception("a listener failed to take in a turn", listener=type(listener).__name__)
+                    _log.exception("listener failed", listener=type(listener).__name__)
             self._failures[place] = failure
 
     def _held_by(self) -> str:
-        """Which other monitor judges. Where none does, this one does since before it was asked."""
+        """Return the other active monitor. If there is none, this one was active since before the request."""
         seen = self._standstills.count() if self._standstills is not None else 0
         other = self._cycle.held_by()
         if not other and self._standstills is not None:
@@ -332,7 +333,7 @@ class MonitorLoop:
         return other
 
     def stop(self) -> None:
-        """End the loop soon. May be called from a signal handler."""
+        """Request the end of the loop. Safe to call from a signal handler."""
         self._stopping.set()
 
     def _tell(self, name: DatastreamName, finding: Finding) -> None:
@@ -342,7 +343,7 @@ class MonitorLoop:
         cause = finding.diagnosis
         news = (f"{verdict.standing} {rules} {cause.cause if cause else ''}", finding.action)
         standing, action = self._told.get(name, ("", ""))
-        # What refuses a rebalance says so at each turn, in the same words.
+        # The reason against a rebalance repeats at each turn with the same text.
         if news[0] != standing or (finding.action and finding.action != action):
             _log.info(
                 verdict.sentence,

@@ -1,4 +1,4 @@
-"""Measurements from one place, and from another while that does not answer."""
+"""Measurements from a preferred source, with a fallback while it is unavailable."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from monitor.ports import Measurements
 _log = structlog.get_logger(__name__)
 _T = TypeVar("_T")
 _ASK_AGAIN_SECONDS: Final = 60.0
-"""A server that is away costs its whole time-out at every attempt, and verdicts must not wait for it."""
+"""Time before the preferred source is retried: an unavailable server costs the full time-out at every
+attempt, and verdicts must not wait for it."""
 
 
 class _Preference:
-    """The first of two answers, or the second for a minute after the first has failed."""
+    """Choice between two sources: the first, or the second for a minute after the first has failed."""
 
     def __init__(self, what: str, clock: Clock) -> None:
         self.reason = ""
-        """Why the second is asked; empty while the first answers."""
+        """Reason for which the second source is used; empty while the first is."""
         self._what = what
         self._clock = clock
         self._failed_at = -math.inf
 
     def answer(self, first: Callable[[], _T], second: Callable[[], _T]) -> _T:
-        """Raises what `second` raises, when neither answers."""
+        """Return the result of the chosen source. Raises the error of `second` if both fail."""
         if self._clock.monotonic() - self._failed_at >= _ASK_AGAIN_SECONDS:
             try:
                 found = first()
@@ -46,16 +47,16 @@ class _Preference:
 
     def _note(self, reason: str) -> None:
         if reason and not self.reason:
-            _log.warning("the metrics topic is read", for_what=self._what, reason=reason)
+            _log.warning("reading the metrics topic instead of Pinot", for_what=self._what, reason=reason)
         elif self.reason and not reason:
-            _log.info("Pinot is asked again", for_what=self._what)
+            _log.info("reading Pinot again", for_what=self._what)
         self.reason = reason
 
 
 class FallbackMeasurements:
-    """Asks `first`; while that does not answer, `second`, and `first` again a minute after it failed.
+    """Reads from `first`, or from `second` for a minute after `first` has failed.
 
-    Satisfies `monitor.ports.Measurements`.
+    Implements `monitor.ports.Measurements`.
     """
 
     def __init__(self, first: Measurements, second: Measurements, clock: Clock) -> None:
@@ -65,13 +66,13 @@ class FallbackMeasurements:
 
     @property
     def remark(self) -> str:
-        """Why `second` is asked; empty while `first` answers."""
+        """Reason for which `second` is used; empty while `first` is."""
         return self._preference.reason
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """What was measured in the window. Raises what `second` raises, when neither answers."""
+        """Return the measurements of the window. Raises the error of `second` if both fail."""
         return self._preference.answer(
             lambda: self._first.observe(window_seconds, least_ms, together),
             lambda: self._second.observe(window_seconds, least_ms, together),
@@ -79,7 +80,7 @@ class FallbackMeasurements:
 
 
 class FallbackPast:
-    """As `FallbackMeasurements`, of pieces of the past. Satisfies `monitor.objectives.past.Past`."""
+    """Like `FallbackMeasurements`, for past time ranges. Implements `monitor.objectives.past.Past`."""
 
     def __init__(self, first: Past, second: Past, clock: Clock) -> None:
         self._first = first
@@ -89,7 +90,7 @@ class FallbackPast:
     def past(
         self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicSums:
-        """What was measured in the piece. Raises what `second` raises, when neither answers."""
+        """Return the measurements of the piece. Raises the error of `second` if both fail."""
         return self._preference.answer(
             lambda: self._first.past(piece, milliseconds, together),
             lambda: self._second.past(piece, milliseconds, together),

@@ -1,12 +1,12 @@
-"""From verdicts to incidents: when one opens, when help is asked for, when it closes. Pure.
+"""Lifecycle of incidents, derived from verdicts. Pure.
 
-An incident opens when a datastream was BREACHED in `open_after` verdicts in a row, and closes after
-`close_after` verdicts WITHIN in a row that have lasted for `close_seconds`: what comes and goes near its
-objective is one incident. UNKNOWN counts for neither; HALTED neither opens one nor lets one
-close: good verdicts are counted from the start again. While it is open, a rebalance is asked for at most once
-in `cooldown_seconds` (the last one must have had time to show), and not while something is not copied at all,
-nor sooner than that after it was seen so: what an outage has left is copied as fast as that can be done, and
-looks like an overload until it shows that less and less waits.
+An incident opens after `open_after` consecutive BREACHED verdicts. It closes after `close_after` consecutive
+WITHIN verdicts that have lasted `close_seconds`, so that a datastream close to its objective has one
+incident. UNKNOWN counts for neither. HALTED neither opens nor closes an incident and restarts the count of
+good verdicts. While an incident is open, a rebalance is requested at most once per `cooldown_seconds`, so
+that the previous one can take effect. None is requested while part of the datastream is not copied, or within
+`cooldown_seconds` after that: the backlog of an outage is copied at full speed, which looks like an overload
+until it has visibly shrunk.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ALWAYS: Final = ActingPolicy()
 
 
 class Step(StrEnum):
-    """What a verdict leads to."""
+    """Step that follows from a verdict."""
 
     NONE = "none"
     OPEN = "open"
@@ -32,7 +32,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentPolicy:
-    """See the module. `acting`: what forbids it besides."""
+    """Thresholds, see the module. `acting`: further conditions for a rebalance."""
 
     open_after: int = 2
     close_after: int = 3
@@ -43,8 +43,9 @@ class IncidentPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What is remembered of one datastream. Times are monotonic seconds. `halted_at`: when it was
-    last seen that something of it is not copied."""
+    """State of one datastream. Times are monotonic seconds. `breaches`, `goods`: consecutive bad and good
+    verdicts. `helped_at`: time of the last request for a rebalance. `halted_at`: last time at which the
+    datastream was not fully copied."""
 
     is_open: bool = False
     breaches: int = 0
@@ -55,8 +56,8 @@ class Incident:
     halted_at: float | None = None
 
     def better_since(self, moment: float) -> Incident:
-        """After one more verdict that is good."""
-        # Every turn makes one for nearly every datastream; `replace` takes three times as long.
+        """Return the state after another good verdict."""
+        # Called for nearly every datastream in each turn; `replace` takes three times as long.
         return Incident(
             self.is_open, 0, self.goods + 1, self.opened_at, self.helped_at, moment, self.halted_at
         )
@@ -65,7 +66,7 @@ class Incident:
 def advance(
     incident: Incident, verdict: Verdict, policy: IncidentPolicy, now: float
 ) -> tuple[Incident, tuple[Step, ...]]:
-    """The incident after a verdict, and the steps to take, in order."""
+    """Return the incident after a verdict, and the steps to take, in order."""
     if verdict.standing is Standing.UNKNOWN:
         return incident, ()
     if verdict.is_halted or verdict.standing is Standing.HALTED:
@@ -92,7 +93,8 @@ def advance(
 
 
 def closes_in_seconds(incident: Incident, policy: IncidentPolicy, now: float) -> float | None:
-    """Return the time until an incident that has recovered closes, if it stays so; None where it has not."""
+    """Return the seconds until a recovered incident closes if it stays recovered; None if it has not
+    recovered."""
     if not incident.is_open or incident.good_since is None:
         return None
     return max(policy.close_seconds - (now - incident.good_since), 0.0)

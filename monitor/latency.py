@@ -1,13 +1,13 @@
-"""Is a datastream within its latency objective? Pure.
+"""Evaluation of a datastream against its latency objective. Pure.
 
-Rule 1. The oldest record that waits is older than the objective: BREACHED. It will be late when it
-        arrives, even if nothing else does.
-Rule 2. The objective's percentile of the latencies in the window exceeds it: BREACHED. One late record alone
-        is no percentile: of a quiet datastream it would be any.
-Rule 3. The service says that something of the datastream is not copied: HALTED. What is measured of the rest
-        says nothing about that.
-Rule 4. Nothing was measured in the window, or records wait whose age is not known: UNKNOWN. Missing
-        evidence is never good news.
+Rule 1. The oldest waiting record is older than the objective: BREACHED. It will be late when it arrives, even
+        if no others arrive.
+Rule 2. The objective's percentile of the latencies in the window exceeds the objective: BREACHED. A single
+        late record does not count, because in a quiet datastream it would be any percentile.
+Rule 3. The service reports that part of the datastream is not copied: HALTED. The measurements of the rest do
+        not show that.
+Rule 4. There are no measurements in the window, or records of unknown age wait: UNKNOWN. Missing evidence is
+        never good news.
 Rule 5. Otherwise: WITHIN.
 """
 
@@ -29,11 +29,11 @@ from monitor.burn.rates import Budget
 from monitor.burn.tally import late_records
 
 _MOST_ANSWERS: Final = 2_000
-"""That are remembered of one selection."""
+"""Maximum number of cached results per selection."""
 
 
 class Standing(StrEnum):
-    """Where a datastream stands against its objective."""
+    """Status of a datastream with respect to its objective."""
 
     WITHIN = "within"
     BREACHED = "breached"
@@ -42,15 +42,15 @@ class Standing(StrEnum):
 
 
 class Source(NamedTuple):
-    """Where measurements are from: a group of datastreams that share tasks, and a source cluster."""
+    """Origin of measurements: a group of datastreams that share tasks, and a source cluster."""
 
     group: str
     cluster: str
 
 
 class Observation(NamedTuple):
-    """What was measured in the window. `lag_ms`: age of the oldest waiting record now. `unaged`: partitions
-    whose lag is not known."""
+    """Measurements of the window. `records`: number of records that arrived; `counts`: histogram of their
+    latencies. `lag_ms`: present age of the oldest waiting record. `unaged`: partitions of unknown lag."""
 
     records: int
     counts: Sequence[int]
@@ -59,15 +59,17 @@ class Observation(NamedTuple):
 
 
 Observations = Mapping[Source, Mapping[str, Observation]]
-"""By topic; by `EVERY_TOPIC` alone where all topics of the source count for the one datastream of it."""
+"""Observations by source and topic; only by `EVERY_TOPIC` if all topics of the source belong to one
+datastream."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A datastream with an objective: the one in short, `objectives`, or both. `halted`: why something of it
-    is not copied; empty where the service knows of nothing. `remark`: what it says besides, such as which
-    quota holds it back. `paused`: topics of which a person has paused partitions. `mode`: whether the monitor
-    acts on a breach; None: as its settings say. `is_alone`: no other datastream is of its group."""
+    """A datastream with an objective in the short form, `objectives`, or both. `halted`: reason for which it
+    is not fully copied; empty if the service knows of none. `remark`: further information from the service,
+    such as a quota that throttles it. `paused`: topics with partitions paused by an operator. `mode`: whether
+    the monitor acts on a breach; None: according to its settings. `is_alone`: the only datastream of its
+    group."""
 
     objective: LatencyObjective | None
     source: Source
@@ -82,10 +84,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judgement with its reason; `observed_ms` is the objective's percentile, None without records.
-    `is_halted`: something is not copied, so no rebalance can help, also where the standing is BREACHED.
-    `budgets`: of each of `Subject.objectives`; they change no standing. `limit_ms`: of the objective that
-    was judged. `cause`: why it is breached, where that was looked for."""
+    """Result of an evaluation. `observed_ms`: measured percentile, None without records. `sentence`: reason.
+    `is_halted`: not fully copied, so no rebalance can help, also if the standing is BREACHED.
+    `budgets`: error budget of each of `Subject.objectives`; they do not affect the standing. `limit_ms`:
+    limit of the evaluated objective. `cause`: cause of the breach, if determined."""
 
     standing: Standing
     observed_ms: float | None
@@ -96,8 +98,8 @@ class Verdict:
     cause: str = ""
 
     def with_budgets(self, budgets: tuple[Budget, ...]) -> Verdict:
-        """The same judgement with those."""
-        # Every turn makes one for each datastream; `replace` takes three times as long.
+        """Return a copy with these budgets."""
+        # Called for each datastream in each turn; `replace` takes three times as long.
         return Verdict(
             self.standing,
             self.observed_ms,
@@ -110,7 +112,7 @@ class Verdict:
 
 
 def observed(subject: Subject, observations: Observations) -> Observation | None:
-    """What was measured of the datastream's own topics; None where nothing was."""
+    """Return the measurements of the datastream's topics; None if there are none."""
     topics = observations.get(subject.source, {})
     if (every := topics.get(EVERY_TOPIC)) is not None:
         return every
@@ -119,7 +121,8 @@ def observed(subject: Subject, observations: Observations) -> Observation | None
 
 
 def selects(selection: TopicSelection, topic: str) -> bool:
-    """Whether it selects the topic; remembered, because every turn asks the same of thousands."""
+    """Return whether the selection includes the topic; cached, because each turn repeats this for
+    thousands."""
     return _selects(selection, topic, _answers_of(selection))
 
 
@@ -147,15 +150,16 @@ def _summed(parts: Sequence[Observation]) -> Observation | None:
 def judge(
     subject: Subject, observation: Observation | None, objective: LatencyObjective | None = None
 ) -> Verdict:
-    """Apply the rules in order, to that objective or the one of the short form; `objectives.verdicts` judges
-    all."""
+    """Apply the rules in order to the given objective, or else to the one in the short form.
+
+    `objectives.verdicts` evaluates all objectives."""
     objective, halted = objective or subject.objective, subject.halted
     assert objective is not None
     limit = objective.milliseconds
     percentile = f"p{objective.percentile:g}"
-    wanted = f"wanted {percentile} within {exact_duration_text(objective.milliseconds)}"
+    wanted = f"objective: {percentile} within {exact_duration_text(objective.milliseconds)}"
     if subject.paused:
-        wanted = f"{wanted}; not judged, because a person paused it: {subject.paused}"
+        wanted = f"{wanted}; not evaluated because paused by an operator: {subject.paused}"
     quantile = percentile_ms(observation.counts, objective.percentile) if observation is not None else None
     late = _lateness(objective, observation, quantile)
     remark = f"; {subject.remark}" if subject.remark else ""
@@ -167,13 +171,13 @@ def judge(
         sentence = f"not copied: {halted}; {wanted}"
         return Verdict(Standing.HALTED, quantile, sentence, is_halted=True, limit_ms=limit)
     if observation is None:
-        sentence = f"nothing was measured{remark}; {wanted}"
+        sentence = f"no measurements{remark}; {wanted}"
         return Verdict(Standing.UNKNOWN, None, sentence, limit_ms=limit)
     if observation.unaged:
-        sentence = f"the lag of {counted(observation.unaged, 'partition')} is not known; {wanted}"
+        sentence = f"the lag of {counted(observation.unaged, 'partition')} is unknown; {wanted}"
         return Verdict(Standing.UNKNOWN, quantile, sentence, limit_ms=limit)
     if quantile is None:
-        sentence = f"nothing was late, nothing arrived; {wanted}"
+        sentence = f"no new or late records; {wanted}"
         return Verdict(Standing.WITHIN, None, sentence, limit_ms=limit)
     sentence = f"{percentile} is {duration_text(quantile / 1_000)}; {wanted}"
     return Verdict(Standing.WITHIN, quantile, sentence, limit_ms=limit)
@@ -190,6 +194,6 @@ def _lateness(objective: LatencyObjective, observation: Observation | None, quan
 
 
 def _beyond(milliseconds: float, limit_ms: int) -> str:
-    """Return a time that is longer than the limit so that it can be told from it."""
+    """Format a time beyond the limit so that it is distinguishable from the limit."""
     text, limit = duration_text(milliseconds / 1_000), exact_duration_text(limit_ms)
     return f"just over {limit}" if text == limit else text

@@ -1,4 +1,4 @@
-"""A monitor within an instance: it runs while the instance leads, so that one of all instances judges."""
+"""Monitor within an instance. It runs while the instance is leader, so that exactly one is active."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 PART: Final = "monitor"
-"""Of the health of every instance whose monitor is enabled. Other monitors leave the judging to it."""
+"""Part of `/v1/health` on every instance whose monitor is enabled. Other monitors then end."""
 _LOOK_SECONDS: Final = 0.5
 _END_SECONDS: Final = 20.0
 _AGAIN_SECONDS: Final = 30.0
-"""After a monitor that could not be built, or ended."""
+"""Pause after a monitor failed to start or ended."""
 
 
 class RunningMonitor(Protocol):
@@ -27,24 +27,24 @@ class RunningMonitor(Protocol):
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it by itself; None while it runs."""
+        """Error that ended it; None while it runs."""
         ...
 
     @property
     def sentence(self) -> str:
-        """What it does now; safe from any thread."""
+        """Its present activity. Thread-safe."""
         ...
 
     def stop(self, deadline_seconds: float) -> None:
-        """End it, and wait for that up to the deadline."""
+        """Stop it and wait for its end up to the deadline."""
         ...
 
 
 class LeaderMonitor:
-    """Starts a monitor when the instance begins to lead, and stops it when it does not any more.
+    """Starts a monitor when the instance becomes leader and stops it when the instance no longer is.
 
-    `start_monitor` builds and starts one; it may raise, and is called again after a while. What goes wrong
-    with a monitor is part of the health, and never ends the instance.
+    `start_monitor` builds and starts one; if it raises, it is retried later. Failures of a monitor are part
+    of the health and never end the instance.
     """
 
     def __init__(
@@ -64,24 +64,24 @@ class LeaderMonitor:
         self._thread = threading.Thread(target=self._run, name="leader-monitor", daemon=True)
 
     def start(self) -> None:
-        """Begin to look whether the instance leads."""
-        self._health.report(PART, True, "it judges while this instance leads")
+        """Start watching whether the instance is leader."""
+        self._health.report(PART, True, "active only while this instance is leader")
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """End what runs. May be called where it was never started."""
+        """Stop the monitor and the thread. May be called without `start`."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)
 
     def look(self) -> None:
-        """Start or stop a monitor, as it is wanted now."""
+        """Start or stop the monitor according to the present leadership."""
         running, leads = self._running, self._is_leading()
         if running is not None and running.failure is not None:
             self._failed(running.failure)
         elif running is not None and not leads:
             self._end(running)
-            self._health.report(PART, True, "it judges while this instance leads")
+            self._health.report(PART, True, "active only while this instance is leader")
         elif running is not None:
             self._health.report(PART, True, running.sentence)
         elif leads and self._clock.monotonic() - self._failed_at >= _AGAIN_SECONDS:
@@ -101,8 +101,8 @@ class LeaderMonitor:
     def _failed(self, error: BaseException) -> None:
         self._running = None
         self._failed_at = self._clock.monotonic()
-        self._health.report(PART, False, f"nothing is judged: {reason_of(error)}")
-        _log.error("the monitor does not run", reason=reason_of(error))
+        self._health.report(PART, False, f"the monitor does not run: {reason_of(error)}")
+        _log.error("monitor failed", reason=reason_of(error))
 
     def _end(self, running: RunningMonitor) -> None:
         self._running = None

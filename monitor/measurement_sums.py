@@ -1,7 +1,8 @@
-"""Observations out of what was measured, wherever it is stored. Pure.
+"""Observations computed from measurements of any store. Pure.
 
-A lane reports no age while its source does not answer, and of waiting records that it never had. One of which
-records waited says so in each interval; when it falls silent, nobody knows how old they are.
+A lane reports no age while its source does not respond, nor for waiting records that it has never seen. A
+lane with waiting records reports in each interval; once it stops reporting, the age of its records is
+unknown.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from mirror.model.topics import EVERY_TOPIC
 from monitor.latency import Observation, Observations, Source
 
 _ON_THE_WAY_MS: Final = 5_000
-"""From a lane to where its measurements are read."""
+"""Delay between a lane's measurement and its availability to readers."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """What a lane reported last, at `time_ms` for an interval of `interval_ms`; `lag_ms` None: no age."""
+    """Last report of a lane, at `time_ms` for an interval of `interval_ms`; `lag_ms` None: unknown age."""
 
     source: Source
     topic: str
@@ -29,16 +30,16 @@ class PartitionLag:
     interval_ms: int
 
     def is_unaged(self, now_ms: int) -> bool:
-        """Whether records wait, or may wait, whose age is not known."""
+        """Return whether records of unknown age wait, or may wait."""
         is_silent = now_ms - self.time_ms > 2 * self.interval_ms + _ON_THE_WAY_MS
         return self.lag_ms is None or (self.lag_records > 0 and is_silent)
 
 
 def observations(arrived: Iterable[Sequence[Any]], lags: Iterable[PartitionLag], now_ms: int) -> Observations:
-    """One for each row of `arrived`: group, source cluster, topic, records, and the counts of a histogram. A
-    lag is of its topic, or of `EVERY_TOPIC` where its source has that.
+    """Return an observation for each row of `arrived`: group, source cluster, topic, records, and the counts
+    of a histogram. A lag counts for its topic, or for `EVERY_TOPIC` if its source has that.
 
-    A turn has thousands of rows, and hardly any lags.
+    A turn has thousands of rows but hardly any lags.
     """
     found: dict[Source, dict[str, Observation]] = {}
     for row in arrived:

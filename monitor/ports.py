@@ -1,4 +1,4 @@
-"""What the monitor needs from the world."""
+"""Interfaces of the monitor to the service and to measurements."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from monitor.movement.summary import Movements
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a rebalance would do. `loads_known` false: nothing is known of the loads, so that a preview
-    without moves says nothing. `effect` None: the service does not say it. `past`: breaches of the datastream
-    that are over, as far as they can be read."""
+    """Predicted result of a rebalance. `loads_known` False: the loads are unknown, so that a preview without
+    moves is meaningless. `effect` None: not reported by the service. `past`: past breaches of the datastream
+    that could be read."""
 
     sentence: str
     moves: int
@@ -30,83 +30,87 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Which monitor judges, and what is to be known before acting. `other`: the one that does; empty: this
-    one. `record` None: the service is of a version that knows of no leases."""
+    """Holder of the lease, and the state to know before acting. `other`: the other monitor that holds it;
+    empty if this one does. `record` None: the service is of a version without leases."""
 
     other: str
     record: Record | None
 
 
 class Rest(Protocol):
-    """REST of one instance: values in, JSON out."""
+    """REST client of one instance: values in, JSON out."""
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """A resource. Raises Unreachable, HeadraceError."""
+        """Return a resource. Raises Unreachable, HeadraceError."""
         ...
 
     def post(self, path: str, body: object) -> Any:
-        """An answer. Raises Unreachable, HeadraceError."""
+        """Send a POST request and return the response. Raises Unreachable, HeadraceError."""
         ...
 
     def put(self, path: str, document: object, version: str) -> Any:
-        """An answer. Raises Unreachable, HeadraceError."""
+        """Send a PUT request and return the response. Raises Unreachable, HeadraceError."""
         ...
 
     def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
-        """An answer. Raises Unreachable, HeadraceError."""
+        """Send a DELETE request and return the response. Raises Unreachable, HeadraceError."""
         ...
 
 
 class Service(Protocol):
-    """The mirroring service, as its REST shows it."""
+    """The mirroring service as visible over REST."""
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
-        """Every datastream that is mirrored and has an objective. Raises Unreachable."""
+        """Return every mirrored datastream with an objective. Raises Unreachable."""
         ...
 
     def movements(self) -> Movements:
-        """What partitions do that are not OK, of every datastream. Raises Unreachable, HeadraceError."""
+        """Return the partitions that are not OK, by datastream. Raises Unreachable, HeadraceError."""
         ...
 
     def has_own_monitor(self) -> bool:
-        """Whether a monitor runs within the service, so that another must not act. Raises Unreachable."""
+        """Return whether an instance runs the monitor, so that others must not act. Raises Unreachable."""
         ...
 
     def hold(self) -> Hold:
-        """Be the monitor that judges, or stay it; for each turn. Raises Unreachable, HeadraceError."""
-        ...
-
-    def release(self) -> None:
-        """Let another monitor judge at once. Raises Unreachable, HeadraceError."""
-        ...
-
-    def evidence(self, subject: Subject) -> Evidence:
-        """What instances say of the datastream's lanes, and which of them were not heard. Raises Unreachable,
+        """Acquire or renew the lease of the active monitor; called at each turn. Raises Unreachable,
         HeadraceError."""
         ...
 
+    def release(self) -> None:
+        """Release the lease, so that another monitor can take over at once. Raises Unreachable,
+        HeadraceError."""
+        ...
+
+    def evidence(self, subject: Subject) -> Evidence:
+        """Return the instances' reports on the datastream's lanes, and the instances that did not respond.
+        Raises Unreachable, HeadraceError."""
+        ...
+
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """A dry run. Raises Unreachable, HeadraceError."""
+        """Return the result of a dry run. Raises Unreachable, HeadraceError."""
         ...
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """Ask for it; the request's identity. Raises Unreachable, IllegalTransition where another monitor
-        judges by now, HeadraceError."""
+        """Request a rebalance and return the id of the request. Raises Unreachable, IllegalTransition if
+        another monitor is active by now, HeadraceError."""
         ...
 
 
 class Measurements(Protocol):
-    """What the mirror measured, as it is stored."""
+    """Stored measurements of the mirror."""
 
     @property
     def remark(self) -> str:
-        """Why it is not read where it is usually; empty where it is."""
+        """Reason for which a fallback source is used; empty if the usual one is."""
         ...
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """What was measured in the window. Ages up to `least_ms` may be left out, as 0: where nearly all is
-        in time, nearly nothing is read then. Of sources of `together` a sum over all topics is enough, as
-        `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
+        """Return the measurements of the window.
+
+        Ages up to `least_ms` may be reported as 0, so that hardly anything is read while most records are on
+        time. For sources in `together`, a sum over all topics suffices, as `EVERY_TOPIC`. Raises Unreachable,
+        AnalyticsError."""
         ...

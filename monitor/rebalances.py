@@ -1,4 +1,4 @@
-"""Asks for a rebalance, where the policy lets it, and says what it did or why not."""
+"""Requests for rebalances, subject to the policy, with a sentence on the outcome."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ _log = structlog.get_logger(__name__)
 
 
 class Done(Enum):
-    """What became of it."""
+    """Outcome of a request for help."""
 
     ACTED = "acted"
-    """Also where it would have acted, and where that would not help: asked again after the cool-down."""
+    """Requested, only observed, or not worthwhile: the next attempt follows after the cool-down."""
     NOT_NOW = "not now"
-    """Asked again at the next turn."""
+    """Forbidden at present: the next attempt follows in the next turn."""
 
 
 class Help(NamedTuple):
-    """What was done, as a sentence that is the same for as long as its reason lasts."""
+    """Outcome, with a sentence that stays the same as long as its reason does."""
 
     done: Done
     sentence: str
     worth: Worth | None = None
-    """What was predicted of a rebalance that was asked for."""
+    """Prediction for a requested rebalance."""
     says_cause: bool = False
-    """Whether the cause is to be said with it."""
+    """True if the report should include the cause."""
 
 
 class Rebalancing:
-    """Knows what the service has of acting as of the last `note`."""
+    """Requests rebalances, based on the service's record of acting as of the last `note`."""
 
     def __init__(self, service: Service, policy: ActingPolicy, clock: Clock) -> None:
         self._service = service
@@ -52,24 +52,27 @@ class Rebalancing:
         self._asked = ""
 
     def note(self, record: Record | None) -> None:
-        """What the service knows of acting now; None: nothing, so that what was done here counts alone."""
+        """Update the service's record of acting; None: it has none, so only the acts of this monitor
+        count."""
         if record is not None:
             self._record = record
 
     def begin(self) -> None:
-        """Another turn: whether what was asked for in the last one still waits, the service says."""
+        """Begin a turn; from now on the service reports whether the last request is still pending."""
         self._asked = ""
 
     def help(self, name: DatastreamName, mode: Mode | None, why: str, open_seconds: float) -> Help:
-        """`mode`: of the datastream; `why`: for the events; `open_seconds`: how long the breach has lasted.
-        Raises HeadraceError."""
+        """Request a rebalance if the policy and a dry run allow it.
+
+        `mode`: mode of the datastream; `why`: reason for the events; `open_seconds`: duration of the breach
+        so far. Raises HeadraceError."""
         record = replace(self._record, waiting=self._record.waiting or self._asked)
         against = reason_against(self._policy, record, name, self._clock.now_ms())
         if against:
-            return Help(Done.NOT_NOW, f"no rebalance is asked for: {against}")
+            return Help(Done.NOT_NOW, f"no rebalance requested: {against}")
         preview = self._service.preview_rebalance(name)
         if not preview.loads_known:
-            raise LoadUnavailable("nothing is known of the loads, so nobody can say whether it would help")
+            raise LoadUnavailable("partition loads are unknown, so its effect cannot be predicted")
         effect = preview.effect or PlacementEffect(preview.moves)
         worth = worth_of(effect, preview.past, open_seconds)
         decision = decide(mode or self._policy.mode, preview.moves, preview.sentence, worth)
@@ -77,5 +80,5 @@ class Rebalancing:
             return Help(Done.ACTED, decision.sentence)
         identity = self._service.rebalance(name, why[:LONGEST_REASON])
         self._record, self._asked = self._record.acted(name, self._clock.now_ms()), name
-        _log.info("rebalance asked for", datastream=name, request=identity, would=preview.sentence)
-        return Help(Done.ACTED, f"rebalance {identity} asked for: {decision.sentence}", worth)
+        _log.info("rebalance requested", datastream=name, request=identity, would=preview.sentence)
+        return Help(Done.ACTED, f"rebalance {identity} requested: {decision.sentence}", worth)

@@ -1,8 +1,8 @@
-"""The rows of the metrics topic, added up as they come, for windows up to now. Pure.
+"""Running sums over the rows of the metrics topic, for windows that end now. Pure.
 
-Histograms are kept by topic and second for two minutes, by topic and minute for longer windows, lags by
-partition, and how long something of a topic had waited by ten seconds: memory follows topics and partitions,
-and not the number of rows.
+Histograms are kept per topic and second for two minutes, and per topic and minute for longer windows; lags
+per partition; the longest wait of each topic per ten seconds. Memory depends on the number of topics and
+partitions, not on the number of rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from monitor.objectives.past import TopicSums
 _FINE_MS: Final = 1_000
 _COARSE_MS: Final = 60_000
 _LONGEST_FINE_MS: Final = 120_000
-"""Longer windows are sums of minutes: they begin up to a minute early."""
+"""Windows longer than this are sums of minutes and begin up to a minute early."""
 
 _TOPIC: Final = itemgetter("datastream", "source_cluster", "topic")
 _NUMBERS: Final = itemgetter("records_copied", *HISTOGRAM_COLUMNS)
@@ -34,11 +34,11 @@ _LAG: Final = itemgetter("time_ms", "lag_records", "lag_ms", "interval_ms")
 _T = TypeVar("_T")
 _Topic = tuple[str, str, str]
 _Rows = list[Sequence[int]]
-"""Records and histogram of some rows, or of their sums."""
+"""Records and histogram of some rows or of their sums."""
 
 
 def columns_read() -> dict[str, Any]:
-    """The Avro schema of rows up to the last column that is used here: the others lie behind it, and are not
+    """Return the Avro schema of rows up to the last column used here, so that later columns are not
     decoded."""
     schema = avro_schema(MirrorMetric)
     names = [one["name"] for one in schema["fields"]]
@@ -47,7 +47,7 @@ def columns_read() -> dict[str, Any]:
 
 
 class _Slots:
-    """Rows of each topic by the slot of `length_ms` in which they were measured."""
+    """Rows of each topic, by the time slot of `length_ms` in which they were measured."""
 
     def __init__(self, length_ms: int) -> None:
         self._length = length_ms
@@ -59,8 +59,8 @@ class _Slots:
     def forget(
         self, before_ms: int, after_ms: int, past: Callable[[_Topic, int, Sequence[int]], None] | None = None
     ) -> None:
-        """Let go of slots that lie before or after; `past` gets those that lie before. What is left takes one
-        row a slot."""
+        """Drop the slots before `before_ms`, passing them to `past`, and those after `after_ms`. Merge the
+        rows of each remaining slot."""
         for topic, slots in list(self._by_topic.items()):
             for number, rows in list(slots.items()):
                 if number * self._length > after_ms:
@@ -88,8 +88,8 @@ class _Slots:
 
 
 class _Waits:
-    """The longest wait of each topic in slots of ten seconds, where it was longer than `least_ms`, with the
-    interval of the measurements; both in milliseconds."""
+    """Longest wait of each topic per ten seconds if longer than `least_ms`, with the interval of the
+    measurements; both in milliseconds."""
 
     def __init__(self, least_ms: float) -> None:
         self._least = least_ms
@@ -119,12 +119,12 @@ class _Waits:
 
 
 def _begun_in(piece: Piece, length_ms: int) -> range:
-    """Numbers of the slots that begin in the piece, so that pieces share no slot."""
+    """Return the numbers of the slots that begin in the piece, so that pieces share no slot."""
     return range(-(-piece.since_ms // length_ms), -(-piece.until_ms // length_ms))
 
 
 def _at(slots: Mapping[int, _T], wanted: range) -> Iterator[_T]:
-    """Those that there are, by whichever is shorter: a minute of an hour's slots is one."""
+    """Yield the wanted slots that exist, iterating over the shorter of the two collections."""
     if len(wanted) < len(slots):
         return (slots[number] for number in wanted if number in slots)
     return (one for number, one in slots.items() if number in wanted)
@@ -135,20 +135,20 @@ def _sum(rows: _Rows) -> Sequence[int]:
 
 
 class RecentRows:
-    """Rows as decoded from the topic (`columns_read`). `least_ms`: of ages above that it is known when they
-    were reported; infinite where nobody asks for it."""
+    """Rows decoded from the topic with `columns_read`. `least_ms`: age above which the times of waits are
+    kept; infinite if no times are needed."""
 
     def __init__(self, least_ms: float = math.inf) -> None:
         self._waits = _Waits(least_ms)
         self._fine = _Slots(_FINE_MS)
         self._coarse = _Slots(_COARSE_MS)
-        """What is too old for the fine ones."""
+        """Rows too old for the fine slots."""
         self._lags: dict[tuple[_Topic, int], tuple[int, int, int, int]] = {}
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Take one row; of a partition's lag the newest counts, in whatever order rows come.
+        """Add a row. The latest lag of a partition counts, regardless of the order of rows.
 
-        Raises CorruptData where it counts less than nothing.
+        Raises CorruptData if a count is negative.
         """
         topic, lag, numbers = _TOPIC(row), _LAG(row), _NUMBERS(row)
         if min(numbers) < 0:
@@ -161,8 +161,7 @@ class RecentRows:
         self._waits.add(topic, lag[0], lag[2], lag[3])
 
     def forget(self, now_ms: int, longest_ms: int) -> None:
-        """Let go of what is older than the longest window, and of what says that it was measured later than
-        that from now."""
+        """Drop rows older than the longest window, and rows with a time further in the future than that."""
         since, until = now_ms - longest_ms, now_ms + longest_ms
         is_long = longest_ms > _LONGEST_FINE_MS
         past = self._coarse.add if is_long else None
@@ -172,7 +171,7 @@ class RecentRows:
         self._lags = {place: lag for place, lag in self._lags.items() if since <= lag[0] <= until}
 
     def observe(self, now_ms: int, window_ms: int) -> Observations:
-        """Of each topic with rows in the window up to now."""
+        """Return the observations of each topic with rows in the window that ends now."""
         since = now_ms - window_ms
         found: defaultdict[_Topic, _Rows] = defaultdict(list)
         self._fine.since(since, found)
@@ -182,8 +181,10 @@ class RecentRows:
         return observations(sums, list(self._lags_since(since)), now_ms)
 
     def past(self, piece: Piece, milliseconds: Collection[int]) -> TopicSums:
-        """What was measured in a piece of the past that is not older than what is kept. One that begins
-        within a minute may begin up to a minute late; `milliseconds`: none below `least_ms`."""
+        """Return the measurements of a past time range, not older than the retained rows.
+
+        A range that does not begin at a full minute may begin up to a minute late. `milliseconds`: limits,
+        none below `least_ms`."""
         found: defaultdict[_Topic, _Rows] = defaultdict(list)
         self._fine.within(piece, found)
         self._coarse.within(piece, found)

@@ -1,4 +1,4 @@
-"""What an operator can set about the monitor."""
+"""Settings of the monitor."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from monitor.burn.rates import read_rule
 
 
 class MeasurementPlace(StrEnum):
-    """Where measurements are read: Pinot, the topic that instances write them to (Pinot is not needed then),
-    or Pinot and, while that does not answer, the topic."""
+    """Source of measurements: Pinot, the topic that instances write to (which does not require Pinot), or
+    Pinot with the topic as fallback while Pinot does not respond."""
 
     EITHER = "either"
     PINOT = "pinot"
@@ -24,56 +24,59 @@ class MeasurementPlace(StrEnum):
 
 
 class MonitorSettings(Settings):
-    """How latency is judged and when a rebalance is asked for."""
+    """Evaluation of latency, and conditions for rebalances."""
 
     enabled: bool = True
-    """Run the monitor in the instance that leads. `headrace monitor` then leaves the judging to it."""
+    """Run the monitor in the instance that is leader. `headrace monitor` then ends at once."""
     act: bool = True
-    """Whether a rebalance may be asked for at all. `PATCH /v1/monitor` forbids it without a restart."""
+    """Whether the monitor may request rebalances at all. `PATCH /v1/monitor` forbids them without a
+    restart."""
     mode: Mode = Mode.ACT
-    """What is done about a breach that a rebalance can help: `act` asks for it, `observe` only says what it
-    would have asked for. A datastream's `monitor` counts before this."""
+    """Reaction to a breach that a rebalance can fix: `act` requests it, `observe` only reports it. The
+    `monitor` of a datastream takes precedence."""
     service: str = ""
-    """`host:port` of an instance's REST; empty: as in `api`."""
+    """`host:port` of the REST interface of an instance; empty: derived from `api`."""
     measurements: MeasurementPlace = MeasurementPlace.EITHER
-    """Where measurements are read: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either`:
-    Pinot, and the topic while Pinot does not answer."""
+    """Source of measurements: `pinot`, `topic` (`mirror.metrics_topic`, without Pinot), or `either`: Pinot,
+    and the topic while Pinot does not respond."""
     interval_seconds: Seconds = 10.0
     """Time between two turns."""
     window_seconds: Seconds = 60.0
-    """How much of the past a verdict looks at."""
+    """Time range that a verdict covers."""
     open_after: int = Field(default=2, ge=1)
-    """Breached verdicts in a row that open an incident."""
+    """Number of consecutive breached verdicts that opens an incident."""
     close_after: int = Field(default=3, ge=1)
-    """Good verdicts in a row that close it."""
+    """Minimum number of consecutive good verdicts that closes an incident."""
     close_seconds: Seconds = 600.0
-    """For how long they must have been good: what comes and goes near its objective is one incident."""
+    """Time for which verdicts must have been good to close an incident, so that a datastream close to its
+    objective has one incident."""
     cooldown_seconds: Seconds = 120.0
-    """Least time between two rebalances of a datastream."""
+    """Minimum time between two rebalances of a datastream."""
     most_a_day: int = Field(default=24, ge=0, le=1_000)
-    """Rebalances that are asked for in any 24 hours, of all datastreams."""
+    """Maximum number of rebalances requested in any 24 hours, over all datastreams."""
     most_a_day_of_each: int = Field(default=8, ge=0, le=1_000)
-    """Rebalances of one datastream in any 24 hours."""
+    """Maximum number of rebalances of one datastream in any 24 hours."""
     freeze_windows: list[Annotated[str, read_by(read_freeze)]] = Field(default=[], max_length=50)
-    """Times in which no rebalance is asked for: `Fri 18:00 to Mon 06:00 Europe/Berlin`, `22:00 to 06:00`,
-    `2026-12-20 18:00 to 2027-01-03 06:00`. Without a time zone they are UTC."""
+    """Times without rebalances: `Fri 18:00 to Mon 06:00 Europe/Berlin`, `22:00 to 06:00`,
+    `2026-12-20 18:00 to 2027-01-03 06:00`. UTC unless a time zone is given."""
     burn_rates: list[Annotated[str, read_by(read_rule)]] = Field(
         default=["14.4 over 1 h and 5 m", "6 over 6 h and 30 m", "1 over 3 d"]
     )
-    """How fast the error budget of an objective may not be used up: a multiple of the rate that would use it
-    up in exactly its period, over a long window and a short one, or over one."""
+    """Burn rates that alert: a multiple of the rate that would use up an error budget in exactly its period,
+    over a long and a short window, or over one window."""
     minimum_records: int = Field(default=100, ge=1)
-    """Records of a window without which the share of those that were late says nothing."""
+    """Minimum number of records in a window for its share of late records to count."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
     """Port of the monitor's Prometheus metrics; 0 means none."""
     metrics_host: str = "127.0.0.1"
-    """Address of that port; others than loopback make it reachable from the network."""
+    """Address to bind `metrics_port` to; any address other than loopback is reachable from the network."""
     incidents_topic: str = "headrace-incidents"
-    """Compacted topic of incidents at `mirror.metrics_cluster`; empty: they end with the monitor."""
+    """Compacted topic of incidents at `mirror.metrics_cluster`; empty: incidents are lost when the monitor
+    ends."""
     incidents_days: int = Field(default=90, ge=1)
-    """How long the topic keeps an incident after it changed last, as it is made."""
+    """Retention of an incident in the topic after its last change; set when the topic is created."""
     incident_rows_topic: str = "headrace-incident-rows"
-    """Topic of the same incidents as rows for Pinot's table `incidents`; empty: there are none."""
+    """Topic of the same incidents as rows of Pinot's table `incidents`; empty: none are written."""
     alerts: AlertSettings = AlertSettings()
 
     @model_validator(mode="after")

@@ -133,7 +133,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "TimelineAnswer.first_ms": (None,),
     "TimelineAnswer.times": (1,),
     "TimelineAnswer.phase": ("detected",),
-    "TimelineAnswer.text": ("p99 is 81 s; wanted p99 within 60 s",),
+    "TimelineAnswer.text": ("p99 is 81 s; objective: p99 within 60 s",),
     "TimelineAnswer.time_ms": (_MS,),
     "OperationAnswer.sentence": ("4 tasks on 2 instances, 2 partitions move for orders",),
     "OperationAnswer.state": ("done",),

@@ -55,7 +55,7 @@ def _hot_partition(name: str, site: Judged) -> None:
     shifted = site.write({first: _HEAVY, second: _HEAVY})
     breach = site.until(site.is_late, "a breach")
     detected = site.until(lambda: site.has_said("latency objective breached"), "the breach is detected")
-    asked = site.until(lambda: site.has_said("rebalance asked for"), "a rebalance is requested")
+    asked = site.until(lambda: site.has_said("rebalance requested"), "a rebalance is requested")
     in_force = site.until(lambda: site.is_in_force(first, second), "the rebalance is in force")
     met = site.until(lambda: not site.is_late(), "the objective is met again")
     print(f"hot partition, {name} settings (seconds)")

@@ -1,6 +1,5 @@
-"""Whether the monitor may ask for a rebalance: switches, modes, freeze windows, limits of a day. Pure.
+"""Decisions about rebalances by the monitor: switches, modes, freeze windows, daily limits. Pure.
 
-A decision is a value with a sentence; `monitor/rebalances.py` does what was decided. May import nothing of
-the monitor. The windows are read by
-`mirror/model/sizing/freeze.py`.
+A decision is a value with a sentence; `monitor/rebalances.py` carries it out. Imports nothing else of the
+monitor. `mirror/model/sizing/freeze.py` parses the freeze windows.
 """

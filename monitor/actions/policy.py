@@ -1,9 +1,9 @@
-"""May the monitor ask for a rebalance now? Pure.
+"""Rules for requesting a rebalance. Pure.
 
-What forbids it is looked for in this order, and the first that is found is the reason: the setting
-`monitor.act`, the service's own switch, a freeze window, another rebalance that waits, the limits of a day
-over the service and of the datastream. Only then a dry run is worth its price; what it finds is decided in
-`decide`. In `observe` mode everything is decided as ever, and what would be done is only said.
+These are checked in order, and the first that forbids it is the reason: the setting `monitor.act`, the
+service's own switch, a freeze window, a pending rebalance, the daily limits of the service and of the
+datastream. Only then is a dry run worth its cost; `decide` evaluates its result. In `observe` mode the same
+decisions are made but only reported.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DAY_MS: Final = 24 * 3_600_000
 
 
 class Act(NamedTuple):
-    """A rebalance that a monitor has asked for, at epoch milliseconds."""
+    """A rebalance requested by a monitor, at epoch milliseconds."""
 
     datastream: DatastreamName
     time_ms: int
@@ -32,7 +32,7 @@ class Act(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ActingPolicy:
-    """What settings say. `may_act`: false forbids every rebalance."""
+    """Configured limits. `may_act`: False forbids every rebalance."""
 
     may_act: bool = True
     mode: Mode = Mode.ACT
@@ -43,22 +43,23 @@ class ActingPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What the service knows of acting. `switched_off`: why a person has switched it off; empty: nobody has.
-    `acts`: of all monitors, also former ones, at least those of the last day. `waiting`: the datastream whose
-    rebalance a monitor has asked for and no plan has answered yet; empty: there is none."""
+    """State of acting as stored by the service. `switched_off`: reason for which an operator has switched it
+    off; empty if on. `acts`: rebalances of all monitors, previous ones included, at least the last day's.
+    `waiting`: datastream with a requested rebalance that no plan has carried out yet; empty if none."""
 
     switched_off: str = ""
     acts: Sequence[Act] = ()
     waiting: str = ""
 
     def acted(self, name: DatastreamName, now_ms: int) -> Record:
-        """After one more act, before the service says so; without those of former days."""
+        """Return the record after another rebalance, before the service reports it, without those older than
+        a day."""
         kept = [one for one in self.acts if now_ms - one.time_ms < DAY_MS]
         return replace(self, acts=(*kept, Act(name, now_ms)))
 
 
 class Outcome(StrEnum):
-    """What is decided."""
+    """Result of a decision."""
 
     ACTS = "acts"
     WOULD_ACT = "would act"
@@ -74,38 +75,38 @@ class Decision:
 
 
 def reason_against(policy: ActingPolicy, record: Record, name: DatastreamName, now_ms: int) -> str:
-    """Why no rebalance of this datastream may be asked for now; empty: it may. It says the same for as long
-    as the reason lasts."""
+    """Return the reason that forbids a rebalance of this datastream now; empty if none does. The text stays
+    the same as long as the reason does."""
     if not policy.may_act:
         return "monitor.act is false"
     if record.switched_off:
         return f"acting is switched off: {record.switched_off}"
     if (frozen := frozen_by(policy.freezes, now_ms)) is not None:
-        return f"it is within the freeze window {frozen.text}"
+        return f"inside the freeze window {frozen.text}"
     if record.waiting:
-        return f"the rebalance of {record.waiting} that a monitor has asked for is not in force yet"
+        return f"the requested rebalance of {record.waiting} is not in force yet"
     of_day = Counter(one.datastream for one in record.acts if now_ms - one.time_ms < DAY_MS)
     if of_day.total() >= policy.most_a_day:
         return (
             f"{counted(policy.most_a_day, 'rebalance a day is', 'rebalances a day are')} "
-            "reached (monitor.most_a_day)"
+            "the limit (monitor.most_a_day)"
         )
     if of_day[name] >= policy.most_a_day_of_each:
         return (
             f"{counted(policy.most_a_day_of_each, 'rebalance of it a day is', 'rebalances of it a day are')} "
-            "reached (monitor.most_a_day_of_each)"
+            "the limit (monitor.most_a_day_of_each)"
         )
     return ""
 
 
 def decide(mode: Mode, moves: int, preview: str, worth: Worth) -> Decision:
-    """What a dry run leads to, where nothing is against it. `mode`: of the datastream, else of the settings;
-    `preview`: what the dry run says."""
+    """Decide on a rebalance that nothing forbids, from its dry run. `mode`: mode of the datastream, or else
+    of the settings; `preview`: summary of the dry run."""
     if moves == 0:
         return Decision(Outcome.REFUSES, f"a rebalance would not help: {preview}")
     told = f"{preview}; it {worth.sentence}"
     if not worth.is_worth_it:
         return Decision(Outcome.REFUSES, f"a rebalance would cost more than it saves: {told}")
     if mode is Mode.OBSERVE:
-        return Decision(Outcome.WOULD_ACT, f"would ask for a rebalance, and only observes: {told}")
+        return Decision(Outcome.WOULD_ACT, f"would request a rebalance, but only observes: {told}")
     return Decision(Outcome.ACTS, told)

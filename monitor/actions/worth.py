@@ -1,11 +1,11 @@
-"""What a rebalance is predicted to save, in seconds of breach, against what it costs. Pure.
+"""Predicted saving of a rebalance, in seconds of breach, compared with its cost. Pure.
 
-What is saved is what is left of the breach: how long breaches of the datastream lasted that nothing was done
-about (their median, of those that lasted longer than this one has so far), less how long this one has lasted,
-times the part of the fullest task's overload that goes; all of it, where no task is overloaded afterwards.
-What it costs is a pause for each partition that moves. Without the rebalance each of these is late for as
-long as the breach lasts, so that it is not worth it where less is saved than one pause takes. What is not
-known is said to be, and speaks against nothing.
+The saving is the remaining time of the breach times the fraction of the fullest task's overload that
+disappears (100 % if no task is overloaded afterwards). The remaining time is the median duration of past
+breaches of the datastream without action, among those longer than this one so far, minus the time that this
+one has lasted. The cost is a pause of each partition that moves. Without the rebalance, each of these is late
+as long as the breach lasts, so a rebalance is not worthwhile if it saves less than one pause. Unknown values
+are reported as such and do not prevent a rebalance.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from mirror.coordination.acting.effect import PlacementEffect
 from mirror.wording import rate_text
 
 PAUSE_SECONDS: Final = 1.0
-"""Of a partition that moves, at most, as the mirror has it for its target."""
+"""Longest pause of a partition that moves; the mirror has the same target."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastBreach:
-    """How long an incident lasted, and whether a rebalance was asked for in it."""
+    """Duration of an incident, and whether a rebalance was requested during it."""
 
     seconds: float
     was_helped: bool
@@ -32,8 +32,8 @@ class PastBreach:
 
 @dataclass(frozen=True, slots=True)
 class Worth:
-    """`saved_seconds` None: not known. `sentence`: behind "it". `left_seconds`: for how long the breach would
-    still last if nothing were done; None: not known."""
+    """Predicted saving. `saved_seconds`: None if unknown. `sentence`: predicate for the subject "it".
+    `left_seconds`: predicted remaining time of the breach without action; None if unknown."""
 
     saved_seconds: float | None
     sentence: str
@@ -41,28 +41,29 @@ class Worth:
 
     @property
     def is_worth_it(self) -> bool:
-        """Whether it is not known to cost more than it saves."""
+        """True unless it is known to cost more than it saves."""
         return self.saved_seconds is None or self.saved_seconds >= PAUSE_SECONDS
 
 
 def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: float) -> Worth:
-    """`past`: breaches of the datastream that are over; `open_seconds`: how long this one has lasted."""
+    """Compute the predicted saving. `past`: past breaches of the datastream; `open_seconds`: duration of the
+    present one so far."""
     carried = f", of partitions that carry {rate_text(effect.moved)}" if effect.moved is not None else ""
     costs = f"costs {effect.partitions} pauses of at most {PAUSE_SECONDS:g} s{carried}"
     alone = [one.seconds for one in past if not one.was_helped and one.seconds > open_seconds]
     if not alone:
-        unknown = "saves an unknown time, as no longer breach is remembered that nothing was done about"
+        unknown = "saves an unknown time, because no past breach without action lasted longer"
         return Worth(None, f"{unknown}; {costs}")
     relief = _relief(effect)
     if relief is None:
-        unknown = "saves an unknown time, as the fullest task is not known to carry less then"
+        unknown = "saves an unknown time, because no relief of the fullest task is predicted"
         return Worth(None, f"{unknown}; {costs}")
     lasts = median(alone)
     saved = max(0.0, (lasts - open_seconds) * relief)
     return Worth(
         saved,
-        f"saves about {saved:.0f} s of breach: {lasts:.0f} s (median of {len(alone)} that nothing was done"
-        f" about) less {open_seconds:.0f} s that it has lasted, times {relief:.0%} of the fullest task's"
+        f"saves about {saved:.0f} s of breach: {lasts:.0f} s (median of {len(alone)} without action)"
+        f" minus {open_seconds:.0f} s so far, times {relief:.0%} of the fullest task's"
         f" overload, as it would carry {rate_text(effect.fullest_after)} instead of"
         f" {rate_text(effect.fullest_before)}; {costs}",
         lasts - open_seconds,
@@ -70,7 +71,8 @@ def worth_of(effect: PlacementEffect, past: Sequence[PastBreach], open_seconds: 
 
 
 def _relief(effect: PlacementEffect) -> float | None:
-    """The part of the overload that goes; None: not known, as where tasks only change their instance."""
+    """Return the fraction of the overload that disappears; None if unknown, for example if tasks only change
+    their instance."""
     before, after = effect.fullest_before, effect.fullest_after
     if before is None or after is None or after >= before:
         return None

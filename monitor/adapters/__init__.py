@@ -1,1 +1,1 @@
-"""The monitor's doors: REST of the service, Pinot, and topics."""
+"""Adapters of the monitor: REST of the service, Pinot, and topics."""

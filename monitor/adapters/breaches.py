@@ -1,4 +1,4 @@
-"""What incidents that are over say of how long breaches last."""
+"""Durations of past breaches, from closed incidents."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from monitor.records.record import IncidentRecord
 
 _log = structlog.get_logger(__name__)
 MOST: Final = 50
-"""Of a datastream, the newest; older ones were of another load."""
-_ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ asked for\b")
-"""As the monitor says it of what it did."""
+"""Maximum number of incidents per datastream, latest first; older ones had another load."""
+_ASKED_FOR: Final = re.compile(r"\brebalance r-\d+ (?:asked for|requested)\b")
+"""Matches timeline entries of requested rebalances; records of earlier versions have "asked for"."""
 
 
 def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[PastBreach, ...]:
-    """Of one datastream; `records`: the newest first."""
+    """Return the past breaches of a datastream. `records`: latest first."""
     mine = (one for one in records if one.datastream == datastream)
     found = [
         _breach(one.opened_ms, one.closed_ms, one.gain, (entry.text for entry in one.timeline))
@@ -31,7 +31,7 @@ def from_records(records: Iterable[IncidentRecord], datastream: str) -> tuple[Pa
 
 
 def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]:
-    """As REST has them."""
+    """Return the past breaches from incidents of the REST interface."""
     return tuple(
         _breach(
             one["opened_ms"], one["closed_ms"], one.get("gain"), (entry["text"] for entry in one["timeline"])
@@ -41,16 +41,16 @@ def from_answers(answers: Iterable[Mapping[str, Any]]) -> tuple[PastBreach, ...]
 
 
 def known_past(read: Callable[[], tuple[PastBreach, ...]]) -> tuple[PastBreach, ...]:
-    """None at all where incidents cannot be read now: a rebalance does not wait for that."""
+    """Return the past breaches; empty if incidents cannot be read now, because a rebalance must not wait."""
     try:
         return read()
     except HeadraceError as error:
-        _log.warning("how long breaches last is not known", reason=str(error))
+        _log.warning("past breaches unknown", reason=str(error))
         return ()
 
 
 def _breach(opened_ms: int, closed_ms: int, gain: object, texts: Iterable[str]) -> PastBreach:
-    """`gain`: None where no rebalance was asked for, or by a version that did not keep it; of a long timeline
-    what was done first is left out."""
+    """Return a past breach. `gain`: None if no rebalance was requested, or in records of versions without it;
+    their timeline tells, unless it was shortened."""
     was_helped = gain is not None or any(map(_ASKED_FOR.search, texts))
     return PastBreach((closed_ms - opened_ms) / 1000, was_helped)

@@ -1,4 +1,4 @@
-"""The service from within an instance, without a connection. Satisfies `monitor.ports.Service`."""
+"""The service as used within an instance, without a connection. Implements `monitor.ports.Service`."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from monitor.records.record import IncidentRecord
 
 
 class Instances(NamedTuple):
-    """What all instances say: of partitions, and of the lanes of a group, the latter as JSON values."""
+    """Reports of all instances: partitions, and the lanes of a group as JSON values."""
 
     movements: Callable[[], Movements]
     lanes: Callable[[GroupName], Any]
 
 
 class ControlService:
-    """What REST answers, asked of the objects behind it. `problems`: as the leader has noted them; `preview`:
-    what a rebalance would do; `incidents`: what is kept of them, the newest first."""
+    """The service accessed through the objects behind its REST interface. `problems`: returns those recorded
+    by the leader; `preview`: returns the predicted result of a rebalance; `incidents`: returns the stored
+    ones, latest first."""
 
     def __init__(
         self,
@@ -53,7 +54,7 @@ class ControlService:
         self._incidents = incidents
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
-        """Every READY datastream that has an objective. Raises Unreachable."""
+        """Return every READY datastream with an objective. Raises Unreachable."""
         listed, problems = self._control.list(), self._problems()
         known = [one.datastream for one in listed.readable]
         alone = groups_of_one((one.group for one in known), is_whole=not listed.damaged)
@@ -64,35 +65,35 @@ class ControlService:
         }
 
     def movements(self) -> Movements:
-        """What partitions do that are not OK. Raises Unreachable, DamagedState."""
+        """Return the partitions that are not OK. Raises Unreachable, DamagedState."""
         return self._instances.movements()
 
     def has_own_monitor(self) -> bool:
-        """No: it is the one that asks."""
+        """Return False: this is the monitor within the service."""
         return False
 
     def hold(self) -> Hold:
-        """Renew the lease, or take it where no other monitor has it. Raises Unreachable."""
+        """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
         return self._lease.hold()
 
     def release(self) -> None:
-        """Let another monitor judge at once. Raises Unreachable."""
+        """Release the lease, so that another monitor can take over at once. Raises Unreachable."""
         self._lease.release()
 
     def evidence(self, subject: Subject) -> Evidence:
-        """As the lanes of all instances say."""
+        """Return the evidence from the lanes of all instances."""
         answer = self._instances.lanes(GroupName(subject.source.group))
         return evidence_of(answer, subject.source, subject.selection)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """A dry run of an incremental rebalance."""
+        """Perform a dry run of an incremental rebalance."""
         decision = self._preview(self._control.request_of(_command(name, "")))
         past = known_past(lambda: from_records(self._incidents(), name)) if decision.moves else ()
         known = decision.are_loads_known
         return Preview(decision.sentence, len(decision.moves), known, effect_of(decision), past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """An incremental rebalance: repair what is overloaded with few moves."""
+        """Request an incremental rebalance, which relieves overloaded tasks with few moves."""
         return self._lease.rebalance(_command(name, reason))
 
 

@@ -1,7 +1,8 @@
-"""A topic with one writer at a time: the one that takes its identity later shuts out the one before.
+"""Producer for a topic with a single writer: the latest one to initialize the transactional id fences its
+predecessors.
 
-The identity is a transactional id. A writer that was frozen, and that another one has followed meanwhile, is
-refused by the broker with whatever it still wants to write, and with what it had begun.
+A writer that was frozen while another took over is fenced by the broker, including any transaction that it
+had begun.
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-98+-+Exactly+Once+Delivery+and+Transactional+Messaging
 """
 
@@ -22,33 +23,33 @@ _TIMES: Final = {"message.timeout.ms": 10_000, "transaction.timeout.ms": 30_000}
 
 
 class FencedProducer:
-    """Used by one thread. `identity`: its transactional id."""
+    """Transactional producer. Not thread-safe. `identity`: its transactional id."""
 
     def __init__(self, cluster: KafkaCluster, client_id: str, identity: str) -> None:
         self._settings = producer_settings(cluster, client_id) | _TIMES | {"transactional.id": identity}
         self._identity = identity
         self._producer: Producer | None = None
         self._unfinished: Callable[[float], None] | None = None
-        """The end of a transaction that the cluster has not answered."""
+        """Pending commit or abort of a transaction; None if there is none."""
 
     def take(self) -> None:
-        """Shut out who has the identity now; done once, as a second time may be against a follower. Raises
-        Unreachable, Refused."""
+        """Fence the present holder of the transactional id. Done only once, because a second time could fence
+        a successor. Raises Unreachable, Refused."""
         if self._producer is not None:
             return
         producer = Producer(self._settings)
         try:
             producer.init_transactions(_PATIENCE_SECONDS)
         except KafkaException as error:
-            found = translate(error, f"taking {self._identity}")
+            found = translate(error, f"initializing transactional id {self._identity}")
             if isinstance(found, Fenced):
-                raise Unreachable(f"{found.message}: another one takes it at the same time") from error
+                raise Unreachable(f"{found.message}: concurrent initialization by another writer") from error
             raise found from error
         self._producer = producer
 
     def write(self, topic: str, values: Mapping[str, bytes | None]) -> None:
-        """All of it or nothing, and wait for the acknowledgement. Raises Fenced where another one has taken
-        the identity; Unreachable, Refused."""
+        """Write the values in one transaction and wait for its commit. Raises Fenced if another writer has
+        taken over the transactional id, Unreachable, Refused."""
         self.take()
         assert self._producer is not None
         producer = self._producer
@@ -75,7 +76,7 @@ class FencedProducer:
         assert isinstance(reason, KafkaError)
         if isinstance(found, Fenced):
             return found
-        if reason.fatal():  # as where the topic was deleted: nobody has followed, and this client is over
+        if reason.fatal():  # for example a deleted topic: not fenced, but this client is unusable
             self._producer = self._unfinished = None
         elif reason.txn_requires_abort():
             self._unfinished = producer.abort_transaction

@@ -1,7 +1,7 @@
-"""Incidents in a compacted topic, JSON by their ids, and as rows for Pinot in another one.
+"""Incidents in a compacted topic as JSON keyed by id, and in another topic as rows for Pinot.
 
-Satisfies `monitor.records.keeper.RecordStore`. The topic has one writer at a time: reading it for the first
-time shuts out the monitor before, which may only be frozen, and must not write over what the next one knows.
+Implements `monitor.records.keeper.RecordStore`. The topic has a single writer: `load` fences the previous
+monitor, which may only be frozen and must not overwrite the records of its successor.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _log = structlog.get_logger(__name__)
 
 _PATIENCE_SECONDS: Final = 15.0
 _WAIT_SECONDS: Final = 0.1
-"""For a thousand messages, of which the last ones do not come."""
+"""Time-out of one poll, which returns at most a thousand messages and often fewer."""
 _MOST_ROWS: Final = 1_000
 _DAY_MS: Final = 24 * 3_600_000
 
 
 class IncidentTopic:
-    """`load` and `write` are used by one thread. `days`: retention of the topic where it is made. `rows`:
-    topic of Pinot's table `incidents`; empty: none. Rows that cannot be written wait for the next write, and
-    never keep an incident from being stored."""
+    """Stores incidents in a topic. `load` and `write` are not thread-safe. `days`: retention when the topic
+    is created. `rows`: topic of Pinot's table `incidents`; empty if none. Rows that cannot be written wait
+    for the next write and never prevent storing an incident."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, days: int, rows: str = "") -> None:
         self._cluster = cluster
@@ -56,8 +56,8 @@ class IncidentTopic:
         self._row_writer: Producer | None = None
 
     def load(self) -> Stored:
-        """As `read`, of what nobody else writes from now on; nothing where the topic is missing: the first
-        incident makes it. Raises Unreachable, TimedOut, Refused."""
+        """Fence other writers and read the topic; empty if it does not exist yet, as the first incident
+        creates it. Raises Unreachable, TimedOut, Refused."""
         self._writer.take()
         with closing(KafkaAdmin(self._cluster)) as admin:
             is_there = admin.describe([self._description.name])
@@ -76,8 +76,10 @@ class IncidentTopic:
             self._tell_of_rows(str(error))
 
     def read(self) -> Stored:
-        """All of them in their newest state. What is no incident is left out, and the log says so. Raises
-        TopicMissing, Unreachable, TimedOut, Refused. Safe for use by several threads."""
+        """Return the latest state of all incidents and notes. Invalid records are logged and skipped.
+        Thread-safe.
+
+        Raises TopicMissing, Unreachable, TimedOut, Refused."""
         consumer = Consumer(
             consumer_settings(self._cluster, "headrace-monitor", "headrace-monitor")
             | {"enable.partition.eof": True, "auto.offset.reset": "earliest"}
@@ -99,18 +101,18 @@ class IncidentTopic:
             messages = consumer.consume(1_000, timeout=_WAIT_SECONDS)
             patience = _PATIENCE_SECONDS if messages else patience - _WAIT_SECONDS
             if patience <= 0:
-                raise TimedOut(f"{place.topic} did not answer for {_PATIENCE_SECONDS:.0f} s")
+                raise TimedOut(f"reading {place.topic}: no messages for {_PATIENCE_SECONDS:.0f} s")
             for message in messages:
                 is_over = is_over or _take(message, found)
         notes = {key: value for key, value in found.items() if key.startswith(NOTES)}
         return Stored(list(_records((key, value) for key, value in found.items() if key not in notes)), notes)
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """And wait for the acknowledgement. Raises Fenced where another monitor has loaded them since;
-        Unreachable, Refused."""
+        """Write records and notes and wait for the commit. Raises Fenced if another monitor has loaded them
+        since, Unreachable, Refused."""
         if not self._is_made:
             self._make()
-        self._is_made = False  # the next attempt makes a topic again that was deleted
+        self._is_made = False  # so that the next attempt recreates a deleted topic
         values = dict(notes) | {one.id: record_to_json(one) for one in records}
         self._writer.write(self._description.name, values)
         self._is_made = True
@@ -141,11 +143,11 @@ class IncidentTopic:
             del self._waiting_rows[record.id]
 
     def _tell_of_rows(self, reason: str) -> None:
-        """A line when it begins, when its reason changes and when it is over."""
+        """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._row_trouble:
-            _log.warning("incidents are not written for Pinot", topic=self._rows, reason=reason)
+            _log.warning("cannot write incident rows for Pinot", topic=self._rows, reason=reason)
         elif self._row_trouble and not reason:
-            _log.info("incidents are written for Pinot again", topic=self._rows)
+            _log.info("writing incident rows for Pinot again", topic=self._rows)
         self._row_trouble = reason
 
     def _row(self, record: IncidentRecord) -> bytes:
@@ -155,7 +157,7 @@ class IncidentTopic:
 
 
 def _take(message: Message, found: dict[str, bytes]) -> bool:
-    """Whether that was the end."""
+    """Apply a message to `found`; return True at the end of the partition."""
     failure, key, value = message.error(), message.key(), message.value()
     if failure is not None:
         if failure.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
@@ -174,9 +176,9 @@ def _records(values: Iterable[tuple[str, bytes]]) -> Iterator[IncidentRecord]:
         try:
             record = record_from_json(value)
         except DamagedState as error:
-            _log.warning("an incident cannot be read", reason=str(error))
+            _log.warning("invalid incident skipped", reason=str(error))
             continue
         if record.id == key:
             yield record
         else:
-            _log.warning("an incident lies under a wrong key", incident=record.id, key=legible(key))
+            _log.warning("incident with wrong key skipped", incident=record.id, key=legible(key))

@@ -1,5 +1,5 @@
-"""Evidence out of what instances say of their lanes, as `/v1/lanes` has it. Of an instance of another version
-what it does not say is not known."""
+"""Evidence from the instances' reports on their lanes, in the format of `/v1/lanes`. Values missing in
+reports of another version are unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _BEGINS: Final = frozenset({"starting"})
 
 
 def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evidence:
-    """Of the topics of one datastream, beside those that share its tasks. Raises DamagedState."""
+    """Return the lanes of a datastream's topics, and separately lanes that share its tasks. Raises
+    DamagedState."""
     try:
         selected: dict[bool, list[LaneEvidence]] = {True: [], False: []}
         for one in answer["lanes"]:
@@ -27,7 +28,7 @@ def evidence_of(answer: Any, source: Source, selection: TopicSelection) -> Evide
                 selected[is_ours].append(_lane(one))
         silent = tuple(one["name"] for one in answer["instances"] if one["state"] != "answered")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedState(f"what instances say of their lanes cannot be read: {error!r}") from error
+        raise DamagedState(f"cannot parse the instances' reports on lanes: {error!r}") from error
     return Evidence(tuple(selected[True]), silent, tuple(selected[False]))
 
 
@@ -68,12 +69,12 @@ def _phases(rates: Mapping[str, float], batches: float) -> Phases | None:
 
 
 def _state(name: str | None) -> MovementState | None:
-    """None also for one that only a newer version knows."""
+    """Parse a state; None also for states of newer versions."""
     return MovementState(name) if name is not None and name in MovementState.__members__ else None
 
 
 def _origin(name: str | None) -> Origin | None:
-    """None also for one that only a newer version knows."""
+    """Parse an origin; None also for origins of newer versions."""
     return Origin(name) if name is not None and name in set(Origin) else None
 
 

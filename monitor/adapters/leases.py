@@ -1,4 +1,4 @@
-"""The lease of a monitor within an instance, and what the service says of leases and acts."""
+"""Lease of a monitor within an instance, and the service's record of leases and acts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from monitor.actions.policy import Act, Record
 from monitor.ports import Hold
 
 _TOKEN_BYTES: Final = 4
-_BETWEEN: Final = "another one, between two turns of this one"
+_BETWEEN: Final = "another monitor, between two turns of this one"
 
 
 class HeldLease:
-    """Of one monitor, as long as it lives. `instance`: the one that it is within."""
+    """Lease of one monitor, for its whole life. `instance`: the instance that it runs in."""
 
     def __init__(self, acting: Acting, control: Control, instance: InstanceName) -> None:
         self._acting = acting
@@ -30,24 +30,25 @@ class HeldLease:
         self._lease = ""
 
     def hold(self) -> Hold:
-        """Renew it, or take it where no other monitor has it. Raises Unreachable."""
+        """Renew the lease, or acquire it if no other monitor holds it. Raises Unreachable."""
         state = self._acting.hold(self._control, self._holder, self._instance)
         before, (self._lease, other) = self._lease, lease_of(state, self._holder)
         other = other or judged_between(before, self._lease)
         return Hold(other, record_of(state, self._acting.waiting(state)))
 
     def release(self) -> None:
-        """Let another monitor judge at once. Raises Unreachable."""
+        """Release the lease, so that another monitor can take over at once. Raises Unreachable."""
         self._lease = ""
         self._acting.release(self._control, self._holder)
 
     def rebalance(self, command: TriggerRebalance) -> str:
-        """Ask for it by the lease; the request's identity. Raises IllegalTransition, Unreachable."""
+        """Request a rebalance under the lease and return the id of the request. Raises IllegalTransition,
+        Unreachable."""
         return self._acting.rebalance(self._control, self._lease, command).identity
 
 
 def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
-    """The identity of the holder's lease, or else which other monitor has it."""
+    """Return the id of the holder's lease, or else the other monitor that holds it."""
     lease = state.lease
     if lease is not None and lease.holder == holder:
         return lease.identity, ""
@@ -55,12 +56,12 @@ def lease_of(state: ActingState, holder: str) -> tuple[str, str]:
 
 
 def judged_between(before: str, now: str) -> str:
-    """Which other monitor had the lease between two renewals; empty where none had. Both are ours."""
+    """Return the other monitor that held the lease between two renewals of ours; empty if none did."""
     return _BETWEEN if before and now not in ("", before) else ""
 
 
 def record_of(state: ActingState, waiting: DatastreamName | None) -> Record:
-    """What counts when the monitor decides."""
+    """Return the state of acting that decisions use."""
     switch = state.switch
     off = "" if switch.is_on else switch.reason or f"by {switch.requested_by}"
     return Record(off, tuple(Act(one.datastream, one.time_ms) for one in state.acts), waiting or "")

@@ -1,4 +1,4 @@
-"""Measurements from Pinot. Satisfies `monitor.ports.Measurements` and `monitor.objectives.past.Past`."""
+"""Measurements from Pinot. Implements `monitor.ports.Measurements` and `monitor.objectives.past.Past`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pinot.topic_latency import arrived, lateness, stale_by_topic
 
 
 class PinotMeasurements:
-    """Sums histograms over the window; lag is what each partition reported last."""
+    """Measurements read from Pinot: histograms summed over the window, and the last lag of each partition."""
 
     remark = ""
 
@@ -28,8 +28,8 @@ class PinotMeasurements:
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """One observation for each topic with rows in the window, but one for all of a source of `together`;
-        partitions that are younger than `least_ms` stay at Pinot. Raises Unreachable, AnalyticsError."""
+        """Return an observation for each topic with rows in the window, or a single one for a source in
+        `together`. Lags up to `least_ms` are not fetched. Raises Unreachable, AnalyticsError."""
         now_ms = self._clock.now_ms()
         when = TimeRange.up_to(now_ms, int(window_seconds * 1000))
         lags = [
@@ -48,7 +48,7 @@ class PinotMeasurements:
     def past(
         self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicSums:
-        """What was measured in a piece of the past. Raises Unreachable, AnalyticsError."""
+        """Return the measurements of a past time range. Raises Unreachable, AnalyticsError."""
         when, ages = TimeRange.up_to(piece.until_ms, piece.length_ms), sorted(milliseconds)
         found = lateness(self._client, when, ages, together)
         late = {age: _late(found.beyond[age], found.within[age], age) for age in ages}

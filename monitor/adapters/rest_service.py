@@ -1,4 +1,4 @@
-"""The service through its REST interface. Satisfies `monitor.ports.Service`."""
+"""The service through its REST interface. Implements `monitor.ports.Service`."""
 
 from __future__ import annotations
 
@@ -38,25 +38,25 @@ _TOKEN_BYTES: Final = 4
 
 
 class RestService:
-    """Asks one instance; any instance will do."""
+    """Client of the service through one instance; any instance will do."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
-        # No other process has it, also not on a host that is called alike.
+        # Unique among processes, even on hosts with equal names.
         name = f"{secrets.token_hex(_TOKEN_BYTES)} at {socket.gethostname()}:{os.getpid()}"
         self._holder = name[:LONGEST_NAME]
         self._lease = ""
         self._read: Mapping[str, tuple[Mapping[str, Any], Subject]] = {}
 
     def subjects(self) -> Mapping[DatastreamName, Subject]:
-        """Every READY datastream that has an objective."""
+        """Return every READY datastream with an objective."""
         found, answer = {}, self._rest.get("/v1/datastreams")
         is_whole = all(one["status"] in _STATUSES for one in answer)  # no definition is damaged
         alone = groups_of_one(map(_group, answer), is_whole=is_whole)
         for one in answer:
             if (one["objective"] or one.get("objectives")) and one["status"] == DatastreamStatus.READY:
                 known, is_alone = self._read.get(one["name"]), _group(one) in alone
-                # Nearly all are as at the last turn.
+                # Nearly all are unchanged since the last turn.
                 if known is None or known[1].is_alone != is_alone or known[0] != one:
                     known = one, replace(_subject(one), is_alone=is_alone)
                 found[one["name"]] = known
@@ -64,7 +64,7 @@ class RestService:
         return {DatastreamName(name): subject for name, (_, subject) in found.items()}
 
     def movements(self) -> Movements:
-        """What partitions do that are not OK; an instance of an older version says nothing of it."""
+        """Return the partitions that are not OK; nothing known if the instance is of an older version."""
         try:
             answer = self._rest.get("/v1/movement")
         except NotFound:
@@ -76,15 +76,17 @@ class RestService:
         return Movements(found, answer["is_complete"])
 
     def has_own_monitor(self) -> bool:
-        """As the health of the leader says, or of the next that answers: while instances are upgraded the
-        leader may have none, and no other instance judges then. `/v1/health` itself answers 503 where
-        something is not well."""
+        """Return whether the leader runs the monitor, according to its health or that of the next instance
+        that responds.
+
+        During an upgrade the leader may have no monitor, and then no instance runs one. `/v1/health` itself
+        is not used, because it responds with 503 if anything is unhealthy."""
         answers = [one["health"] for one in self._rest.get("/v1/instances")]
         return any(PART in one["parts"] for one in [one for one in answers if one is not None][:1])
 
     def hold(self) -> Hold:
-        """Renew the lease, or take it where no other monitor has it. An instance of an older version knows of
-        none."""
+        """Renew the lease, or acquire it if no other monitor holds it. Instances of older versions have no
+        leases."""
         try:
             answer = self._rest.put("/v1/monitor/lease", {"holder": self._holder}, "*")
         except NotFound:
@@ -97,20 +99,21 @@ class RestService:
         return Hold(other, Record(off, acts, found["waiting"] or ""))
 
     def release(self) -> None:
-        """Let another monitor judge at once."""
+        """Release the lease, so that another monitor can take over at once."""
         if self._lease:
             self._lease = ""
             self._rest.delete("/v1/monitor/lease", holder=self._holder)
 
     def evidence(self, subject: Subject) -> Evidence:
-        """As the lanes of all instances say; one of an older version says all that it has."""
+        """Return the evidence from the lanes of all instances. An instance of an older version ignores the
+        filter and returns all lanes."""
         answer = self._rest.get("/v1/lanes", datastream=subject.source.group)
         return evidence_of(answer, subject.source, subject.selection)
 
     def preview_rebalance(self, name: DatastreamName) -> Preview:
-        """A dry run of an incremental rebalance."""
+        """Perform a dry run of an incremental rebalance."""
         answer = self._rest.post("/v1/rebalance", {"datastream": name, "dry_run": True})
-        # An instance of an older version does not say what its preview rests on.
+        # Instances of older versions do not report whether loads are known.
         known, effect = answer.get("loads_known") is not False, answer.get("effect")
         found = Preview(answer["sentence"], len(answer["moves"]), known)
         if not found.moves:
@@ -121,7 +124,7 @@ class RestService:
         return replace(found, effect=PlacementEffect(**effect) if effect else None, past=past)
 
     def rebalance(self, name: DatastreamName, reason: str) -> str:
-        """An incremental rebalance: repair what is overloaded with few moves."""
+        """Request an incremental rebalance, which relieves overloaded tasks with few moves."""
         body = {"datastream": name, "requested_by": "monitor", "reason": reason}
         if self._lease:
             body["lease"] = self._lease
@@ -134,7 +137,7 @@ _STATES: Final = frozenset(MovementState)
 
 
 def _movement(one: Mapping[str, Any]) -> Movement:
-    """States that only a later version knows are left out."""
+    """Parse the states of a datastream's partitions, ignoring states of later versions."""
     states = tuple(
         StateCount(
             MovementState(each["state"]),
@@ -151,7 +154,7 @@ def _movement(one: Mapping[str, Any]) -> Movement:
 
 
 def _loss(one: Mapping[str, Any]) -> LossAhead:
-    # An instance of an older version does not say the share.
+    # Instances of older versions do not report the share.
     share = one.get("share")
     return LossAhead(one["partitions"], one["worst"], one["seconds"], one["eta_seconds"], share)
 
@@ -166,7 +169,7 @@ def _subject(one: Mapping[str, Any]) -> Subject:
         LatencyObjective(**one["objective"]) if one["objective"] else None,
         Source(_group(one), source["cluster"]),
         TopicSelection(source["topics"], source["exclude"], source["internal"]),
-        # An instance of an older version knows of none.
+        # Instances of older versions do not report these.
         [Objective(**each) for each in one.get("objectives") or ()],
         paused=one["pauses"],
         reason=problem["reason"],
@@ -180,13 +183,13 @@ _FIELDS: Final = frozenset(one.name for one in fields(Advice))
 
 
 class RestAdvice:
-    """Asks one instance; any instance will do."""
+    """Reads the sizing advice from one instance; any instance will do."""
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest
 
     def __call__(self) -> Advice | None:
-        """Return the newest advice; None where there is none. Raises Unreachable, DamagedState."""
+        """Return the latest advice; None if there is none. Raises Unreachable, DamagedState."""
         try:
             answer = self._rest.get("/v1/advice")
         except NotFound:
@@ -197,4 +200,4 @@ class RestAdvice:
             return _ADVICE.validate_python({name: one for name, one in answer.items() if name in _FIELDS})
         except ValidationError as error:
             wrong = counted(error.error_count(), "field is", "fields are")
-            raise DamagedState(f"the advice cannot be read: {wrong} wrong") from error
+            raise DamagedState(f"cannot parse the sizing advice: {wrong} invalid") from error

@@ -1,4 +1,4 @@
-"""What is judged of a datastream, out of what the service says of it."""
+"""Conversion of the service's report on a datastream to a subject of evaluation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def subject_of(
     reason: str,
     sets_aside: bool,
 ) -> Subject:
-    """`paused`: topics of which partitions are paused, of which some are named. `reason`: what is wrong with
-    the datastream, or empty; where it `sets_aside`, something of it is not copied."""
+    """Return the subject. `paused`: topics with paused partitions; only some are named. `reason`: problem of
+    the datastream, or empty; `sets_aside`: part of the datastream is not copied for that reason."""
     return Subject(
         objective,
         source,
@@ -38,5 +38,6 @@ def subject_of(
 
 
 def groups_of_one(groups: Iterable[str], *, is_whole: bool) -> frozenset[str]:
-    """`groups`: of every datastream that there is. None are of one where that of some is not known."""
+    """Return the groups with a single datastream. `groups`: group of every existing datastream; the result is
+    empty unless all are known (`is_whole`)."""
     return frozenset(group for group, count in Counter(groups).items() if count == 1 and is_whole)

@@ -1,5 +1,5 @@
-"""Reads ranges of topics as digests of their records, for an audit. Another client than the one that copies:
-what it finds does not rest on our own reading of the protocol."""
+"""Digests of the records in ranges of topics, for an audit. Uses another client than the copying, so that the
+result does not depend on our own implementation of the protocol."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _WAIT_SECONDS: Final = 0.1
 _DIGEST_BYTES: Final = 12
 _NO_TIMESTAMP: Final = -1
 _Tallies = Mapping[int, UncopiedTally]
-"""Of each partition whose left-out records are known."""
+"""Tally of each partition whose omitted records are known."""
 
 
 class TopicContents:
-    """What is committed in given ranges of a topic's partitions, by partition [start, end). `left_out`: of
-    partitions of a source, what is known of records that were left out on purpose.
+    """Committed records in ranges of a topic's partitions, [start, end) by partition. `left_out`: for
+    partitions of a source, the records known to be omitted on purpose.
 
-    Satisfies `audit.Contents`; every pass reads the ranges again.
+    Implements `audit.Contents`; every pass reads the ranges again.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class TopicContents:
         self._patience = patience_seconds
 
     def each(self, take: Callable[[bytes], None]) -> Uncopied:
-        """Read all ranges. Raises TopicMissing, TimedOut, Unreachable."""
+        """Pass the digest of every record in the ranges to `take`. Raises TopicMissing, TimedOut,
+        Unreachable."""
         uncopied = {number: UncopiedTally(left_out) for number, left_out in self._left_out.items()}
         if self._ranges:
             self._read_all(take, uncopied)
@@ -61,7 +62,7 @@ class TopicContents:
 
     def _read_all(self, take: Callable[[bytes], None], uncopied: _Tallies) -> None:
         settings = consumer_settings(self._cluster, "headrace-audit", "headrace-audit")
-        # A log may begin behind a range's start by now: what retention has removed meanwhile is not read.
+        # Retention may have moved the log start past the start of a range; the deleted records are skipped.
         consumer = Consumer(settings | {"enable.partition.eof": True, "auto.offset.reset": "earliest"})
         try:
             self._read(consumer, take, uncopied)
@@ -85,7 +86,7 @@ class TopicContents:
             messages = consumer.consume(10_000, timeout=_WAIT_SECONDS)
             patience = self._patience if messages else patience - _WAIT_SECONDS
             if patience <= 0:
-                raise TimedOut(f"{self._topic} did not answer for {self._patience:.0f} s")
+                raise TimedOut(f"reading {self._topic}: no messages for {self._patience:.0f} s")
             for message in messages:
                 number, offset = message.partition(), message.offset()
                 assert number is not None
@@ -101,13 +102,14 @@ class TopicContents:
 
 
 def _is_wanted(message: Message, remaining: dict[int, int]) -> bool:
-    """Whether more of the message's partition is wanted."""
+    """Return whether the message is in a range, or its partition is already done; False ends the
+    partition."""
     failure, number, offset = message.error(), message.partition(), message.offset()
     assert number is not None
     if failure is not None and failure.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
         raise KafkaException(failure)
     if number not in remaining:
-        return True  # it was paused with this in its queue
+        return True  # the partition was paused while this message was queued
     assert offset is not None
     if failure is not None or offset >= remaining[number]:
         del remaining[number]
@@ -116,13 +118,13 @@ def _is_wanted(message: Message, remaining: dict[int, int]) -> bool:
 
 
 def digest(message: Message) -> bytes:
-    """Of partition, key, value, headers and timestamp; null and empty differ."""
+    """Return the digest of partition, key, value, headers and timestamp; null and empty differ."""
     parts: list[str | bytes | None] = [message.key(), message.value()]
     headers = message.headers() or []
     for name, value in headers if isinstance(headers, list) else headers.items():
         parts += [name, value]
     kind, timestamp = message.timestamp()
-    if kind == TIMESTAMP_NOT_AVAILABLE:  # of message format 0, whose copies have none either
+    if kind == TIMESTAMP_NOT_AVAILABLE:  # message format 0, whose copies have none either
         timestamp = _NO_TIMESTAMP
     place = b"%d;%d;" % (message.partition() or 0, timestamp)
     found = hashlib.blake2b(place, digest_size=_DIGEST_BYTES)

@@ -1,4 +1,4 @@
-"""Measurements from the topic that instances write them to. Satisfies `monitor.ports.Measurements` and
+"""Measurements from the metrics topic that instances write. Implements `monitor.ports.Measurements` and
 `monitor.objectives.past.Past`."""
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ _log = structlog.get_logger(__name__)
 _WAIT_SECONDS: Final = 0.1
 _AT_ONCE: Final = 10_000
 LONGEST_SECONDS: Final = 3_600
-"""Rows of an hour are read again where the connection breaks, and kept by minute."""
+"""Longest window. Its rows are kept by minute, and are read again if the connection breaks."""
 
 
 _ONE_LOOK_MS: Final = 1_000
-"""Other windows are of the look before, if that was not longer ago."""
+"""Maximum age of the last look for another window to reuse it."""
 _REACHES_MS: Final = (120_000, 600_000, 4_200_000)
-"""What is read back for pieces of the past, the least that holds one: all of it is read again where that
-grows. The longest holds an hour some minutes after it has ended."""
+"""Time ranges to read back for past pieces; the shortest that contains the piece is used. Extending the range
+reads all of it again. The longest contains a full hour until some minutes after its end."""
 _LONGEST_PAUSE_MS: Final = 600_000
-"""After that, what came since is not read on: only what is asked for now."""
+"""Pause after which reading does not continue from the last position but starts at the requested window."""
 _MOST_ROWS: Final = 1_000_000
-"""That are read back for pieces of the past: a core decodes that in some 10 s, which verdicts wait for."""
+"""Maximum number of rows read back for past pieces: one core decodes them in about 10 s, which delays
+verdicts."""
 
 
 def _passing() -> Retrying:
-    """Attempts, because a leader moves now and then; not where nobody answers, which takes long enough."""
+    """Return the retry policy for moved leaders; time-outs are not retried, because they take long
+    already."""
     is_passing = retry_if_exception(
         lambda error: isinstance(error, Unreachable) and not isinstance(error, TimedOut)
     )
@@ -50,12 +52,12 @@ def _passing() -> Retrying:
 
 
 class TopicMeasurements:
-    """Reads the topic from the beginning of the window on, and at every look what has come since the last.
+    """Reads the topic from the start of the window, and at every look the rows since the last one.
 
-    Several windows that are asked for one after the other, as in a turn, are of one look. The connection is
-    kept between looks; one that fails is made again, from the beginning of the longest window that was asked
-    for. A look that comes later than that after the last one begins there, too. Windows are an hour at most.
-    `remark`: why it is read instead of something else.
+    Several windows requested in succession, as in a turn, share one look. The connection is kept between
+    looks; after a failure, or after a pause longer than the longest requested window, reading restarts at the
+    beginning of that window. Windows are at most an hour. `remark`: reason for reading the topic instead of
+    another source.
     """
 
     def __init__(
@@ -76,25 +78,26 @@ class TopicMeasurements:
         self._next: dict[int, int] = {}
         """Offset to read next, by partition."""
         self._least_ms = math.inf
-        """No wait below that is asked for in pieces of the past."""
+        """Smallest limit for waits requested for past pieces."""
         self._rows = RecentRows()
         self._looked_ms = self._longest_ms = 0
         self._answered: set[int] = set()
-        """Windows that the last look was good for."""
+        """Windows that have used the last look."""
         self._has_left_out = False
 
     def observe(
         self, window_seconds: float, least_ms: int = 0, together: Collection[Source] = ()
     ) -> Observations:
-        """One observation for each topic with rows in the window, with every age: all rows are read anyway.
+        """Return an observation for each topic with rows in the window, with ages below `least_ms` too,
+        because all rows are read anyway.
 
-        Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, AnalyticsError for a longer window.
+        Raises TopicMissing, TimedOut, Unreachable, NotAuthorized, and AnalyticsError for a longer window.
         """
         window_ms, now_ms = int(window_seconds * 1000), self._clock.now_ms()
         if window_seconds > LONGEST_SECONDS:
             raise AnalyticsError(
-                f"{self._topic} is not read for {window_seconds:g} s",
-                advice="windows of more than an hour need Pinot",
+                f"a window of {window_seconds:g} s is too long for {self._topic}",
+                advice="windows of more than an hour require Pinot",
             )
         self._look_back(now_ms, window_ms, is_new=window_ms in self._answered)
         self._answered.add(window_ms)
@@ -103,13 +106,14 @@ class TopicMeasurements:
     def past(
         self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicSums:
-        """What was measured in a piece of the last hour, of every topic. Raises what `observe` raises, and
-        AnalyticsError for an older piece and where there are too many rows."""
+        """Return the measurements of every topic in a piece of the last hour. Raises like `observe`, and
+        AnalyticsError for an older piece or too many rows."""
         now_ms = self._clock.now_ms()
         reach_ms = next((one for one in _REACHES_MS if one >= now_ms - piece.since_ms), None)
         if reach_ms is None:
             raise AnalyticsError(
-                f"{self._topic} is not read so far back", advice="what is more than an hour old needs Pinot"
+                f"{self._topic} is not read that far back",
+                advice="measurements older than an hour require Pinot",
             )
         least_ms = min(milliseconds, default=math.inf)
         if least_ms < self._least_ms:
@@ -135,7 +139,7 @@ class TopicMeasurements:
             self._rows.forget(now_ms, self._longest_ms)
 
     def close(self) -> None:
-        """Let go of the connection and of what was read."""
+        """Close the connection and drop all rows."""
         if self._consumer is not None:
             self._consumer.close()
         self._consumer, self._next, self._looked_ms = None, {}, 0
@@ -143,7 +147,7 @@ class TopicMeasurements:
 
     def _refuse_too_many(self, since_ms: int) -> None:
         consumer = self._consumer
-        assert consumer is not None, "it has looked just now"
+        assert consumer is not None, "called after a look"
         try:
             starts = self._starts(consumer, self._next, since_ms)
             rows = sum(self._end(consumer, number) - start for number, start in starts.items())
@@ -152,8 +156,8 @@ class TopicMeasurements:
             raise translate(error, f"reading {self._topic}") from error
         if rows > _MOST_ROWS:
             raise AnalyticsError(
-                f"{self._topic} has {rows} rows since {since_ms}, and {_MOST_ROWS} at most are read back",
-                advice="budgets of so large a fleet need Pinot",
+                f"{self._topic} has {rows} rows since {since_ms}, more than the limit of {_MOST_ROWS}",
+                advice="error budgets of a service of this size require Pinot",
             )
 
     def _look(self, since_ms: int) -> None:
@@ -169,7 +173,7 @@ class TopicMeasurements:
     def _read_on(self, since_ms: int) -> None:
         if self._consumer is None:
             settings = consumer_settings(self._cluster, "headrace-monitor", "headrace-monitor")
-            # What retention has removed of the window is not read; the end of a partition is an event.
+            # Rows deleted by retention are skipped; the end of a partition is reported as an event.
             self._consumer = Consumer(
                 settings | {"auto.offset.reset": "earliest", "enable.partition.eof": True}
             )
@@ -177,7 +181,7 @@ class TopicMeasurements:
         self._assign_new_partitions(consumer, since_ms)
         ends = {number: self._end(consumer, number) for number in self._next}
         if any(self._next[number] > end for number, end in ends.items()):
-            _log.info("the topic of measurements was made again and is read from its beginning")
+            _log.info("metrics topic recreated, reading it again")
             self.close()
             self._read_on(since_ms)
             return
@@ -191,7 +195,7 @@ class TopicMeasurements:
             now = self._clock.monotonic()
             quiet_since = now if is_further else quiet_since
             if now - quiet_since >= self._patience:
-                raise TimedOut(f"{self._topic} did not answer for {self._patience:.0f} s")
+                raise TimedOut(f"reading {self._topic}: no messages for {self._patience:.0f} s")
             behind = {number for number in behind if self._next[number] < ends[number]}
 
     def _assign_new_partitions(self, consumer: Consumer, since_ms: int) -> None:
@@ -205,7 +209,8 @@ class TopicMeasurements:
         consumer.assign([TopicPartition(self._topic, *pair) for pair in self._next.items()])
 
     def _starts(self, consumer: Consumer, numbers: Collection[int], since_ms: int) -> Mapping[int, int]:
-        """Offset of the first row since then, by partition; the end where there is none."""
+        """Return the offset of the first row since that time, by partition; the end offset if there is
+        none."""
         starts = {}
         asked = [TopicPartition(self._topic, number, since_ms) for number in numbers]
         for found in consumer.offsets_for_times(asked, timeout=self._patience):
@@ -218,7 +223,7 @@ class TopicMeasurements:
     def _end(self, consumer: Consumer, number: int) -> int:
         ends = consumer.get_watermark_offsets(TopicPartition(self._topic, number), timeout=self._patience)
         if ends is None:
-            raise TimedOut(f"{self._topic}-{number} did not say its end in {self._patience:.0f} s")
+            raise TimedOut(f"no end offset of {self._topic}-{number} within {self._patience:.0f} s")
         return ends[1]
 
     def _take(self, message: Message) -> None:
@@ -228,7 +233,7 @@ class TopicMeasurements:
         if failure is not None:
             if failure.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's own code
                 raise KafkaException(failure)
-            self._next[number] = max(self._next[number], offset)  # no record lies in front of the end
+            self._next[number] = max(self._next[number], offset)  # no records before the end
             return
         self._next[number] = offset + 1
         try:
@@ -239,7 +244,7 @@ class TopicMeasurements:
             if not self._has_left_out:
                 self._has_left_out = True
                 _log.warning(
-                    "records that are no measurements of this version are left out",
+                    "invalid measurement records skipped",
                     topic=self._topic,
                     partition=number,
                     offset=offset,

@@ -1,7 +1,7 @@
-"""Whom the monitor calls, and when: what fires, for how long, and what each receiver has yet to hear.
+"""Alerts of the monitor: conditions, silences, and the queue of each receiver.
 
-Decisions are pure, the time is passed in; what speaks to a receiver is in `monitor/adapters/receivers/`, and
-has a thread of its own, so that none of them holds up the judging. May import the modules of `monitor/`,
-which import nothing of it but its settings. Read `alert.py`, `conditions.py`, `deliveries/outbox.py`,
+Decisions are pure; the time is passed in. The clients of receivers are in `monitor/adapters/receivers/`; each
+has a thread, so that no receiver delays the evaluation. May import the modules of `monitor/`, which
+import only the settings of this package. Read `alert.py`, `conditions.py`, `deliveries/outbox.py`,
 `dispatch.py`.
 """

@@ -1,7 +1,7 @@
-"""An alert and what receivers are told of it. Pure.
+"""Alerts and the notices sent to receivers. Pure.
 
-By Alertmanager's convention labels say which alert it is, so nothing is among them that changes while it
-lasts; annotations say what is known of it now.
+Following Alertmanager, labels identify an alert and do not change while it fires; annotations describe its
+current state.
 https://prometheus.io/docs/alerting/latest/clients/
 """
 
@@ -18,35 +18,37 @@ from urllib.parse import quote
 from mirror.errors import legible
 
 _LAST_MS: Final = 253_402_300_799_000
-"""In the last second of the year 9999."""
+"""The last second of the year 9999."""
 
 _MOST_NAMES: Final = 200
-"""Datastreams of a cluster that an annotation names."""
+"""Maximum number of datastreams listed in an annotation."""
 ALERTNAME = "alertname"
-"""The label that every alert has."""
+"""Label with the name of the alert, present on every alert."""
 
 
 class Severity(StrEnum):
-    """Whether somebody is to be woken."""
+    """Urgency of an alert."""
 
     CRITICAL = "critical"
-    """Somebody acts now."""
+    """Requires action now."""
     WARNING = "warning"
-    """Somebody looks at it on the next working day."""
+    """Can wait until the next working day."""
     NONE = "none"
-    """Nobody is called: what matters is that it is not missing."""
+    """Requires no action while it fires: only its absence is a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class AlertKind:
-    """A row of the catalogue. `name` is the label `alertname` and the name of its page in docs/runbooks/."""
+    """An entry of the catalogue. `name` is the label `alertname` and the name of its page in
+    docs/runbooks/."""
 
     name: str
     severity: Severity
 
 
 class AlertKey(NamedTuple):
-    """Which alert it is. `datastream` is empty where it is of the whole service, a receiver, or a cluster."""
+    """Identity of an alert. `datastream` is empty if it concerns the whole service, a receiver or a
+    cluster."""
 
     name: str
     datastream: str
@@ -56,9 +58,10 @@ class AlertKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Something is the matter since `since_ms`. `cluster`: the source's alias. `done`: what Headrace did
-    about it already. `partitions`: how many are concerned, and `worst` of them; 0 where it is not about
-    some. `receiver`: the one that it is about. `datastreams`: those that an alert of a cluster concerns."""
+    """A problem that exists since `since_ms`. `cluster`: alias of the source. `done`: action that Headrace
+    has taken. `partitions`: number of affected partitions (0 if it is not about partitions), `worst`: the
+    worst of them. `receiver`: receiver that it is about. `datastreams`: affected by the alert of a
+    cluster."""
 
     kind: AlertKind
     summary: str
@@ -74,15 +77,15 @@ class Alert:
 
     @property
     def key(self) -> AlertKey:
-        """Two alerts of one key are one."""
+        """Identity; two alerts with equal keys are the same alert."""
         cluster = "" if self.datastream else self.cluster
         return AlertKey(self.kind.name, self.datastream, self.receiver, cluster)
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One alert in one state, as a receiver is told it. `ended_ms` is None while it fires; `link` leads to
-    what it is about."""
+    """One state of an alert, as sent to a receiver. `ended_ms` is None while it fires; `link` is the REST
+    address of its subject."""
 
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
@@ -92,27 +95,28 @@ class Notice:
 
     @property
     def key(self) -> str:
-        """The same for all states of an alert: its labels in 16 hexadecimal digits."""
+        """Hash of the labels in 16 hexadecimal digits, equal for all states of an alert."""
         text = "\xff".join(f"{name}\xfe{value}" for name, value in sorted(self.labels.items()))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property
     def is_firing(self) -> bool:
-        """Whether it is not over."""
+        """True until the alert is resolved."""
         return self.ended_ms is None
 
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """What an operator adds to each alert. `labels` must not name ours. `runbook`: address of an alert's
-    page, with `{alertname}` in it; empty: its path in the documentation. `service`: address of REST."""
+    """Configured parts of every notice. `labels`: must not contain ours. `runbook`: address of an alert's
+    page with the placeholder `{alertname}`; empty: its path in the documentation. `service`: address of
+    REST."""
 
     labels: Mapping[str, str]
     runbook: str
     service: str
 
     def notice(self, alert: Alert, ended_ms: int | None = None) -> Notice:
-        """The alert firing, or over since then."""
+        """Return the notice of a firing alert, or of one resolved at `ended_ms`."""
         name = alert.kind.name
         labels = {ALERTNAME: name, "severity": alert.kind.severity.value, "service": "headrace"}
         labels |= {"datastream": alert.datastream, "cluster": alert.cluster, "receiver": alert.receiver}
@@ -131,6 +135,6 @@ class Style:
 
 
 def rfc3339(moment_ms: int) -> str:
-    """Epoch milliseconds as `2026-11-23T12:00:00.000Z`; a moment that no calendar has is the last of it."""
+    """Format epoch milliseconds as `2026-11-23T12:00:00.000Z`, at most the year 9999."""
     moment = datetime.fromtimestamp(min(moment_ms, _LAST_MS) / 1000, UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

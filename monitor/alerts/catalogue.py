@@ -1,4 +1,4 @@
-"""Every alert there is. Each has a page in docs/runbooks/ (tests/unit/monitor/alerts/test_runbooks.py)."""
+"""Catalogue of alerts. Each has a page in docs/runbooks/ (tests/unit/monitor/alerts/test_runbooks.py)."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from typing import Final
 from monitor.alerts.alert import AlertKind, Severity
 
 LATE: Final = AlertKind("HeadraceLatencyObjectiveBreached", Severity.CRITICAL)
-"""An incident is open: records arrive later than the datastream's objective allows."""
+"""Records arrive later than the datastream's objective allows; an incident is open."""
 HALTED: Final = AlertKind("HeadraceDatastreamHalted", Severity.CRITICAL)
-"""Something of a datastream is not copied."""
+"""Part of a datastream is not copied."""
 UNJUDGED: Final = AlertKind("HeadraceDatastreamUnjudged", Severity.WARNING)
-"""Nobody can say whether a datastream meets its objective."""
+"""Unknown whether a datastream meets its objective."""
 BLIND: Final = AlertKind("HeadraceNothingJudged", Severity.CRITICAL)
-"""The service, or what measures it, does not answer the monitor: nothing is known of any datastream."""
+"""The service or its measurements are unavailable to the monitor: no datastream can be evaluated."""
 
 BURNING: Final = AlertKind("HeadraceErrorBudgetBurning", Severity.CRITICAL)
-"""An objective's error budget is used up too fast, in a long window and still in a short one."""
+"""An objective's error budget burns too fast, in a long window and still in a short one."""
 WEARING: Final = AlertKind("HeadraceErrorBudgetWearing", Severity.WARNING)
-"""An objective's error budget does not last for its period."""
+"""An objective's error budget will not last for its period."""
 
 LOSS_AHEAD: Final = AlertKind("HeadraceDataLossAhead", Severity.CRITICAL)
 """The source will delete records before they are copied."""
 STALLED: Final = AlertKind("HeadracePartitionsStalled", Severity.CRITICAL)
-"""There is something to read, and positions stay."""
+"""Partitions have records to read, but their positions do not advance."""
 STOPPED: Final = AlertKind("HeadracePartitionsStopped", Severity.CRITICAL)
-"""Nobody copies partitions, or who should says nothing."""
+"""Partitions have no task, or their task does not report."""
 REWOUND: Final = AlertKind("HeadracePartitionsRewound", Severity.WARNING)
-"""Records are written once more."""
+"""Records are copied a second time."""
 PAUSED: Final = AlertKind("HeadracePartitionsPausedThemselves", Severity.CRITICAL)
-"""Lanes have paused, and a person has to do something."""
+"""Lanes have paused because of an error and need an operator."""
 SOURCE_AWAY: Final = AlertKind("HeadraceSourceAway", Severity.CRITICAL)
-"""A source cluster does not answer: one alert for all of its datastreams."""
+"""A source cluster does not respond: one alert for all of its datastreams."""
 DESTINATION_AWAY: Final = AlertKind("HeadraceDestinationAway", Severity.CRITICAL)
-"""Likewise of a destination."""
+"""A destination cluster does not respond: one alert for all of its datastreams."""
 TRUNCATED: Final = AlertKind("HeadraceSourceTruncated", Severity.CRITICAL)
-"""The source has lost what was not copied, or what was."""
+"""The source has lost records, copied or not."""
 RECREATED: Final = AlertKind("HeadraceTopicRecreated", Severity.CRITICAL)
-"""The source's topic is another one than was copied."""
+"""The source topic was deleted and created again."""
 TRANSACTION: Final = AlertKind("HeadraceTransactionOpen", Severity.WARNING)
-"""An open transaction at the source hides all that waits, for long."""
+"""An open transaction at the source has hidden the whole backlog for a long time."""
 CATCHING_UP: Final = AlertKind("HeadraceCatchingUp", Severity.WARNING)
-"""Partitions come nearer to the end of their source, and have not reached it for long."""
+"""Partitions have been catching up for a long time."""
 
 RECEIVER_AWAY: Final = AlertKind("HeadraceReceiverAway", Severity.CRITICAL)
-"""Somebody who is to be called cannot be called; the others are told."""
+"""A receiver does not accept alerts; the other receivers get this alert."""
 WATCHDOG: Final = AlertKind("HeadraceWatchdog", Severity.NONE)
-"""The monitor judges, and Alertmanager hears of it: always firing."""
+"""Always fires while the monitor runs and reaches Alertmanager."""
 RESIZE: Final = AlertKind("HeadraceResizeRecommended", Severity.WARNING)
-"""The load, or its forecast, needs more instances than stay."""
+"""The load or its forecast requires more instances than the service has."""
 OF_ITSELF: Final = frozenset({RECEIVER_AWAY, WATCHDOG, RESIZE})
-"""Alerts that do not depend on what a turn finds of datastreams."""
+"""Alerts that do not depend on the findings about datastreams."""
 
 CATALOGUE: Final = (
     LATE,

@@ -1,8 +1,8 @@
-"""From clusters that do not answer to alerts of these clusters. Pure.
+"""Alerts of clusters that do not respond. Pure.
 
-One cluster is one alert, however many datastreams it holds up. Their own alerts are held back meanwhile, and
-also, where that alert has fired, until they have caught up. A datastream in which nothing happens is not
-among them: nobody is called for it.
+A cluster has one alert, however many datastreams it blocks. The alerts of these datastreams are held back
+meanwhile and, if the alert of the cluster has fired, until they have caught up. Idle datastreams do not count
+and cause no alert.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _NAMES_SHOWN: Final = 20
 
 
 class Fault(NamedTuple):
-    """A datastream that a cluster holds up. `partitions`: how many are known to wait for it; `said`: of the
-    worst of them. `is_idle`: nobody misses anything."""
+    """A datastream blocked by a cluster. `partitions`: number of partitions known to wait for it; `said`:
+    description of the worst partition. `is_idle`: no records wait or arrive."""
 
     name: DatastreamName
     kind: AlertKind
@@ -50,13 +50,13 @@ class Fault(NamedTuple):
 
     @property
     def key(self) -> AlertKey:
-        """The alert of the cluster."""
+        """Key of the cluster's alert."""
         return AlertKey(self.kind.name, "", cluster=self.cluster)
 
 
 def faults_of(findings: Mapping[DatastreamName, Finding], movements: Movements) -> list[Fault]:
-    """Return what clusters hold up: partitions that wait for one, and datastreams that are late because one
-    has not answered for longer than their objective."""
+    """Return the datastreams blocked by clusters: those with partitions that wait for one, and those
+    late because one has not responded for longer than their objective."""
     found = []
     for name, one in movements.datastreams.items():
         states = [count for count in one.movement.states if count.state in AWAY]
@@ -87,7 +87,7 @@ def _cluster(one: Moving, kind: AlertKind) -> str:
 
 
 def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
-    """One for each cluster and kind; when it began is added later."""
+    """Yield one alert per cluster and kind. `Conditions` sets their start."""
     by_key: dict[AlertKey, list[Fault]] = defaultdict(list)
     for one in faults:
         if not one.is_idle:
@@ -98,7 +98,7 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
         role, cluster = _ROLES[first.kind], first.cluster or "of some datastreams"
         yield Alert(
             first.kind,
-            f"the {role} {cluster} does not answer: {counted(len(names), 'datastream')} held up",
+            f"the {role} {cluster} does not respond: {counted(len(names), 'datastream')} blocked",
             f"{first_few(names, _NAMES_SHOWN)}; {first.said}",
             first.since_ms or 0,
             "",
@@ -111,8 +111,8 @@ def cluster_alerts(faults: Collection[Fault]) -> Iterator[Alert]:
 
 @dataclass(slots=True)
 class _Outage:
-    """Of one datastream. `seen`: when a cluster held it up last. `was_sent`: the alert of the cluster fired.
-    `is_over`: it has caught up since."""
+    """Outage of one datastream. `seen`: time at which a cluster last blocked it. `was_sent`: the alert of the
+    cluster has fired. `is_over`: the datastream has caught up since."""
 
     seen: float
     was_sent: bool = False
@@ -121,7 +121,7 @@ class _Outage:
 
 class Outages:
     """Datastreams whose own alerts are held back, see the module. Times are monotonic seconds.
-    `most_seconds`: after that a datastream that has not caught up has alerts of its own."""
+    `most_seconds`: time after which a datastream that has not caught up has its own alerts again."""
 
     def __init__(self, most_seconds: float) -> None:
         self._most = most_seconds
@@ -135,7 +135,7 @@ class Outages:
         movements: Movements,
         now: float,
     ) -> None:
-        """Take in a turn. `fired`: alerts that fire."""
+        """Update the state after a turn. `fired`: keys of the alerts that fire."""
         affected = {one.name for one in faults}
         for one in faults:
             outage = self._of.setdefault(one.name, _Outage(now))
@@ -150,12 +150,13 @@ class Outages:
 
     @property
     def held_back(self) -> frozenset[str]:
-        """Datastreams that are held up, or catch up after that."""
+        """Datastreams that are blocked or are catching up afterwards."""
         return frozenset(str(name) for name, one in self._of.items() if not one.is_over)
 
     @property
     def burnt(self) -> frozenset[str]:
-        """The same and those that have caught up lately: windows of error budgets still hold the outage."""
+        """`held_back` and datastreams that caught up recently: windows of error budgets still include the
+        outage."""
         return frozenset(map(str, self._of))
 
 

@@ -1,18 +1,18 @@
-"""From what the monitor found to alerts. Pure.
+"""Derivation of alerts from the findings of the monitor. Pure.
 
-An alert fires when its condition has lasted for the patience of its kind, from the moment at which it was
-seen first, and is over when the condition was not seen for a while, or at once where nothing is left to judge
-(the datastream was deleted, paused, or has no objective any more). An incident has its own patience
-(`monitor/incidents.py`) until its alert fires. The alert is over when the objective was met for a while, or
+An alert fires when its condition has lasted for the patience of its kind since it was first seen. It resolves
+when the condition has been absent for a while, or at once if there is nothing left to evaluate (the
+datastream was deleted, paused, or no longer has an objective). The alert of an incident fires when the
+incident opens, which `monitor/incidents.py` delays, and resolves when the objective was met for a while, or
 with the incident.
 
-One cause is one alert: while something of a datastream is not copied, that is the alert, and not that its
-records are late. What partitions do is part of that alert's description then, and an alert of its own only
-where it was one before. What begins while a datastream is late for something else is a new alert where it is
-critical. While nothing can be judged nothing is over; while not all instances are heard, nothing is over that
-partitions do.
+One cause produces one alert. While partitions of a datastream are not copied, that is the alert, not the
+lateness of its records; partition states then go into its description, and have an alert of their own only if
+they already had one. A critical state that starts while the datastream is already late for another reason is
+a new alert. While nothing can be evaluated, no alert resolves; while some instances do not respond, no alert
+about partitions resolves.
 
-A new alert is a kind in `catalogue.py`, a line in `_drafts_of` or in `partitions.py`, and a page in
+To add an alert, add a kind to `catalogue.py`, a line to `_drafts_of` or to `partitions.py`, and a page to
 docs/runbooks/.
 """
 
@@ -49,7 +49,7 @@ from monitor.records.record import IncidentRecord, Phase
 
 
 class Moment(NamedTuple):
-    """Now, by both clocks: epoch milliseconds for people, monotonic seconds for durations."""
+    """Time of both clocks: epoch milliseconds for display, monotonic seconds for durations."""
 
     ms: int
     seconds: float
@@ -57,9 +57,9 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AlertPatience:
-    """Seconds for which a condition must last, and `keep_seconds` for which it must be gone. A loss of data
-    counts where it is not further away than `loss_within_seconds`, and `loss_least_share` of what the source
-    keeps waits."""
+    """Seconds for which a condition must last before its alert fires, and must be absent (`keep_seconds`)
+    before it resolves. A loss of data counts if it is at most `loss_within_seconds` away and the backlog is
+    at least `loss_least_share` of the source's log."""
 
     halted_seconds: float = 30.0
     unjudged_seconds: float = 600.0
@@ -76,7 +76,7 @@ class AlertPatience:
     resize_seconds: float = 600.0
 
     def before(self, kind: AlertKind) -> float:
-        """An alert of the kind."""
+        """Return the seconds for which a condition must last before its alert fires."""
         waits = {
             HALTED: self.halted_seconds,
             UNJUDGED: self.unjudged_seconds,
@@ -90,7 +90,7 @@ class AlertPatience:
         return waits.get(kind, self.partitions_seconds if kind in OF_PARTITIONS else 0.0)
 
     def after(self, kind: AlertKind) -> float:
-        """The condition was seen last."""
+        """Return the seconds for which a condition must be absent before its alert resolves."""
         if kind is LATE:
             return self.recovered_seconds
         return self.keep_seconds if kind in (HALTED, UNJUDGED) or kind in OF_PARTITIONS else 0.0
@@ -98,7 +98,8 @@ class AlertPatience:
 
 @dataclass(slots=True)
 class _Condition:
-    """One that was seen. `alert` is as it was seen last. `is_inherited`: only a former monitor saw it."""
+    """A condition that was seen. `alert`: as last seen. `is_inherited`: only a previous monitor has seen
+    it."""
 
     alert: Alert
     since: Moment
@@ -108,18 +109,19 @@ class _Condition:
 
 
 class Conditions:
-    """Remembers since when each condition lasts."""
+    """Conditions seen so far and the alerts that fire."""
 
     def __init__(self, patience: AlertPatience) -> None:
         self._patience = patience
         self._held: dict[AlertKey, _Condition] = {}
         self._outages = Outages(patience.catching_up_seconds)
         self._recovered: set[str] = set()
-        """Datastreams whose alert ended before their incident closed. A second alert lasts until that closes:
-        an objective that is nearly met does not page every few minutes."""
+        """Datastreams whose alert resolved before their incident closed. A second alert lasts until the
+        incident closes, so that a datastream close to its objective does not page every few minutes."""
 
     def restore(self, records: Iterable[IncidentRecord], now: Moment) -> list[Alert]:
-        """Incidents that a former monitor opened and that go on: their alerts, which fire since then."""
+        """Restore the alerts of incidents opened by a previous monitor; they fire since the incident
+        opened."""
         restored = []
         for record in records:
             last, acted = record.last(Phase.DETECTED, Phase.RELAPSED), record.last(Phase.ACTED)
@@ -130,8 +132,8 @@ class Conditions:
         return restored
 
     def resume(self, alerts: Iterable[Alert], now: Moment) -> list[Alert]:
-        """Alerts that a former monitor has sent: they fire since then, and are over when their condition is
-        not seen. Where one is known of an incident, this has its exact beginning."""
+        """Restore alerts sent by a previous monitor; they keep their start and resolve if their condition is
+        not seen. For the alert of an incident, the start given here is the exact one."""
         return [self._inherit(alert, now) for alert in alerts]
 
     def _inherit(self, alert: Alert, now: Moment) -> Alert:
@@ -144,7 +146,7 @@ class Conditions:
 
     @property
     def inherited(self) -> frozenset[AlertKey]:
-        """Alerts that this monitor has not seen itself: nobody is to hear of them again."""
+        """Alerts that this monitor has not seen itself and that must not be sent again."""
         return frozenset(key for key, one in self._held.items() if one.is_inherited)
 
     def judged(
@@ -154,7 +156,7 @@ class Conditions:
         movements: Movements = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """The alerts that fire after a turn of the monitor. `own`: what it has to say of itself."""
+        """Return the alerts that fire after a turn of the monitor. `own`: alerts about the monitor itself."""
         self._held = {
             key: one for key, one in self._held.items() if _is_there(one.alert, findings, movements)
         }
@@ -177,12 +179,14 @@ class Conditions:
         movements: Movements = NOTHING_KNOWN,
         own: Sequence[Alert] = (),
     ) -> list[Alert]:
-        """The alerts that fire after a turn that found nothing of objectives: those of before, and in time
-        one that says that they are as of before. What partitions do may be known all the same."""
+        """Return the alerts that fire after a turn without findings about objectives.
+
+        Earlier alerts keep firing, and after a while one about the missing evaluation. States of
+        partitions may still be known."""
         covered = {
             DatastreamName(key.datastream) for key in self._held if key.name in (LATE.name, HALTED.name)
         }
-        blind = Alert(BLIND, "nothing can be judged", reason, 0)
+        blind = Alert(BLIND, "no datastream can be evaluated", reason, 0)
         faults = self._faults({}, movements, now)
         self._see([blind, *self._of_partitions(movements, covered, faults), *own], now)
         self._forget(now, OF_PARTITIONS | OF_ITSELF)
@@ -191,7 +195,7 @@ class Conditions:
     def _drafts_of(
         self, name: DatastreamName, finding: Finding, movements: Movements, now: Moment
     ) -> Iterator[Alert]:
-        """What is the matter with a datastream now; when that began is added later."""
+        """Yield the problems of a datastream. `_see` sets their start."""
         verdict, cluster = finding.verdict, finding.cluster
         late = self._held.get(AlertKey(LATE.name, name))
         moving = movements.datastreams.get(name)
@@ -201,25 +205,25 @@ class Conditions:
             is_unseen = late is not None and late.is_inherited and verdict.standing is not Standing.BREACHED
             yield late.alert if late is not None and is_unseen else _late_alert(name, finding, said, late)
         if verdict.is_halted:
-            halted = Alert(HALTED, f"something of {name} is not copied", said, 0, name, cluster)
+            halted = Alert(HALTED, f"{name} is not fully copied", said, 0, name, cluster)
             if late is None or halted.key in self._held or now.ms - late.since.ms > _SAME_CAUSE_MS:
                 yield halted
         if verdict.standing is Standing.UNKNOWN:
-            summary = f"nobody can say whether {name} meets its objective"
+            summary = f"cannot determine whether {name} meets its objective"
             yield Alert(UNJUDGED, summary, verdict.sentence, 0, name, cluster)
         yield from self._burning(name, finding)
 
     def _faults(
         self, findings: Mapping[DatastreamName, Finding], movements: Movements, now: Moment
     ) -> list[Fault]:
-        """Clusters that hold datastreams up, but for datastreams that fire for that already."""
+        """Return faults of clusters, except for datastreams whose own alert already reports them."""
         fired = {key for key, one in self._held.items() if one.fires}
         found = [one for one in faults_of(findings, movements) if not self._is_told(one, fired, now)]
         self._outages.look(found, fired, findings, movements, now.seconds)
         return found
 
     def _is_told(self, fault: Fault, fired: Collection[AlertKey], now: Moment) -> bool:
-        """Return whether the datastream's own alert began with the fault, and the cluster has none yet."""
+        """Return whether the datastream's own alert began with the fault and the cluster has no alert yet."""
         since_ms = fault.since_ms or now.ms
         return fault.key not in fired and any(
             key in fired and self._held[key].since.ms >= since_ms - _SAME_CAUSE_MS
@@ -227,7 +231,7 @@ class Conditions:
         )
 
     def _is_held_back(self, draft: Alert) -> bool:
-        """Return whether the alert of a cluster stands for it. What fires already goes on."""
+        """Return whether the alert of a cluster replaces this one. Alerts that already fire continue."""
         held = self._held.get(draft.key)
         if held is not None and held.fires:
             return False
@@ -237,7 +241,9 @@ class Conditions:
     def _of_partitions(
         self, movements: Movements, covered: Collection[DatastreamName], faults: Collection[Fault]
     ) -> list[Alert]:
-        """`covered`: datastreams that have an alert whose cause this is. `faults`: of clusters."""
+        """Return the alerts about partitions and clusters.
+
+        `covered`: datastreams with an alert that these states explain. `faults`: faults of clusters."""
         found = {one.key: one for one in cluster_alerts(faults)}
         for name, one in movements.datastreams.items():
             for alert in state_alerts(name, one):
@@ -256,15 +262,17 @@ class Conditions:
         return list(found.values())
 
     def _began_after_late(self, name: DatastreamName, alert: Alert) -> bool:
-        """Whether a datastream was late already, and is not halted: it was late for something else."""
+        """Return whether a datastream that is not halted was late before the alert, thus for another
+        reason."""
         late, halted = (self._held.get(AlertKey(one.name, name)) for one in (LATE, HALTED))
         if late is None or halted is not None or not alert.since_ms:
             return False
         return alert.since_ms - late.since.ms > _SAME_CAUSE_MS
 
     def _burning(self, name: DatastreamName, finding: Finding) -> Iterator[Alert]:
-        """Error budgets that are used up too fast: one alert begins, and those that have begun last. While
-        that is not known, what was the matter still is."""
+        """Yield alerts of error budgets that burn too fast.
+
+        At most one starts per turn; firing alerts continue, also while the burn rate is unknown."""
         budgets, is_told = finding.verdict.budgets, False
         for kind in (BURNING, WEARING):
             held = self._held.get(AlertKey(kind.name, name))
@@ -278,7 +286,7 @@ class Conditions:
                 )
             )
             if said and (held is not None or not is_told):
-                summary = f"the error budget of {name} is used up too fast"
+                summary = f"the error budget of {name} burns too fast"
                 yield Alert(kind, summary, said, 0, name, finding.cluster, finding.action)
             elif held is not None and any(
                 burn.may_last and burn.rule.has_two_windows is is_fast
@@ -290,7 +298,8 @@ class Conditions:
             is_told = is_told or bool(said)
 
     def _see(self, drafts: Iterable[Alert], now: Moment) -> None:
-        """A draft that is the alert of before says that nobody knows whether it is over."""
+        """Record the conditions seen now. A draft identical to the held alert means that its end is
+        unknown."""
         for draft in drafts:
             held = self._held.setdefault(draft.key, _Condition(draft, now, now.seconds))
             held.is_inherited = held.is_inherited and draft is held.alert
@@ -298,7 +307,7 @@ class Conditions:
             held.alert = replace(draft, since_ms=held.since.ms)
 
     def _forget(self, now: Moment, kinds: Collection[AlertKind] = CATALOGUE) -> None:
-        """What was not seen now, and has not fired, or is over."""
+        """Drop conditions that were not seen now and either never fired or are resolved."""
         kept = {
             key: one
             for key, one in self._held.items()
@@ -324,12 +333,14 @@ class Conditions:
 
 
 _SAME_CAUSE_MS: Final = 120_000
-"""What partitions do, or that they are not copied, is known by then where that is why they are late."""
+"""Time within which a partition state or a halt becomes known if it is the reason for the lateness."""
 
 
 def _is_late(finding: Finding, late: _Condition | None) -> bool:
-    """Whether the alert of an incident has its reason now. While nobody knows, it is as before; what was late
-    is late again when the incident would open."""
+    """Return whether the alert of an incident is justified now.
+
+    An alert that fires continues while the standing is unknown; one that resolved fires again after as many
+    breaches as open an incident."""
     if not finding.incident.is_open:
         return False
     if late is None:
@@ -338,7 +349,8 @@ def _is_late(finding: Finding, late: _Condition | None) -> bool:
 
 
 def _late_alert(name: DatastreamName, finding: Finding, said: str, late: _Condition | None) -> Alert:
-    """What was done about another cause than that of now is not said."""
+    """Return the alert of an incident; an action taken against another cause than the present one is
+    omitted."""
     found = finding.diagnosis
     cause = "" if found is None or found.cause is Cause.UNKNOWN else found.cause.value
     summary = f"{_late(name)}: {cause}" if cause else _late(name)
@@ -350,7 +362,7 @@ def _late_alert(name: DatastreamName, finding: Finding, said: str, late: _Condit
 
 
 def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movements: Movements) -> bool:
-    """Whether what it is about is still judged. Without an answer of any instance nothing is gone."""
+    """Return whether the subject of an alert is still evaluated; all are if no instance has responded."""
     if alert.kind in OF_ITSELF:
         return True
     if alert.kind in OF_PARTITIONS:
@@ -361,4 +373,4 @@ def _is_there(alert: Alert, findings: Mapping[DatastreamName, Finding], movement
 
 
 def _late(name: str) -> str:
-    return f"{name} is later than its objective"
+    return f"{name} misses its latency objective"

@@ -1,4 +1,4 @@
-"""From the monitor's turns to the receivers. Satisfies `monitor.cycle.Listener`; returns at once."""
+"""Dispatch of alerts to receivers after each turn. Implements `monitor.cycle.Listener`; never blocks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _log = structlog.get_logger(__name__)
 
 
 class AlertDispatch:
-    """Keeps which alerts fire, and offers all of them to every receiver after each turn. `silences` is asked
-    each time, as they may change. Not safe for use by several threads."""
+    """The firing alerts, offered to every receiver after each turn. `silences` is called each
+    time, because silences may change. Not thread-safe."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class AlertDispatch:
         self._silenced: dict[AlertKey, Silence] = {}
 
     def watch(self, recommend: Callable[[int], Sequence[Alert]]) -> None:
-        """Send what that recommends, too; it is asked at each turn, with the time in epoch ms."""
+        """Add a source of alerts, called at each turn with the time in epoch ms."""
         self._recommend = recommend
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start delivering to all receivers."""
         for one in self._deliveries:
             one.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Try once what waits, all receivers at the same time; may be called again."""
+        """Attempt each receiver's pending alerts once, in parallel, and stop. Idempotent."""
         ends_at = self._clock.monotonic() + deadline_seconds
         for one in self._deliveries:
             one.stop(0.0)
@@ -64,12 +64,12 @@ class AlertDispatch:
             one.stop(max(0.0, ends_at - self._clock.monotonic()))
 
     def restore(self, records: Iterable[IncidentRecord]) -> None:
-        """Continue with incidents of a former monitor. Their alerts are sent again, with their beginning,
-        when this monitor sees them, and their end in any case."""
+        """Continue with incidents of a previous monitor. Their alerts are sent again, with their original
+        start, when this monitor sees them, and their end in any case."""
         self._continue(self._conditions.restore(records, self._now()), {})
 
     def resume(self, alerts: Iterable[ToldAlert]) -> None:
-        """Alerts that fired for a former monitor, likewise; not to receivers that have them."""
+        """Continue with alerts of a previous monitor in the same way, except for receivers that have them."""
         found = list(alerts)
         told = {one.alert.key: one.receivers for one in found}
         self._continue(self._conditions.resume((one.alert for one in found), self._now()), told)
@@ -83,12 +83,12 @@ class AlertDispatch:
 
     @property
     def firing(self) -> Sequence[Alert]:
-        """After the last turn, silenced ones included."""
+        """Alerts that fire after the last turn, silenced ones included."""
         return list(self._firing.values())
 
     @property
     def told(self) -> Mapping[AlertKey, Sequence[str]]:
-        """Names of the receivers that have each alert that fires."""
+        """Names of the receivers that have taken each firing alert."""
         by_name = {one.name: one.told for one in self._deliveries}
         keys = {key: self._style.notice(one).key for key, one in self._firing.items()}
         return {
@@ -97,26 +97,26 @@ class AlertDispatch:
         }
 
     def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
-        """A turn's findings, one for each datastream that is judged, and what partitions do."""
+        """Process the findings of a turn, one per evaluated datastream, and the states of partitions."""
         now = self._now()
         self._metrics.objectives.show({name: one.verdict for name, one in findings.items()})
         self._publish(self._conditions.judged(findings, now, movements, self._own()), now)
 
     def nothing_judged(self, reason: str, movements: Movements) -> None:
-        """A turn found nothing."""
+        """Process a turn without findings."""
         now = self._now()
         self._metrics.objectives.show({})
         self._publish(self._conditions.nothing_judged(reason, now, movements, self._own()), now)
 
     def _own(self) -> list[Alert]:
-        """What the monitor has to say of itself."""
+        """Return the alerts about the monitor and its receivers, and the recommended ones."""
         found = [
-            Alert(RECEIVER_AWAY, f"{one.name} takes no alerts", one.away, 0, receiver=one.name)
+            Alert(RECEIVER_AWAY, f"{one.name} does not accept alerts", one.away, 0, receiver=one.name)
             for one in self._deliveries
             if one.away
         ]
         if any(one.takes_watchdog for one in self._deliveries):
-            found.append(Alert(WATCHDOG, "the monitor judges", "this alert always fires", self._began_ms))
+            found.append(Alert(WATCHDOG, "the monitor is running", "this alert always fires", self._began_ms))
         return [*found, *self._recommend(self._clock.now_ms())]
 
     def _now(self) -> Moment:
@@ -127,9 +127,9 @@ class AlertDispatch:
         ended = [one for key, one in former.items() if not _is_told_as(one, self._firing.get(key))]
         for alert in alerts:
             if not _is_told_as(alert, former.get(alert.key)):
-                _log.warning("alert fires", **_names_of(alert), reason=alert.description)
+                _log.warning("alert firing", **_names_of(alert), reason=alert.description)
         for alert in ended:
-            _log.info("alert is over", **_names_of(alert))
+            _log.info("alert resolved", **_names_of(alert))
         self._silence(now.ms)
         unseen = self._silenced.keys() | self._conditions.inherited
         told = [(one, self._style.notice(one)) for one in alerts if one.key not in unseen]
@@ -145,16 +145,17 @@ class AlertDispatch:
         self._silenced = {key: one for key, one in covered.items() if one is not None}
         for key, silence in self._silenced.items():
             if former.get(key) != silence:
-                _log.info("alert is silenced", **_names_of(self._firing[key]), reason=silence.reason)
+                _log.info("alert silenced", **_names_of(self._firing[key]), reason=silence.reason)
 
 
 def _is_told_as(alert: Alert, other: Alert | None) -> bool:
-    """Whether receivers take both for one: a datastream that was made again may have another source."""
+    """Return whether receivers identify both as one alert; a recreated datastream may have another source."""
     return other is not None and other.cluster == alert.cluster
 
 
 def _is_for(delivery: Delivery, alert: Alert) -> bool:
-    """The watchdog is for who asks for it; that a receiver is away, for the others."""
+    """Return whether to send the alert there: the watchdog only on request, a receiver's failure to the
+    others."""
     if alert.kind is WATCHDOG:
         return delivery.takes_watchdog
     return not alert.receiver or alert.receiver != delivery.name

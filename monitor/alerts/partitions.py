@@ -1,10 +1,10 @@
-"""From what partitions do to alerts of their datastream. Pure.
+"""Alerts about the states of a datastream's partitions. Pure.
 
-One alert for each state, however many partitions are in it; the number and the worst of them are annotations.
-That a cluster does not answer is an alert of the cluster (`clusters.py`).
-What a person has paused and what a quota holds back is no alert; neither is WARN: where that is too late, the
-objective says so. What catches up is a warning where that takes long. That the source will delete records
-before they are copied is an alert of its own, whatever the state: also where a person has paused them.
+One alert per state, however many partitions are in it; their number and the worst one are annotations. A
+cluster that does not respond has its own alert (`clusters.py`). Partitions paused by an operator or throttled
+by a quota cause no alert; nor does WARN, because the objective covers lateness. Catching up is a warning if
+it takes long. Imminent deletion of uncopied records is a separate alert in any state, also for partitions
+paused by an operator.
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ _KINDS: Final[Mapping[MovementState, AlertKind]] = {
     MovementState.CATCHING_UP: CATCHING_UP,
 }
 _SAYS: Final[Mapping[MovementState, str]] = {
-    MovementState.STALL: "with records to read and no progress",
-    MovementState.STOP: "copied by nobody",
-    MovementState.REWIND: "copied once more",
-    MovementState.PAUSED_BY_ITSELF: "paused by itself",
+    MovementState.STALL: "stalled with records to read",
+    MovementState.STOP: "not being copied",
+    MovementState.REWIND: "copying records a second time",
+    MovementState.PAUSED_BY_ITSELF: "paused on an error",
     MovementState.SOURCE_AWAY: "waiting for the source",
     MovementState.DESTINATION_AWAY: "waiting for the destination",
-    MovementState.TRUNCATED: "with records lost at the source",
-    MovementState.RECREATED: "of a topic that was created again",
+    MovementState.TRUNCATED: "halted after data loss at the source",
+    MovementState.RECREATED: "halted because the source topic was recreated",
     MovementState.WAITING_FOR_TRANSACTION: "waiting for an open transaction",
     MovementState.CATCHING_UP: "still catching up",
 }
 _OF_TRAFFIC: Final = frozenset({MovementState.STALL, MovementState.STOP, MovementState.CATCHING_UP})
-"""States that matter to nobody where nothing waits and nothing arrives."""
+"""States that do not matter while no records wait or arrive."""
 OF_CLUSTERS: Final = frozenset({SOURCE_AWAY, DESTINATION_AWAY})
 OF_PARTITIONS: Final = frozenset({LOSS_AHEAD, *_KINDS.values(), *OF_CLUSTERS})
-"""Kinds that say what partitions do, of datastreams with an objective and without one."""
+"""Kinds of alerts about partitions, raised for datastreams with and without an objective."""
 
 
 def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
-    """One for each state; when it began is added later."""
+    """Yield one alert per state. `Conditions` sets their start."""
     for count in one.movement.states:
         kind = _KINDS.get(count.state)
         if kind is not None and not (count.is_idle and count.state in _OF_TRAFFIC):
@@ -81,16 +81,18 @@ def state_alerts(name: DatastreamName, one: Moving) -> Iterator[Alert]:
 def loss_alert(
     name: DatastreamName, one: Moving, within_seconds: float, least_share: float = 0.0
 ) -> Alert | None:
-    """Where records will be deleted within that time before they are copied, and at least that share of what
-    the source keeps waits, as far as that is known."""
+    """Return the alert about records that the source deletes within that time before they are copied.
+
+    None if no loss is that near, or if the backlog is certainly less than that share of the source's
+    log."""
     loss = one.movement.loss
     if loss is None or loss.seconds > within_seconds:
         return None
     if loss.share is not None and loss.share < least_share:
         return None
     when = f"in {duration_text(loss.seconds)}" if loss.seconds > 0 else "now"
-    summary = f"data of {name} are lost {when}"
-    said = f"the source deletes records of {loss.worst} {when}, {_catching_up(loss)}"
+    summary = f"{name} loses records {when}"
+    said = f"the source deletes uncopied records of {loss.worst} {when}, {_catching_up(loss)}"
     if loss.partitions > 1:
         said += f"; {counted(loss.partitions, 'partition')} will lose records"
     return Alert(
@@ -99,7 +101,7 @@ def loss_alert(
 
 
 def partitions_text(movement: Movement) -> str:
-    """What partitions do, for the description of another alert; empty where none of them is the matter."""
+    """Return the problems of partitions for the description of another alert; empty if there are none."""
     counts = [count for count in movement.states if count.state in _SAYS]
     return "; ".join(
         f"{counted(one.partitions, 'partition')} {_SAYS[one.state]} ({one.worst})" for one in counts
@@ -108,11 +110,11 @@ def partitions_text(movement: Movement) -> str:
 
 def _said(count: StateCount) -> str:
     since = "" if count.since_ms is None else f" since {rfc3339(count.since_ms)}"
-    among = "" if count.partitions == 1 else " for longest"
+    among = "" if count.partitions == 1 else " longest"
     return f"{count.worst}{among}{since}: {count.reason or count.state.value}"
 
 
 def _catching_up(loss: LossAhead) -> str:
     if loss.eta_seconds is None:
-        return "and it does not catch up"
-    return f"and catching up takes {duration_text(loss.eta_seconds)}"
+        return "and the partition does not catch up"
+    return f"but catching up takes {duration_text(loss.eta_seconds)}"

@@ -1,8 +1,8 @@
-"""From the advice to size the service to an alert. Pure but for reading the advice.
+"""Alert that recommends more instances, derived from the sizing advice. Pure except for reading the advice.
 
-It fires before the first hour that needs more instances than stay, by a lead that is configured, and is over
-when the fleet has as many, or when the hours that need them are over. A forecast that changes meanwhile ends
-nothing: one peak is one alert.
+It fires a configured lead time before the first hour that needs more instances than the service has, and
+resolves when the service has as many, or when those hours have passed. A forecast that changes meanwhile does
+not resolve it: one peak is one alert.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _READ_MS: Final = 60_000
 
 @dataclass(frozen=True, slots=True)
 class Resize:
-    """Instances and tasks that are needed, `since_ms` (None: now) `until_ms` (None: unknown), and the group
-    of datastreams that drives it: tasks that it needs then, and has."""
+    """Number of instances and tasks needed from `since_ms` (None: now) to `until_ms` (None: unknown).
+
+    `staying`: instances that are not leaving. `driver`: the group of datastreams that causes the need, with
+    the tasks that it needs then (`driver_tasks`) and has (`driver_has`)."""
 
     instances: int
     tasks: int
@@ -40,7 +42,7 @@ class Resize:
 
     @property
     def summary(self) -> str:
-        """One line."""
+        """Summary of the alert."""
         since = "now" if self.since_ms is None else f"from {_moment(self.since_ms)}"
         until = "" if self.until_ms is None else f" until {_moment(self.until_ms)}"
         there = f"there {'is' if self.staying == 1 else 'are'} {self.staying}"
@@ -48,13 +50,13 @@ class Resize:
 
     @property
     def reason(self) -> str:
-        """What drives it."""
+        """Cause of the need."""
         then, all_tasks = counted(self.driver_tasks, "task"), counted(self.tasks, "task")
-        return f"{all_tasks} needed; driven by {self.driver}: {then} then, {self.driver_has} now"
+        return f"{all_tasks} needed, mainly by {self.driver}: {then} then, {self.driver_has} now"
 
 
 def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None:
-    """Return what the fleet lacks now or within the lead; None where it lacks nothing, or that is unknown."""
+    """Return the instances that are missing now or within the lead time; None if none are, or if unknown."""
     each = advice.tasks_per_instance
     if each is None:
         return None
@@ -93,7 +95,7 @@ def resize_of(advice: Advice, lead_seconds: float, now_ms: int) -> Resize | None
 
 
 def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, int]:
-    """The group that grows most, and the tasks that it needs."""
+    """Return the group that grows most and the tasks that it needs."""
 
     def then(one: GroupNeed) -> int:
         coming = [hour.most_tasks for hour in one.coming if peak is not None and hour.hour_ms == peak.hour_ms]
@@ -104,8 +106,8 @@ def _driver(groups: list[GroupNeed], peak: HourNeed | None) -> tuple[GroupNeed, 
 
 
 class ResizeWatch:
-    """Used by one thread. `read`: the newest advice; asked at most once a minute. Raises nothing: what cannot
-    be read is as it was."""
+    """Watches the sizing advice; not thread-safe. `read`: returns the latest advice, called at most once a
+    minute. A failed read keeps the previous advice."""
 
     def __init__(self, read: Callable[[], Advice | None], lead_seconds: float) -> None:
         self._read = read
@@ -115,7 +117,7 @@ class ResizeWatch:
         self._held: Resize | None = None
 
     def alerts(self, now_ms: int) -> list[Alert]:
-        """The one that fires now, or none."""
+        """Return the alert in a list if it fires now, else an empty list."""
         if self._read_ms is None or abs(now_ms - self._read_ms) >= _READ_MS:
             self._read_ms = now_ms
             self._look()
@@ -128,17 +130,17 @@ class ResizeWatch:
         self._held = found
         if found is None:
             return []
-        return [Alert(RESIZE, found.summary, f"{found.reason} (advice of {age_text(advice, now_ms)} ago)", 0)]
+        return [Alert(RESIZE, found.summary, f"{found.reason} (as of {age_text(advice, now_ms)} ago)", 0)]
 
     def _look(self) -> None:
         try:
             self._advice = self._read() or self._advice
         except HeadraceError as error:
-            _log.warning("the advice to size the service cannot be read", reason=str(error))
+            _log.warning("cannot read the sizing advice", reason=str(error))
 
 
 def _lasts(held: Resize, advice: Advice, now_ms: int) -> bool:
-    """Return whether the fleet is still smaller than was recommended for hours that are not over."""
+    """Return whether the service is still smaller than recommended for hours that have not passed."""
     return advice.instances < held.instances and held.until_ms is not None and now_ms < held.until_ms
 
 

@@ -1,4 +1,5 @@
-"""What an operator can set about alerts. Secrets are not among the settings: these say where a secret is."""
+"""Settings of alerts. Secrets are not settings: a setting names the file or environment variable of a
+secret."""
 
 from __future__ import annotations
 
@@ -21,40 +22,40 @@ _HEADER: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
 def without_secrets(url: SecretStr) -> str:
-    """Return an address as it may be shown: user, path and query are masked, where they exist."""
+    """Return a URL that is safe to show: user, path and query are masked."""
     try:
         parts = urlsplit(url.get_secret_value())
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
         place = f"{parts.scheme}://{host}" + (f":{parts.port}" if parts.port else "")
-    except ValueError:  # it is no address, which the first message reports
+    except ValueError:  # an invalid URL; sending the first message reports it
         return str(url)
     is_plain = url.get_secret_value().rstrip("/") == place
     return place if is_plain else f"{place}/{url}" if host else str(url)
 
 
 SecretUrl = Annotated[SecretStr, PlainSerializer(without_secrets, when_used="json")]
-"""An address of which parts may be a secret: a token in its path, or a password before the host."""
+"""URL that may contain a secret: a token in its path, or a password before the host."""
 
 
 class ReceiverSettings(Settings):
-    """What all receivers have."""
+    """Settings of every receiver."""
 
     timeout_seconds: Seconds = 10.0
-    """Longest time for one message."""
+    """Deadline for one message."""
     most_retry_seconds: Seconds = 60.0
-    """Longest pause between two attempts while it does not answer; the first is a second, each is twice the
-    one before."""
+    """Maximum pause between two attempts while the receiver does not respond; the first pause is one second,
+    and each is twice the previous one."""
 
 
 class HttpReceiverSettings(ReceiverSettings):
-    """One that is called by HTTP."""
+    """Settings of every receiver called over HTTP."""
 
     ca_file: str = ""
-    """Authorities (PEM) of its certificate; empty: the machine's."""
+    """PEM file of trusted certificate authorities (default: the system's)."""
     token_file: str = ""
-    """A file with a bearer token, read for every message."""
+    """File with a bearer token, read for every message."""
     token_variable: str = ""
-    """The variable of the environment with that token, in place of a file."""
+    """Environment variable with the bearer token, instead of a file."""
 
     @model_validator(mode="after")
     def _one_token(self) -> HttpReceiverSettings:
@@ -63,154 +64,162 @@ class HttpReceiverSettings(ReceiverSettings):
 
 
 class AlertmanagerSettings(HttpReceiverSettings):
-    """An Alertmanager, called by its API v2. Name each of a cluster: alerts go to all of them, not through a
-    load balancer."""
+    """An Alertmanager, called over its API v2. Configure every member of a cluster: alerts must reach every
+    member and must not go through a load balancer."""
 
     url: SecretUrl
-    """Such as `https://alertmanager:9093`, with the path prefix if it has one."""
+    """Base URL such as `https://alertmanager:9093`, with the path prefix if there is one."""
     username: str = ""
-    """For basic authentication."""
+    """User name for basic authentication."""
     password_file: str = ""
-    """A file with that password, read for every message."""
+    """File with the password of the user, read for every message."""
     password_variable: str = ""
-    """The variable of the environment with that password, in place of a file."""
+    """Environment variable with the password of the user, instead of a file."""
     refresh_seconds: Seconds = 60.0
-    """An alert that lasts is sent this often, and ends in Alertmanager when it was not sent for four times as
-    long: if the monitor dies, no alert stays."""
+    """Interval at which a firing alert is sent again. Alertmanager resolves it after four intervals without a
+    refresh, so no alert stays if the monitor dies."""
     watchdog: bool = False
-    """Send it `HeadraceWatchdog` too, which always fires: who is told when that ends (a dead man's switch)
-    learns that no monitor runs."""
+    """Also send `HeadraceWatchdog`, which always fires, for a dead man's switch: it resolves when no monitor
+    runs."""
 
     @model_validator(mode="after")
     def _consistent(self) -> AlertmanagerSettings:
         _one_of(self, "password")
         has_password = bool(self.password_file or self.password_variable)
         if has_password != bool(self.username):
-            raise ValueError("username goes together with password_file or password_variable")
+            raise ValueError("username requires password_file or password_variable, and vice versa")
         if self.username and (self.token_file or self.token_variable):
-            raise ValueError("a token and a user name exclude each other")
+            raise ValueError("a token and username are mutually exclusive")
         return self
 
 
 class WebhookSettings(HttpReceiverSettings):
-    """An address that takes POST: Slack and its like, which read `text`, or a program, which reads what
-    Alertmanager's own webhooks send."""
+    """A URL that accepts POST requests: a chat service such as Slack, which shows `text`, or a program that
+    accepts the format of Alertmanager's webhooks."""
 
     url: SecretUrl = SecretStr("")
-    """Where to, if the address is no secret; only its host is shown."""
+    """URL to post to, if it is not a secret; only its host is shown."""
     url_file: str = ""
-    """A file with the address, where who knows it may post; read for every message."""
+    """File with the URL, if knowing the URL suffices to post; read for every message."""
     url_variable: str = ""
-    """The variable of the environment with the address, in place of a file."""
+    """Environment variable with the URL, instead of a file."""
     secret_file: str = ""
-    """A file with the key of the signature; none: no signature."""
+    """File with the signing key; empty: messages are not signed."""
     secret_variable: str = ""
-    """The variable of the environment with that key, in place of a file."""
+    """Environment variable with the signing key, instead of a file."""
     repeat_seconds: Seconds = 14_400.0
-    """An alert that lasts is sent this often."""
+    """Interval at which a firing alert is sent again."""
 
     @model_validator(mode="after")
     def _consistent(self) -> WebhookSettings:
         _one_of(self, "secret")
         if sum(map(bool, (self.url.get_secret_value(), self.url_file, self.url_variable))) != 1:
-            raise ValueError("one of url, url_file and url_variable is needed")
+            raise ValueError("exactly one of url, url_file and url_variable is required")
         return self
 
 
 class MailSettings(ReceiverSettings):
-    """Mail by SMTP."""
+    """Mail sent over SMTP."""
 
     host: str
-    """The mail server."""
+    """Host of the mail server."""
     port: int = Field(default=587, ge=1, le=65535)
-    """Of the mail server; 465 is usual with `security = "tls"`."""
+    """Port of the mail server; usually 465 with `security = "tls"`."""
     security: Literal["starttls", "tls", "none"] = "starttls"
-    """`none` sends everything as plain text, and is refused together with a password."""
+    """Encryption of the connection. `none` sends plain text and is rejected together with a password."""
     ca_file: str = ""
-    """Authorities (PEM) of its certificate; empty: the machine's."""
+    """PEM file of trusted certificate authorities (default: the system's)."""
     username: str = ""
-    """Where the server wants to know who sends."""
+    """User name, if the server requires authentication."""
     password_file: str = ""
-    """A file with that user's password, read for every message."""
+    """File with the password of the user, read for every message."""
     password_variable: str = ""
-    """The variable of the environment with that password, in place of a file."""
+    """Environment variable with the password of the user, instead of a file."""
     sender: str
-    """Address in `From`."""
+    """Address in the `From` header."""
     recipients: list[str] = Field(min_length=1)
-    """Addresses in `To`."""
+    """Addresses in the `To` header."""
     repeat_seconds: Seconds = 14_400.0
-    """An alert that lasts is sent this often."""
+    """Interval at which a firing alert is sent again."""
 
     @model_validator(mode="after")
     def _consistent(self) -> MailSettings:
         _one_of(self, "password")
         has_password = bool(self.password_file or self.password_variable)
         if has_password != bool(self.username):
-            raise ValueError("username goes together with password_file or password_variable")
+            raise ValueError("username requires password_file or password_variable, and vice versa")
         if has_password and self.security == "none":
-            raise ValueError("a password is not sent as plain text: set security")
+            raise ValueError("a password requires encryption: set security to starttls or tls")
         for address in (self.sender, *self.recipients):
             if not _ADDRESS.fullmatch(address) or _HEADER.search(address) or not address.isascii():
-                raise ValueError(f"{address!r} is no plain mail address")
+                raise ValueError(f"{address!r} is not a plain mail address")
         return self
 
 
 class SilenceSettings(Settings):
-    """Alerts of the datastreams of that name are not sent for a while. `*` in it stands for any text, and
-    `*` alone also for the alerts of the whole service. Read again while the monitor runs."""
+    """Suppresses the alerts of datastreams whose name matches, until a given time. `*` matches any text; `*`
+    alone also matches alerts of the whole service. Changes take effect without a restart."""
 
     until: AwareDatetime
-    """When that ends, with its zone: `2027-01-31T18:00:00Z`."""
+    """End of the silence, with its time zone: `2027-01-31T18:00:00Z`."""
     reason: str = ""
-    """Why, for the log."""
+    """Reason to log."""
 
 
 class AlertSettings(Settings):
-    """Whom the monitor calls, and when."""
+    """Conditions, content and receivers of alerts."""
 
     halted_after_seconds: float = Field(default=30.0, ge=0)
-    """Something of a datastream is not copied for so much time before an alert says it."""
+    """Time for which part of a datastream must not be copied before the alert fires."""
     unjudged_after_seconds: float = Field(default=600.0, ge=0)
-    """The same where nobody can say whether a datastream meets its objective."""
+    """Time for which it must be unknown whether a datastream meets its objective before the alert fires."""
     blind_after_seconds: float = Field(default=60.0, ge=0)
-    """The same where the service or what measures it does not answer, so that nothing can be judged."""
+    """Time for which the service or its measurements must be unavailable before the alert fires that no
+    datastream can be evaluated."""
     partitions_after_seconds: float = Field(default=60.0, ge=0)
-    """The same where partitions stand still, have paused themselves, or wait for a cluster."""
+    """Time for which partitions must be stalled, paused by themselves or waiting for a cluster before an
+    alert fires."""
     transaction_after_seconds: float = Field(default=900.0, ge=0)
-    """The same where all that waits is hidden by an open transaction; brokers end one after
-    `transaction.max.timeout.ms`, 15 minutes by default."""
+    """Time for which an open transaction must hide the whole backlog of a partition before the alert fires;
+    brokers abort a transaction after at most `transaction.max.timeout.ms`, 15 minutes by default."""
     catching_up_after_seconds: float = Field(default=1_800.0, ge=0)
-    """The same, as a warning, where partitions catch up after a pause, an outage or a creation."""
+    """Time for which partitions must be catching up after a pause, an outage or a creation before the warning
+    fires."""
     loss_after_seconds: float = Field(default=20.0, ge=0)
-    """The same where the source will delete records before they are copied."""
+    """Time for which the source must be about to delete records that are not copied before the alert
+    fires."""
     loss_within_seconds: float = Field(default=NEAR_SECONDS, ge=0)
-    """Such a loss is no alert while it is further away."""
+    """A loss further away than this is not an alert yet."""
     loss_least_share: float = Field(default=0.1, ge=0, le=1)
-    """Nor while less than this share of what the source keeps waits."""
+    """A loss is not an alert while the backlog is a smaller share than this of the source's log."""
     receiver_after_seconds: float = Field(default=120.0, ge=0)
-    """The same where a receiver takes nothing; the others are told."""
+    """Time for which a receiver must accept no alerts before the other receivers are alerted."""
     resize_after_seconds: float = Field(default=600.0, ge=0)
-    """The same where the load or its forecast needs more instances than stay."""
+    """Time for which the load or its forecast must require more instances than the service has before the
+    alert fires; instances that are leaving do not count."""
     resize_lead_seconds: float = Field(default=7_200.0, ge=0, le=604_800)
-    """How long before the first hour that needs more instances that is an alert."""
+    """Lead time of that alert before the first hour that requires more instances."""
     recovered_after_seconds: float = Field(default=180.0, ge=0)
-    """An objective must be met for this time before the alert that it is missed is over; its incident stays
+    """Time for which an objective must be met before the alert of its breach resolves; the incident stays
     open for `monitor.close_seconds`."""
     keep_seconds: float = Field(default=60.0, ge=0)
-    """What is seen and not seen by turns is one alert, which is over when it was not seen for this time."""
+    """Time for which a condition must be absent before its alert resolves, so that an intermittent one is a
+    single alert."""
     gather_seconds: float = Field(default=10.0, ge=0)
-    """How long an alert waits for others that belong into the same message."""
+    """Time for which a new alert waits for others that belong in the same message."""
     group_by: list[str] = Field(default=[ALERTNAME, "cluster"])
-    """Labels whose values the alerts of one webhook's message or one mail have in common; Alertmanager groups
-    by its own settings."""
+    """Labels by which alerts are grouped into one webhook message or one mail; Alertmanager applies its own
+    grouping."""
     queue_alerts: int = Field(default=10_000, ge=1)
-    """Alerts that are remembered for each receiver."""
+    """Capacity of the alert queue of each receiver."""
     labels: dict[str, str] = Field(default_factory=dict)
-    """More labels of every alert, such as `team` or `environment`."""
+    """Additional labels of every alert, such as `team` or `environment`."""
     runbook_url: str = ""
-    """Address of an alert's page, with `{alertname}` in it; empty: its path in this documentation."""
+    """Address of the page of an alert, with the placeholder `{alertname}`; empty: its path in this
+    documentation."""
     service_url: str = ""
-    """Where people reach the service's REST, for links; empty: where the monitor does."""
+    """Address of the service's REST interface for links in alerts; empty: the address that the monitor
+    uses."""
     alertmanagers: dict[str, AlertmanagerSettings] = Field(default_factory=dict)
     webhooks: dict[str, WebhookSettings] = Field(default_factory=dict)
     mail: dict[str, MailSettings] = Field(default_factory=dict)
@@ -220,13 +229,15 @@ class AlertSettings(Settings):
     def _labels_are_possible(self) -> AlertSettings:
         for name in (*self.labels, *self.group_by):
             if not _LABEL.fullmatch(name):
-                raise ValueError(f"{name!r} is no name of a label: letters, digits and underscores")
+                raise ValueError(
+                    f"invalid label name {name!r}: use letters, digits and underscores, not a digit first"
+                )
         if taken := sorted(_OURS & self.labels.keys()):
-            raise ValueError(f"labels: every alert has {', '.join(taken)} already")
+            raise ValueError(f"labels: reserved for Headrace: {', '.join(taken)}; choose other names")
         return self
 
     def patience(self) -> AlertPatience:
-        """How long conditions last before they are alerts."""
+        """Return the time for which each condition must last before its alert fires."""
         return AlertPatience(
             self.halted_after_seconds,
             self.unjudged_after_seconds,
@@ -244,7 +255,7 @@ class AlertSettings(Settings):
         )
 
     def silenced(self) -> list[Silence]:
-        """What is silenced, ended silences included."""
+        """Return the configured silences, expired ones included."""
         return [
             Silence(name, int(one.until.timestamp() * 1000), one.reason)
             for name, one in self.silences.items()
@@ -252,6 +263,6 @@ class AlertSettings(Settings):
 
 
 def _one_of(settings: Settings, what: str) -> None:
-    """A secret has one place."""
+    """Reject a secret configured both as a file and as an environment variable."""
     if getattr(settings, f"{what}_file") and getattr(settings, f"{what}_variable"):
-        raise ValueError(f"{what}_file and {what}_variable exclude each other")
+        raise ValueError(f"{what}_file and {what}_variable are mutually exclusive")

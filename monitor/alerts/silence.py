@@ -1,4 +1,4 @@
-"""Alerts that nobody wants to hear of for a while. Pure."""
+"""Silences: alerts suppressed until a given time. Pure."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from monitor.alerts.catalogue import WATCHDOG
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Alerts of datastreams whose names match, with `*` for any text, until then. Those of a cluster
-    where all of its datastreams match; those of the whole service are silenced by `*` alone."""
+    """Suppresses alerts of datastreams whose name matches (`*` matches any text) until `until_ms`. An alert
+    of a cluster is silenced if all of its datastreams match; one of the whole service only by `*` alone."""
 
     datastream: str
     until_ms: int
     reason: str = ""
 
     def covers(self, alert: Alert, now_ms: int) -> bool:
-        """Whether the alert is not to be told now. Without the watchdog somebody would be called."""
+        """Return whether the alert is suppressed now. The watchdog never is: its absence would page."""
         if now_ms >= self.until_ms or alert.kind is WATCHDOG:
             return False
         names = (alert.datastream,) if alert.datastream else alert.datastreams
@@ -29,5 +29,5 @@ class Silence:
 
 
 def silence_of(alert: Alert, silences: Sequence[Silence], now_ms: int) -> Silence | None:
-    """The first that covers the alert."""
+    """Return the first silence that covers the alert."""
     return next((one for one in silences if one.covers(alert, now_ms)), None)

@@ -1,8 +1,8 @@
-"""What fires, as it is stored, so that the next monitor says to each receiver that it is over; and as a part
-of incidents. Pure.
+"""Stored form of the firing alerts, so that the next monitor can resolve them at each receiver, and the part
+of incidents derived from them. Pure.
 
-A record for each datastream, which changes only when an alert begins or ends, or a receiver has taken it. Its
-size is bounded by the catalogue and the number of receivers.
+One record per datastream; it changes only when an alert starts or ends, or when a receiver takes it. Its size
+is bounded by the catalogue and the number of receivers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from monitor.records.book import Matter
 from monitor.records.record import NOTES, UNREADABLE, moment_of
 
 _log = structlog.get_logger(__name__)
-_SAID: Final = "as a monitor that has ended found it"
+_SAID: Final = "reported by a previous monitor"
 _KINDS: Final = {kind.name: kind for kind in CATALOGUE if kind is not WATCHDOG}
 
 
@@ -30,15 +30,15 @@ _NOBODY: Final[Mapping[AlertKey, Sequence[str]]] = {}
 
 
 class ToldAlert(NamedTuple):
-    """An alert that fired for a former monitor, and the names of the receivers that have it."""
+    """An alert that fired for a previous monitor, and the names of the receivers that have it."""
 
     alert: Alert
     receivers: frozenset[str] = frozenset()
 
 
 class ToldAlerts:
-    """Remembers each alert as it began, so that a description that changes with every turn is not written
-    with every turn."""
+    """Each firing alert as it began, so that a description that changes every turn does not cause a write
+    every turn."""
 
     def __init__(self) -> None:
         self._first: dict[AlertKey, Alert] = {}
@@ -46,7 +46,7 @@ class ToldAlerts:
     def records(
         self, firing: Iterable[Alert], told: Mapping[AlertKey, Sequence[str]] = _NOBODY
     ) -> Mapping[str, bytes]:
-        """Return all that are to be kept, by id. `told`: names of the receivers that have each alert."""
+        """Return the records to store, by id. `told`: names of the receivers that have each alert."""
         self._first = {one.key: self._first.get(one.key, one) for one in firing if one.kind.name in _KINDS}
         found: dict[str, list[dict[str, Any]]] = {}
         for one in self._first.values():
@@ -70,7 +70,8 @@ class ToldAlerts:
 
 
 def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
-    """What is the matter with datastreams beside their objectives. Catching up is progress, no incident."""
+    """Return the problems of datastreams other than missed objectives. Catching up is progress, not an
+    incident."""
     found: dict[DatastreamName, list[Matter]] = {}
     for one in firing:
         if one.kind is HALTED or (one.kind in OF_PARTITIONS and one.kind is not CATCHING_UP):
@@ -81,7 +82,7 @@ def matters_of(firing: Iterable[Alert]) -> dict[DatastreamName, list[Matter]]:
 
 
 def told_alerts(values: Iterable[bytes]) -> list[ToldAlert]:
-    """Out of stored records; what is no alert that this version knows is left out, and the log says so."""
+    """Parse stored records; log and skip alerts that this version does not know."""
     found: list[ToldAlert] = []
     for value in values:
         try:
@@ -99,7 +100,7 @@ def told_alerts(values: Iterable[bytes]) -> list[ToldAlert]:
 
 def _leave_out(what: object, error: Exception) -> None:
     reason = str(error) or type(error).__name__
-    _log.warning("a stored alert is left out", record=legible(repr(what)), reason=reason)
+    _log.warning("stored alert skipped", record=legible(repr(what)), reason=reason)
 
 
 def _alert_of(one: dict[str, Any]) -> Alert:

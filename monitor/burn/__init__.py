@@ -1,1 +1,1 @@
-"""How fast error budgets are used up: tallies over pieces of the past, shares, rates, rules. Pure."""
+"""Burn rates of error budgets: tallies over time ranges, shares, rates and rules. Pure."""

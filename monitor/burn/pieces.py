@@ -1,7 +1,7 @@
-"""Windows of the past as pieces that are asked for once: whole minutes, ten minutes, hours and days. Pure.
+"""Division of time windows into pieces that are queried once: minutes, ten minutes, hours and days. Pure.
 
-Sums over pieces are sums over the window, so the same minutes serve every window that holds them, and a month
-is some dozens of numbers instead of all that was measured.
+The sums of the pieces add up to the sum of the window, so the same minutes serve every window that contains
+them, and a month takes a few dozen numbers instead of all measurements.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from typing import Final, NamedTuple
 _HOUR_MS: Final = 3_600_000
 _STEPS_MS: Final = (24 * _HOUR_MS, _HOUR_MS, 600_000, 60_000)
 _PARTS: Final = 24
-"""A window begins up to a part of its length too early, at a whole step."""
+"""A window starts at a whole step, up to this fraction of its length (1/24) early."""
 _SEEN_AFTER_MS: Final = 20_000
-"""One for which a minute would be more than that begins so much later than its length says, so that its alert
-is over within that length after its cause: the last bad report comes up to 5 s after the cause has ended, and
-the next look, with its answer, up to 15 s after the window has left it behind."""
+"""A window too short for whole minutes starts this much later than its length implies, so that its alert
+resolves within that length after its cause: the last bad report arrives up to 5 s after the cause has ended,
+and the response to the next query up to 15 s after the window has passed it."""
 _MOST_OF_IT: Final = 4
-"""But by no more than this part of it."""
+"""Maximum of that delay, as a fraction of the window (1/4)."""
 
 
 class Piece(NamedTuple):
-    """A range of time, epoch milliseconds: a measurement at `until_ms` belongs to it, one at `since_ms` does
-    not, as it speaks of the time before."""
+    """A time range in epoch milliseconds. A measurement at `until_ms` belongs to it; one at `since_ms` does
+    not, because it covers the time before."""
 
     since_ms: int
     until_ms: int
 
     @property
     def length_ms(self) -> int:
-        """Milliseconds."""
+        """Length in milliseconds."""
         return self.until_ms - self.since_ms
 
 
 def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
-    """What a window that ends now consists of, oldest first. Only the last piece is not a whole step, and
+    """Return the pieces of a window that ends now, oldest first. All are whole steps, except the last one and
     the first one of a short window."""
     first = _first_step(seconds * 1_000)
     begin_ms = now_ms - _least_ms(seconds)
@@ -53,14 +53,15 @@ def pieces_of(now_ms: int, seconds: int) -> tuple[Piece, ...]:
 
 @cache
 def looked_at_seconds(seconds: int) -> float:
-    """How much of the past a window of that length looks at; a long one up to a part of it more."""
+    """Return the seconds that a window of that length covers; a long one up to 1/24 more."""
     return _least_ms(seconds) / 1_000
 
 
 def reaches_of(windows: Iterable[int]) -> Mapping[int, int]:
-    """For how long a piece may be needed again: by its length, both in milliseconds. A window of an hour is
-    begun with minutes that were a part of ten minutes before. Only of short ones: hours would be many, and
-    are needed again once a day."""
+    """Return the time for which a piece may be needed again, by its length, both in milliseconds.
+
+    Pieces of ten minutes are split later: a window of an hour starts with single minutes. Only pieces shorter
+    than an hour are included: hours would be many and are needed again only once a day."""
     lengths = [seconds * 1_000 for seconds in windows]
     return {
         step: max((one + step for one in lengths if (_first_step(one) or step) <= step), default=0)

@@ -1,8 +1,8 @@
-"""How fast an objective uses up its error budget, and when that is an alert. Pure.
+"""Burn rates of error budgets and the rules that alert on them. Pure.
 
-A burn rate of 1 uses up the budget in exactly the period. A rule looks at a long window, so that what it says
-matters, and at a short one, so that the alert ends soon after its cause: both must burn at its rate. An
-objective has an alert where any rule says so.
+A burn rate of 1 uses up the budget in exactly the period. A rule has a long window, so that only significant
+burns alert, and a short one, so that the alert resolves soon after its cause: both must burn at its rate. An
+objective has an alert if any rule fires.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DAY_SECONDS: Final = 86_400
 _LONGEST_SECONDS: Final = 30 * DAY_SECONDS
 _SHORTEST_SECONDS: Final = 60
 _LASTS_AT: Final = 0.75
-"""Of a rule's rate: an alert ends below that."""
+"""Fraction of a rule's rate below which a firing alert resolves."""
 _SECONDS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3_600, "d": DAY_SECONDS}
 _LENGTH: Final = r"(\d{1,9}) ?([smhd])"
 _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {_LENGTH})?", re.ASCII)
@@ -31,7 +31,7 @@ _RULE: Final = re.compile(rf"(\d{{1,6}}(?:\.\d{{1,6}})?) over {_LENGTH}(?: and {
 
 @dataclass(frozen=True, slots=True)
 class BurnRule:
-    """A rate, and the windows that must both burn at it or faster; a rule of one window has it twice."""
+    """A rate, and two windows that must both burn at least that fast; a rule with one window has it twice."""
 
     rate: float
     long_seconds: int
@@ -39,41 +39,41 @@ class BurnRule:
 
     @property
     def has_two_windows(self) -> bool:
-        """Whether it sees at once that the cause is over."""
+        """True if a short window shows early that the cause has ended."""
         return self.short_seconds < self.long_seconds
 
     @property
     def text(self) -> str:
-        """As settings have it."""
+        """The rule in the form used in settings."""
         short = f" and {length_text(self.short_seconds)}" if self.has_two_windows else ""
         return f"{self.rate:g} over {length_text(self.long_seconds)}{short}"
 
 
 def read_rule(text: str) -> BurnRule:
-    """A rule as settings have it: `14.4 over 1 h and 5 m`. Raises InvalidRequest."""
+    """Parse a rule from settings: `14.4 over 1 h and 5 m`. Raises InvalidRequest."""
     found = _RULE.fullmatch(" ".join(text.split()))
     if found is None:
-        raise InvalidRequest(f"{shown(text)} is no burn rate", advice="write it as 14.4 over 1 h and 5 m")
+        raise InvalidRequest(f"invalid burn rate {shown(text)}", advice="example: 14.4 over 1 h and 5 m")
     rate, number, unit, short_number, short_unit = found.groups()
     long_seconds = int(number) * _SECONDS[unit]
     short_seconds = int(short_number) * _SECONDS[short_unit] if short_unit else long_seconds
     if not _SHORTEST_SECONDS <= short_seconds <= long_seconds <= _LONGEST_SECONDS or float(rate) <= 0:
         raise InvalidRequest(
-            f"{shown(text)} cannot be a burn rate",
-            advice="the rate is above 0, windows are from 1 m to 30 d, and the second one is not the longer",
+            f"burn rate out of range: {shown(text)}",
+            advice="use a rate above 0, windows of 1 m to 30 d, and the longer window first",
         )
     return BurnRule(float(rate), long_seconds, short_seconds)
 
 
 def length_text(seconds: int) -> str:
-    """In the largest unit that has a whole number of them."""
+    """Format a duration in the largest unit that divides it evenly."""
     unit, size = next((name, one) for name, one in reversed([*_SECONDS.items()]) if seconds % one == 0)
     return f"{seconds // size} {unit}"
 
 
 @dataclass(frozen=True, slots=True)
 class Burn:
-    """What a rule finds. A rate is None while not all of its window could be read."""
+    """Result of a rule. A rate is None if its window could not be read completely."""
 
     rule: BurnRule
     long_rate: float | None
@@ -81,17 +81,17 @@ class Burn:
 
     @property
     def is_firing(self) -> bool:
-        """Whether both windows burn at the rule's rate or faster. What is not known fires nothing."""
+        """True if both windows burn at the rule's rate or faster. An unknown rate does not fire."""
         return self._is_at(self.rule.rate)
 
     @property
     def is_lasting(self) -> bool:
-        """Whether what has fired is not over: near the rule's rate it would come and go otherwise."""
+        """True if a firing alert continues. The lower rate prevents flapping near the rule's rate."""
         return self._is_at(self.rule.rate * _LASTS_AT)
 
     @property
     def may_last(self) -> bool:
-        """Whether nothing that is known says that it is over."""
+        """True unless a known rate shows that the alert has resolved."""
         rates = self.long_rate, self.short_rate
         return all(rate is None or rate >= self.rule.rate * _LASTS_AT for rate in rates)
 
@@ -101,9 +101,9 @@ class Burn:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What is left of an objective's error budget, from 1 down, below 0 where more was late than may be; None
-    while not all of the period could be read. `days`: of the period, those of which measurements are kept; 0
-    where it cannot be read."""
+    """Error budget of an objective. `left`: remaining fraction, 1 at most and below 0 if overspent; None if
+    the period could not be read completely. `days`: days of the period with retained measurements; 0 if the
+    period cannot be read."""
 
     objective: Objective
     left: float | None
@@ -112,28 +112,28 @@ class Budget:
 
     @property
     def is_known(self) -> bool:
-        """Whether every rule could look at its windows."""
+        """True if the rates of all rules are known."""
         return all(None not in (burn.long_rate, burn.short_rate) for burn in self.burns)
 
     @property
     def firing(self) -> tuple[Burn, ...]:
-        """The rules that say that it is an alert."""
+        """Results of the rules that fire."""
         return tuple(burn for burn in self.burns if burn.is_firing)
 
     @property
     def lasting(self) -> tuple[Burn, ...]:
-        """The rules by which an alert that has fired is not over."""
+        """Results of the rules that keep a firing alert."""
         return tuple(burn for burn in self.burns if burn.is_lasting)
 
     @property
     def sentence(self) -> str:
-        """What is left, and how fast it is used up."""
+        """Remaining budget and burn rates as text."""
         one = self.objective
         within = exact_duration_text(one.milliseconds)
         of_what = f"{one.target_percent:g} % within {within} over {one.period_days} d"
-        unknown = "budget not known yet" if self.days else "the budget needs Pinot"
+        unknown = "budget unknown so far" if self.days else "the budget requires Pinot"
         left = unknown if self.left is None else f"{self.left:.0%} of the budget left"
-        kept = f" ({self.days} d are kept)" if 0 < self.days < one.period_days else ""
+        kept = f" ({self.days} d retained)" if 0 < self.days < one.period_days else ""
         rates: dict[int, str] = {}
         for burn in self.burns:
             sides = (burn.rule.long_seconds, burn.long_rate), (burn.rule.short_seconds, burn.short_rate)
@@ -154,8 +154,9 @@ def judge_budget(
     minimum_records: int,
     most_days: int,
 ) -> Budget:
-    """`tallies`: of every window of the rules and of the period, by seconds; None, or no entry, for one that
-    could not be read as a whole. `most_days`: how long measurements are kept; 0 where the period is not."""
+    """Compute budget and burn rates. `tallies`: tally of every window of the rules and of the period, by
+    length in seconds; None or missing if it could not be read completely. `most_days`: retention of
+    measurements in days; 0 if the period cannot be read."""
     budget = objective.budget
     rates = {
         seconds: bad_share(tally, looked_at_seconds(seconds), minimum_records) / budget

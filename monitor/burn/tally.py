@@ -1,8 +1,8 @@
-"""What was measured of one objective over some time, and how much of it was bad. Pure.
+"""Measurements of one objective over a time range, and their bad share. Pure.
 
-Two shares are bad: of the records, those that arrived too late, as far as there were enough of them to speak
-of a share; of the time, the seconds in which the oldest waiting record was too old already, so that silence
-counts. The larger of the two is the bad share. They are not added up: records that wait become late ones.
+Two shares count as bad: the share of records that arrived late, if there were enough records for a share, and
+the share of time in which the oldest waiting record was too old already, so that silence counts. The larger
+of the two is the bad share. They are not added up, because waiting records become late ones.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from mirror.model.metrics import LATENCY_BOUNDS_MS, latency_bucket
 
 
 class Tally(NamedTuple):
-    """Adds up over time. `late`: of the records; a histogram has them by interpolation, so it is no whole
-    number."""
+    """Additive measurements of a time range. `late`: number of late records, interpolated from a histogram
+    and therefore not an integer."""
 
     records: int = 0
     late: float = 0.0
@@ -28,15 +28,17 @@ NOTHING = Tally()
 
 
 def late_records(counts: Sequence[int], milliseconds: int) -> float:
-    """How many of a histogram's records took longer. Inside a bucket it interpolates as
-    `mirror.model.metrics.percentile_ms` does; what lies beyond the last bound is late."""
+    """Return the number of a histogram's records that took longer.
+
+    Interpolates within a bucket like `mirror.model.metrics.percentile_ms`; records beyond the last bound are
+    late."""
     index = latency_bucket(milliseconds)
     return sum(counts[index + 1 :]) + counts[index] * late_share(milliseconds)
 
 
 @lru_cache(maxsize=10_000)
 def late_share(milliseconds: int) -> float:
-    """The part of the records in the bucket of a latency that took longer than it."""
+    """Return the share of records in the bucket of a latency that took longer than it."""
     index = latency_bucket(milliseconds)
     if index == len(LATENCY_BOUNDS_MS):
         return 1.0
@@ -45,6 +47,6 @@ def late_share(milliseconds: int) -> float:
 
 
 def bad_share(tally: Tally, seconds: float, minimum_records: int) -> float:
-    """From 0 to 1, of a window. See the module."""
+    """Return the bad share of a window, 0 to 1, as defined in the module docstring."""
     of_records = tally.late / tally.records if tally.records >= max(minimum_records, 1) else 0.0
     return max(of_records, min(tally.stale_seconds / seconds, 1.0))

@@ -1,4 +1,4 @@
-"""Why a datastream is late, before anything is done about it: evidence in, a diagnosis out. Pure.
+"""Diagnosis of late datastreams, made before any action is taken. Pure.
 
 Read `evidence.py`, then `judge.py`, where the rules are.
 """

@@ -1,4 +1,4 @@
-"""What a diagnosis is."""
+"""Diagnoses of late datastreams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Why records are late. Of two that explain as many partitions the first one here counts."""
+    """Cause of late records. If two causes explain equally many partitions, the first one listed here
+    counts."""
 
     PAUSED = "paused"
     OPEN_TRANSACTION = "open transaction"
@@ -27,21 +28,22 @@ class Cause(StrEnum):
     BACKLOG = "catching up after an outage"
     START_UP = "start-up"
     UNKNOWN = "unknown"
-    """The evidence does not say."""
+    """The evidence is insufficient."""
 
 
 OF_PLACEMENT: Final = frozenset({Cause.HOT_PARTITION, Cause.OVERLOADED_TASK, Cause.OVERLOADED_INSTANCE})
-"""Those that another placement may end."""
+"""Causes that another placement may remove."""
 _MAY_HELP: Final = OF_PLACEMENT | {Cause.OUR_QUOTA}
 CATCH_UPS: Final = frozenset({Cause.INITIAL_COPY, Cause.AFTER_PAUSE, Cause.BACKLOG})
-"""Those of a backlog that is left of something that is over."""
+"""Causes that are a backlog left by a past event."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """`sentence` has the numbers, and names the second cause where there are several. `evidence`: the numbers
-    by their names. `can_move`: whether a cause of placement has somewhere to go. `rests_on_wait`: it is
-    source-bound by where records waited alone, which looks the same while a backlog is worked off."""
+    """Cause of a datastream's late records. `sentence`: description with figures, including the second cause
+    if there is one. `evidence`: figures by name. `can_move`: whether load can move elsewhere.
+    `rests_on_wait`: source-bound judging only by the time that records waited at the source, which looks the
+    same while a backlog drains."""
 
     cause: Cause
     sentence: str
@@ -52,5 +54,5 @@ class Diagnosis:
 
     @property
     def placement_can_help(self) -> bool:
-        """Whether a rebalance is worth a dry run."""
+        """True if a rebalance is worth a dry run."""
         return self.cause in _MAY_HELP and self.can_move

@@ -1,4 +1,4 @@
-"""What is known of the lanes of a datastream that is late. A number that is not known is None."""
+"""Evidence about the lanes of a late datastream. Unknown figures are None."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from monitor.movement.states import MovementState
 
 
 class Phases(NamedTuple):
-    """Where batches spent their latency, in ms: before they were fetched, while they were received, in our
-    queue, and until the destination's acknowledgement."""
+    """Latency of batches by phase, in ms: before they were fetched, in transfer, in our queue, and until the
+    destination's acknowledgement."""
 
     wait: float
     fetch: float
@@ -21,35 +21,35 @@ class Phases(NamedTuple):
 
     @property
     def total(self) -> float:
-        """The latency."""
+        """Total latency in ms."""
         return self.wait + self.fetch + self.queue + self.produce
 
 
 class Origin(StrEnum):
-    """What has left the backlog of a lane that has been behind since then."""
+    """Event that left the backlog of a lane that has been behind ever since."""
 
     CREATION = "creation"
     PAUSE = "pause"
-    """A person resumed it."""
+    """An operator paused it and has resumed it."""
     OUTAGE = "outage"
-    """It had paused itself, because a cluster or its worker process did not answer."""
+    """It had paused itself because a cluster or its worker process did not respond."""
     RESTART = "restart"
-    """Another instance has taken it."""
+    """Another instance has taken it over."""
     WORKER = "worker"
-    """Its worker process was lost, and another one of the instance has taken it."""
+    """Its worker process was lost, and another one of the same instance has taken it over."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaneEvidence:
-    """What one lane did lately. Rates are per second.
+    """Recent activity of one lane. Rates are per second.
 
-    `task`: None where the plan gives the partition to none; `worker`: number of the worker process.
-    `is_starting`: it looks for its position. `state`, `reason`, `eta_seconds`: as its movement is judged.
-    `phases`: of a batch, on average. `cpu`: its part of the worker's, in cores; `worker_cpu`: cores that the
-    worker process is busy with, for lanes of any datastream; `worker_waited`: the part of the time in which
-    it had to wait for one. `fetch_unanswered`, `produce_unanswered`: for how many seconds its oldest requests
-    have waited for their answers; None where these are not overdue. `hold`: a quota that holds it back.
-    `origin`: of its backlog, where it has been behind since it began; `origin_ms`: when that happened.
+    `task`: None if the plan assigns the partition to none; `worker`: number of the worker process.
+    `is_starting`: determining its position. `state`, `reason`, `eta_seconds`: from its movement. `phases`:
+    mean per batch. `cpu`: cores that its worker process spends on it; `worker_cpu`: cores that the worker
+    process is busy with for lanes of any datastream; `worker_waited`: fraction of time for which it waited
+    for a core. `fetch_unanswered`, `produce_unanswered`: age of its oldest unanswered requests in seconds;
+    None if not overdue. `hold`: quota that throttles it. `origin`: event that left its backlog if it has been
+    behind since then; `origin_ms`: time of that event.
     """
 
     partition: str
@@ -76,15 +76,15 @@ class LaneEvidence:
 
     @property
     def waits_for_nothing(self) -> bool:
-        """Return whether nothing waits for it now, and no answer is overdue."""
+        """True if it has no backlog and no response is overdue."""
         is_answered = self.fetch_unanswered is None and self.produce_unanswered is None
         return self.lag_records == 0 and not self.lag_ms and is_answered
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Of one datastream. `silent`: instances that were not heard. `others`: lanes of datastreams that share
-    tasks with it (`system.taskPrefix`)."""
+    """Evidence about one datastream. `silent`: instances that did not respond. `others`: lanes of datastreams
+    that share tasks with it (`system.taskPrefix`)."""
 
     lanes: tuple[LaneEvidence, ...]
     silent: tuple[str, ...] = ()
@@ -92,5 +92,5 @@ class Evidence:
 
     @property
     def of_tasks(self) -> tuple[LaneEvidence, ...]:
-        """All lanes of the tasks that copy the datastream."""
+        """Lanes of all tasks that copy the datastream."""
         return (*self.lanes, *self.others)

@@ -1,9 +1,9 @@
-"""Asks why datastreams are late, and not more often than is needed.
+"""Rate-limited diagnosis of late datastreams.
 
-What was slow and is not any more is copied as fast as that can be done, which looks like an overload, or like
-a slow source, until enough reports show that less and less waits. So where another cause was found before,
-one of placement counts only for partitions of which not less waits than when they were looked at last; and
-that records have waited at the source counts only from the second look on.
+After a slow phase, the backlog is copied at full speed, which looks like an overload or a slow source until
+enough reports show that it shrinks. So after another cause, one of placement counts only for partitions whose
+backlog has not shrunk since the previous look, and time spent waiting at the source counts only from the
+second look on.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from monitor.movement.states import MovementState
 _log = structlog.get_logger(__name__)
 
 LEAST_SECONDS: Final = 5.0
-"""Between two questions about a datastream: lanes report about so often, by default."""
+"""Minimum interval between two looks at a datastream, about the default report interval of lanes."""
 MOST_QUESTIONS: Final = 10
-"""Of a turn. Each makes every instance say what lanes of one group do, and a dead one is waited for: the
-others' turn comes, as who was asked lately is not asked again."""
+"""Maximum number of looks per turn. Each queries every instance for the lanes of one group and waits for dead
+instances. The other datastreams follow, because recently examined ones are skipped."""
 _TOO_EARLY: Final = (
-    f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether they become fewer"
+    f"{Cause.UNKNOWN}: records have waited at the source; the next look shows whether the backlog shrinks"
 )
 _COPYING: Final = frozenset(
     {None, MovementState.OK, MovementState.WARN, MovementState.THROTTLED, MovementState.CATCHING_UP}
@@ -38,8 +38,8 @@ _COPYING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`diagnosis`: None while there is none; `failure`: why the evidence could not be read, or empty.
-    `is_news`: another cause than was found before."""
+    """Result of a look. `diagnosis`: None while there is none; `failure`: reason for which the evidence could
+    not be read, or empty. `is_news`: the cause differs from the previous one."""
 
     diagnosis: Diagnosis | None = None
     failure: str = ""
@@ -47,10 +47,10 @@ class Answer:
 
     @property
     def sentence(self) -> str:
-        """The cause, or why it is not known."""
+        """The cause, or the reason for which it is unknown."""
         if self.diagnosis is not None:
             return self.diagnosis.sentence
-        return f"cause not known: {self.failure}" if self.failure else ""
+        return f"cause unknown: {self.failure}" if self.failure else ""
 
 
 NO_ANSWER: Final = Answer()
@@ -58,7 +58,7 @@ NO_ANSWER: Final = Answer()
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """`waiting`: records of each partition."""
+    """A previous look. `waiting`: backlog of each partition in records."""
 
     asked_at: float
     answer: Answer
@@ -66,7 +66,8 @@ class _Asked:
 
 
 class Inquiry:
-    """Used by one thread. What was found of a datastream counts until it is looked at again, or is well."""
+    """Latest diagnosis of each late datastream, valid until its next look or its recovery. Not
+    thread-safe."""
 
     def __init__(self) -> None:
         self._known: dict[DatastreamName, _Asked] = {}
@@ -74,23 +75,24 @@ class Inquiry:
         self._left = MOST_QUESTIONS
 
     def begin(self, late: Collection[DatastreamName]) -> None:
-        """A turn begins; the others are not late any more."""
+        """Begin a turn and drop the diagnoses of datastreams that are no longer late."""
         self._left = MOST_QUESTIONS
         self._known = {name: one for name, one in self._known.items() if name in late}
         self._causes = {name: one for name, one in self._causes.items() if name in late}
 
     def look(self, name: DatastreamName, ask: Callable[[], Evidence], limit_ms: float, now: float) -> Answer:
-        """Why it is late. `now`: monotonic seconds."""
+        """Return the cause of its lateness, calling `ask` for evidence if a look is due. `now`: monotonic
+        seconds."""
         known = self._known.get(name)
         if known is not None and (now - known.asked_at < LEAST_SECONDS or not self._left):
             return Answer(known.answer.diagnosis, known.answer.failure)
         if not self._left:
-            return Answer(failure="others are looked at first")
+            return Answer(failure="not examined yet, other datastreams come first")
         self._left -= 1
         try:
             evidence = ask()
         except HeadraceError as error:
-            _log.warning("cause not known", datastream=name, reason=str(error))
+            _log.warning("cause unknown", datastream=name, reason=str(error))
             self._known[name] = _Asked(now, Answer(failure=str(error)))
         else:
             found, before = diagnose(evidence, limit_ms), self._causes.get(name)
@@ -114,7 +116,8 @@ def _waiting(evidence: Evidence) -> dict[str, int]:
 
 
 def _since(evidence: Evidence, former: _Asked, now: float) -> Evidence:
-    """With lanes of which less waits than before as ones that catch up."""
+    """Return the evidence with lanes whose backlog has shrunk since the previous look marked as catching
+    up."""
     seconds = now - former.asked_at
     lanes = (_caught_up(one, former.waiting.get(one.partition), seconds) for one in evidence.lanes)
     return replace(evidence, lanes=tuple(lanes))

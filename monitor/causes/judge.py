@@ -1,56 +1,56 @@
-"""From evidence to a diagnosis. Pure.
+"""Rules that derive a diagnosis from evidence. Pure.
 
-Each late lane has one cause, that of the first rule that fits it. The cause of most of them is the
-datastream's, and the one of the next most is named beside it. A lane is late when its oldest waiting record,
-the mean latency of its batches or an answer that it waits for is beyond the objective, or when it does not
-copy or does not come nearer to the end; where that is so of none, and every instance was heard, all are
-looked at.
+Each late lane has one cause, that of the first matching rule. The most frequent cause is that of the
+datastream; the next most frequent is reported as the second cause. A lane is late if its oldest waiting
+record, the mean latency of its batches or the age of an unanswered request exceeds the objective, or if it
+does not copy or its backlog does not shrink. If no lane is late and every instance has responded, all lanes
+count.
 
-    rule | holds of a late lane                                              | cause
+    rule | condition for a late lane                                         | cause
     -----|-------------------------------------------------------------------|---------------------------------
-     1   | its worker process does not answer, or was lost at most ten       | worker process lost
+     1   | its worker process does not respond, or was lost at most ten      | worker process lost
          | minutes ago and it has been behind since                          |
-         | it does not copy: somebody or it itself paused it, or nobody has  | paused
-         | it                                                                |
-     2   | an open transaction at the source hides what waits                | open transaction
-     3   | it waits for a cluster that does not answer                       | source-bound, destination-bound
-     4   | it begins                                                         | start-up
-     5   | it has been behind since it began, or what waits becomes less and |
-         | chance does not explain that; left by a creation                  | initial copy
-         |   by a pause of a person                                          | catching up after a pause
+         | not copying: paused by an operator or by itself, or without an    | paused
+         | owner                                                             |
+     2   | an open transaction at the source hides the backlog               | open transaction
+     3   | waits for a cluster that does not respond                         | source-bound, destination-bound
+     4   | starting                                                          | start-up
+     5   | behind since it started, or the backlog shrinks significantly;    |
+         | backlog left by creation                                          | initial copy
+         |   by an operator's pause                                          | catching up after a pause
          |   by anything else                                                | catching up after an outage
-     6   | a quota of its datastream, or the precedence of others, holds it  | throttled by our quota
-         | or lanes beside it back                                           |
-         | a quota of brokers holds it back                                  | throttled by a broker's quota
-     7   | its task's quota holds it or lanes beside it back, or its worker  |
-         | process is busy                                                   |
-         |   one partition carries most of its task                          | hot partition
-         |   every task of several is held back by its quota                 | throttled by our quota
-         |   its task alone keeps quota or worker busy                       | overloaded task
+     6   | it or lanes beside it are throttled by the datastream's quota, or | throttled by our quota
+         | yield to others                                                   |
+         | throttled by a broker's quota                                     | throttled by a broker's quota
+     7   | it or lanes beside it are throttled by the task's quota, or its   |
+         | worker process is busy                                            |
+         |   one partition carries most of its task's load                   | hot partition
+         |   all of several tasks are throttled by their quotas              | throttled by our quota
+         |   its task alone uses up the quota or the worker                  | overloaded task
          |   several tasks do, or the process waits for a core               | overloaded instance
-     8   | as 5, and what waits does not become less                         | as 5
-     9   | a cluster has not answered for longer than the objective and 3 s  | as 12
+     8   | as 5, but the backlog does not shrink                             | as 5
+     9   | a cluster has not responded for longer than the objective and 3 s | as 12
          | most of the latency of its batches is                             |
          |   spent until the destination acknowledges                        | destination-bound
-         |   spent being received                                            | source-bound
+         |   spent in transfer from the source                               | source-bound
          |   spent in both, neither alone                                    | network
-    10   | they wait in our queue for the destination, for most of it or for |
-         | longer than the objective                                         | destination-bound
-    11   | they wait at the source for most of it: and become fewer          | as 5
-         | the worker process has time                                       | source-bound
-    12   | no answer has come for longer than the objective, or for most of  |
-         | the age of what waits                                             |
-         |   to the oldest produce request, or what is asked before it       | destination-bound
+    10   | batches wait in our queue for the destination, for most of the    |
+         | latency or longer than the objective                              | destination-bound
+    11   | they wait at the source for most of it: and the backlog shrinks   | as 5
+         | the worker process has capacity left                              | source-bound
+    12   | no response for longer than the objective, or for most of the age |
+         | of the oldest waiting record                                      |
+         |   to the oldest produce request, or a request that precedes it    | destination-bound
          |   to the fetch                                                    | source-bound
          |   to both                                                         | network
     13   | otherwise                                                         | unknown
 
-A lane for which nothing waits, and that no answer is overdue for, is late by what has arrived at most: there
-is nothing to explain any more, unless its batches still take too long.
+A lane without a backlog or overdue responses can be late only because of records that have already arrived:
+there is nothing left to explain, unless its batches still take too long.
 
-A destination that is slow to acknowledge has a few requests under way, and the rest waits in the queue, until
-that is full; then it waits at the source. A source that is slow to answer shows only as waiting there. So who
-waits for whom is known by what the worker process does meanwhile (rule 7 comes first).
+A destination that is slow to acknowledge has a few requests in flight while the remaining batches wait in the
+queue until it is full, and then at the source. A source that is slow to respond shows only as time waiting
+there. The load of the worker process tells the two apart (rule 7 comes first).
 """
 
 from __future__ import annotations
@@ -67,19 +67,19 @@ from monitor.causes.sentences import Findings, sentence_of
 from monitor.movement.states import MovementState as State
 
 BUSY_CORES: Final = 0.9
-"""Of one worker process, which has one thread that copies: above that it is what everything waits for. The
-time in which it waits for a core counts."""
+"""Load of a worker process, which copies in one thread, from which on it is the bottleneck. Time waiting for
+a core counts."""
 _LEAST_WAITED: Final = 0.3
-"""Of the time: from then on it is others on the machine that keep it from copying."""
+"""Fraction of time waiting for a core from which on other processes of the machine are the cause."""
 _FROZEN_SECONDS: Final = 3.0
 _TASK_SHARE: Final = 0.6
-"""Of its worker's CPU time: above that the task alone keeps it busy."""
+"""Fraction of the worker's CPU time from which on the task alone keeps it busy."""
 _MOST: Final = 0.5
-"""Of the latency: what takes more is what it is bound by."""
+"""Fraction of the latency above which a phase is the bottleneck."""
 _LEAST_OF_BOTH: Final = 0.2
 _IN_TIME: Final = frozenset({None, State.OK, State.PAUSED_BY_USER})
 _CALM: Final = _IN_TIME | {State.CATCHING_UP, State.THROTTLED, State.WARN}
-"""States of the last minutes, of a lane for which nothing waits now."""
+"""States, judged over the last minutes, in which a lane without a present backlog is not late."""
 _BEHIND: Final = frozenset({State.THROTTLED, State.WARN})
 _ORIGINS: Final = {
     Origin.CREATION: Cause.INITIAL_COPY,
@@ -98,7 +98,7 @@ _NOT_COPIED: Final = frozenset(
 
 
 def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
-    """Why records are later than `limit_ms`."""
+    """Return the cause for which records are later than `limit_ms`."""
     lanes = evidence.lanes
     late = [lane for lane in lanes if is_late(lane, limit_ms)]
     if not late and not evidence.silent:
@@ -115,13 +115,13 @@ def diagnose(evidence: Evidence, limit_ms: float) -> Diagnosis:
     sentence = sentence_of(first, found)
     if second is not None:
         more = _findings(second, by_cause[second], evidence, len(late))
-        sentence = f"{sentence}; besides, {sentence_of(second, more)}"
+        sentence = f"{sentence}; also {sentence_of(second, more)}"
     rests_on_wait = first is Cause.SOURCE_BOUND and all(map(_waited, found.lanes))
     return Diagnosis(first, sentence, found.numbers(), second, found.can_move, rests_on_wait)
 
 
 def _waited(lane: LaneEvidence) -> bool:
-    """Whether only the time at the source says that it is source-bound."""
+    """Return whether only the time waiting at the source suggests that the lane is source-bound."""
     is_asked = lane.state is State.SOURCE_AWAY or lane.fetch_unanswered is not None
     phases = lane.phases
     return not is_asked and phases is not None and phases.wait > _MOST * phases.total
@@ -131,7 +131,7 @@ _ORDER: Final = {cause: number for number, cause in enumerate(Cause)}
 
 
 def is_late(lane: LaneEvidence, limit_ms: float) -> bool:
-    """See the module."""
+    """Return whether a lane is late, as defined in the module docstring."""
     if lane.is_starting or lane.state not in (_CALM if lane.waits_for_nothing else _IN_TIME):
         return True
     if lane.lag_ms is not None and lane.lag_ms > limit_ms:
@@ -167,7 +167,7 @@ def _cause_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence], limit_ms: float
 
 
 def _standing_still(lane: LaneEvidence) -> Cause | None:
-    """Rules 1 to 3. A partition that nobody copies, and that an instance has, has lost its worker process."""
+    """Apply rules 1 to 3. A stopped partition that an instance owns has lost its worker process."""
     if lane.state is State.STOP and lane.task is not None and lane.instance:
         return Cause.WORKER_LOST
     if lane.state in _NOT_COPIED:
@@ -176,7 +176,7 @@ def _standing_still(lane: LaneEvidence) -> Cause | None:
 
 
 def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
-    """A cluster that has not answered for longer than the objective: phases are those of batches before."""
+    """Apply rule 9 for a cluster that does not respond; the phases still describe earlier batches."""
     longest = max(lane.fetch_unanswered or 0.0, lane.produce_unanswered or 0.0)
     if longest <= max(limit_ms / 1000, _FROZEN_SECONDS):
         return None
@@ -185,8 +185,9 @@ def _frozen(lane: LaneEvidence, limit_ms: float) -> Cause | None:
 
 
 def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
-    """Whether what a lane is behind for is known, and it may come nearer. What a person has left counts
-    whatever the clusters do meanwhile."""
+    """Return whether a lane has a known origin of its backlog and may be catching up.
+
+    A creation or an operator's pause counts whatever the clusters do meanwhile."""
     if lane.origin is Origin.WORKER:
         return lane.state is not State.THROTTLED
     if lane.origin is None or lane.state in _BEHIND:
@@ -195,7 +196,7 @@ def _is_known_to_catch_up(lane: LaneEvidence) -> bool:
 
 
 def _is_slow(lane: LaneEvidence) -> bool:
-    """Whether a cluster takes long to answer, or has not answered."""
+    """Return whether a cluster is slow to respond or has not responded."""
     if lane.fetch_unanswered is not None or lane.produce_unanswered is not None:
         return True
     return lane.phases is not None and max(lane.phases.fetch, lane.phases.produce) > _MOST * lane.phases.total
@@ -206,8 +207,8 @@ def _catch_up(lane: LaneEvidence) -> Cause:
 
 
 def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | None:
-    """The quota that holds a lane back, or one that it shares with a lane that is held back: such a quota
-    lets lanes pass in turn, and the others wait meanwhile."""
+    """Return the quota that throttles a lane, or a quota shared with a throttled lane, because a shared quota
+    admits lanes in turn."""
     if lane.hold is not None or not _waits_in_front(lane):
         return lane.hold
     shared = [
@@ -223,7 +224,7 @@ def hold_of(lane: LaneEvidence, lanes: Sequence[LaneEvidence]) -> QuotaHold | No
 
 
 def _waits_in_front(lane: LaneEvidence) -> bool:
-    """Whether records wait to be read, as far as that is known."""
+    """Return whether records wait mainly at the source, or the phases are unknown."""
     phases = lane.phases
     return phases is None or phases.wait > _MOST * phases.total
 
@@ -257,25 +258,26 @@ def _is_busy(lane: LaneEvidence) -> bool:
 
 
 def _keeps_busy(mates: Sequence[LaneEvidence], lane: LaneEvidence) -> bool:
-    """Whether the task takes most of what its worker does."""
+    """Return whether the task accounts for most of its worker's load."""
     spent = sum(one.cpu or 0.0 for one in mates)
     return lane.worker_cpu is not None and spent >= _TASK_SHARE * lane.worker_cpu
 
 
 def mates_of(task: str | None, lanes: Sequence[LaneEvidence]) -> list[LaneEvidence]:
-    """All lanes of the task."""
+    """Return all lanes of the task."""
     return [one for one in lanes if one.task == task]
 
 
 def hottest(mates: Sequence[LaneEvidence]) -> LaneEvidence | None:
-    """The partition that carries most of its task; None where there is none."""
+    """Return the partition that carries most of its task's load, None if none does."""
     total = sum(one.bytes_per_second or 0.0 for one in mates)
     top = max(mates, key=lambda one: (one.bytes_per_second or 0.0, one.partition))
     return top if total > 0 and (top.bytes_per_second or 0.0) > HOT_SHARE * total else None
 
 
 def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause | None:
-    """By where the latency is spent, of a lane that neither a quota nor a busy process holds back."""
+    """Return the cause by the phase with most of the latency, for a lane that is neither throttled nor waits
+    for its process; None if there is none."""
     if phases is None or phases.total <= 0 or not _explains(lane, phases, limit_ms):
         return None
     total, behind = phases.total, phases.queue + phases.produce
@@ -294,7 +296,7 @@ def _bound(lane: LaneEvidence, phases: Phases | None, limit_ms: float) -> Cause 
 
 
 def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
-    """By what it waits for now: what is not acknowledged has no latency yet."""
+    """Return the cause by unanswered requests; unacknowledged batches have no latency yet."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     least = min(limit_ms, _MOST * (lane.lag_ms or 0)) if is_waiting else limit_ms
     fetch, produce = (
@@ -309,7 +311,8 @@ def _unanswered(lane: LaneEvidence, limit_ms: float) -> Cause:
 
 
 def _explains(lane: LaneEvidence, phases: Phases, limit_ms: float) -> bool:
-    """Whether what arrived was late, where what waits is: else its latency says nothing of that."""
+    """Return whether the latency of arrived records can explain the backlog: if waiting records are late,
+    arrived ones must have been late too."""
     is_waiting = lane.lag_ms is not None and lane.lag_ms > limit_ms
     return not is_waiting or phases.total >= limit_ms / 2
 

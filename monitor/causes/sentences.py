@@ -1,4 +1,4 @@
-"""A cause in words, with the numbers that speak for it. Pure."""
+"""Description of a cause with its figures. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from monitor.causes.evidence import LaneEvidence, Origin, Phases
 from monitor.movement.states import MovementState
 
 _SPENT: Final = {"wait": "waiting at the source"}
-"""What a phase is called where its name does not say it."""
+"""Display names of phases, if different from the field name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """`lanes`: those that a cause explains, `late`: how many are late. `mates`: all lanes of the task that
-    is meant; `hot`: the partition that carries most of it. `silent`: instances that were not heard.
-    `can_move`: whether something can move away. `holds`: quotas that hold these lanes back, shared ones
-    too."""
+    """Figures of a cause. `lanes`: lanes explained by it; `late`: number of late lanes. `mates`: all lanes of
+    the affected task; `hot`: the partition that carries most of its load. `silent`: instances that did not
+    respond. `can_move`: whether load can move elsewhere. `holds`: quotas that throttle these lanes, shared
+    ones included."""
 
     lanes: tuple[LaneEvidence, ...]
     late: int
@@ -33,7 +33,7 @@ class Findings:
 
     @property
     def phases(self) -> Phases | None:
-        """Of all their batches, on average."""
+        """Mean phases of all batches of the lanes."""
         known = [(one.phases, one.batches_per_second) for one in self.lanes if one.phases is not None]
         weight = sum(count for _, count in known)
         if not weight:
@@ -42,23 +42,23 @@ class Findings:
 
     @property
     def hold(self) -> QuotaHold | None:
-        """Of the quota that holds one of them back most."""
+        """Hold by the quota that throttles one of the lanes most."""
         own = [one.hold for one in self.lanes if one.hold is not None]
         return max((*own, *self.holds), key=_share, default=None)
 
     @property
     def worker_cpu(self) -> float | None:
-        """Of the busiest worker process."""
+        """Cores used by the busiest worker process."""
         return max((one.worker_cpu for one in self.lanes if one.worker_cpu is not None), default=None)
 
     @property
     def worker_waited(self) -> float | None:
-        """Of the worker process that waited longest for a core."""
+        """Fraction of time for which a worker process waited for a core, at most."""
         return max((one.worker_waited for one in self.lanes if one.worker_waited is not None), default=None)
 
     @property
     def unanswered(self) -> dict[str, float]:
-        """Seconds for which a request of one of them has waited for its answer, at most, by what it is."""
+        """Age of the oldest unanswered request in seconds, by kind of request."""
         waits = {
             "fetch": max((one.fetch_unanswered or 0.0 for one in self.lanes), default=0.0),
             "produce": max((one.produce_unanswered or 0.0 for one in self.lanes), default=0.0),
@@ -67,12 +67,12 @@ class Findings:
 
     @property
     def task_rate(self) -> float | None:
-        """Bytes a second of the task, as far as that is known."""
+        """Known rate of the task in bytes per second."""
         known = [one.bytes_per_second for one in self.mates if one.bytes_per_second is not None]
         return sum(known) if known else None
 
     def numbers(self) -> dict[str, float | str]:
-        """As data; what is not known is left out."""
+        """Return the figures by name, without unknown ones."""
         found: dict[str, float | str] = {
             "late_partitions": self.late,
             "explained_partitions": len(self.lanes),
@@ -104,7 +104,8 @@ class Findings:
 
 
 def sentence_of(cause: Cause, found: Findings) -> str:
-    """`destination-bound: produce takes 900 ms of 950 ms (of 3 of 4 late partitions)`."""
+    """Describe a cause: `destination-bound: produce takes 900 ms of 950 ms on average (3 of 4 late
+    partitions)`."""
     detail = "; ".join(filter(None, _details(cause, found)))
     explained = len(found.lanes)
     of = f" ({explained} of {counted(found.late, 'late partition')})" if 0 < explained < found.late else ""
@@ -130,8 +131,8 @@ def _details(cause: Cause, found: Findings) -> Sequence[str]:
             return (f"{counted(len(found.lanes), 'partition does', 'partitions do')} not copy yet",)
         case Cause.UNKNOWN:
             if not found.lanes and not found.late and not found.silent:
-                return ("nothing waits now",)
-            return ("what is measured does not say why", _slowest(found.phases), _silent(found.silent))
+                return ("no backlog at present",)
+            return ("measurements do not explain it", _slowest(found.phases), _silent(found.silent))
 
 
 def _named(lanes: Sequence[LaneEvidence]) -> str:
@@ -143,7 +144,7 @@ def _named(lanes: Sequence[LaneEvidence]) -> str:
 def _lost(lanes: Sequence[LaneEvidence]) -> str:
     times = [one.origin_ms for one in lanes if one.origin is Origin.WORKER and one.origin_ms is not None]
     if times:
-        return f"it was lost at {clock_text(min(times))} and replaced"
+        return f"lost at {clock_text(min(times))} and replaced"
     stopped = [one for one in lanes if one.state is MovementState.STOP]
     return _named(stopped) if stopped else ""
 
@@ -165,14 +166,14 @@ def _busy(found: Findings) -> str:
     cores, waited = found.worker_cpu, found.worker_waited
     if cores is None:
         return ""
-    more = f", and waits for a core for {min(waited, 1.0):.0%}" if waited else ""
-    return f"the worker process is busy for {min(cores, 1.0):.0%} of the time{more}"
+    more = f" and waits for a core {min(waited, 1.0):.0%} of the time" if waited else ""
+    return f"the worker process is {min(cores, 1.0):.0%} busy{more}"
 
 
 def _has_time(found: Findings) -> str:
-    """What says that it is not the mirror that is slow."""
+    """Return the load of the worker process as evidence that the mirror is not the bottleneck."""
     cores = found.worker_cpu
-    return f"the worker process is busy for {min(cores, 1.0):.0%} of the time" if cores is not None else ""
+    return f"the worker process is {min(cores, 1.0):.0%} busy" if cores is not None else ""
 
 
 def _held(hold: QuotaHold | None) -> str:
@@ -181,13 +182,13 @@ def _held(hold: QuotaHold | None) -> str:
     share = f"for {hold.share:.0%} of the time"
     match hold.owner:
         case QuotaOwner.TASK | QuotaOwner.DATASTREAM:
-            return f"the quota of the {hold.owner} holds it back {share}"
+            return f"the quota of the {hold.owner} throttles it {share}"
         case QuotaOwner.SOURCE:
             return f"{_broker(hold)} of the source throttles {share}"
         case QuotaOwner.DESTINATION:
             return f"{_broker(hold)} of the destination throttles {share}"
         case QuotaOwner.OTHERS:
-            return f"it gives way {share} to partitions that would lose records sooner"
+            return f"yields {share} to partitions that would lose records sooner"
 
 
 def _broker(hold: QuotaHold) -> str:
@@ -212,7 +213,7 @@ def _length(milliseconds: float) -> str:
 
 def _unanswered(found: Findings) -> str:
     waits = [f"{name} has waited {duration_text(seconds)}" for name, seconds in found.unanswered.items()]
-    return f"{' and '.join(waits)} for an answer" if waits else ""
+    return f"{' and '.join(waits)} for a response" if waits else ""
 
 
 def _away(lanes: Sequence[LaneEvidence]) -> str:
@@ -224,13 +225,13 @@ def _backlog(lanes: Sequence[LaneEvidence]) -> str:
     known = [one.lag_records for one in lanes if one.lag_records is not None]
     waiting = counted(sum(known), "record") if known else "records"
     eta = max((one.eta_seconds for one in lanes if one.eta_seconds is not None), default=None)
-    until = f", for about {duration_text(eta)} more" if eta is not None else ""
-    fewer = ", and become fewer" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
-    return f"{waiting} of {counted(len(lanes), 'partition')} wait{until}{fewer}"
+    until = f", about {duration_text(eta)} to catch up" if eta is not None else ""
+    fewer = ", and shrinking" if any(one.state is MovementState.CATCHING_UP for one in lanes) else ""
+    return f"backlog of {waiting} in {counted(len(lanes), 'partition')}{fewer}{until}"
 
 
 def _silent(instances: Sequence[str]) -> str:
-    return f"not heard: {', '.join(instances)}" if instances else ""
+    return f"no response from {', '.join(instances)}" if instances else ""
 
 
 def _share(hold: QuotaHold) -> float:

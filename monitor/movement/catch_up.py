@@ -1,4 +1,4 @@
-"""How quickly a lane comes nearer to the end of its source, and when it is there."""
+"""Catch-up rate of a lane and its estimated end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from mirror.model.movement.history import LaneHistory
 
 _LEAST_FALLS: Final = 4
 _CERTAINTY: Final = 2.0
-"""How often the mean fall exceeds its own error before it counts: a dip in a lag that grows is no trend."""
+"""Ratio of the mean decrease to its standard error above which it counts: a dip in a growing lag is no
+trend."""
 
 
 class Approach(NamedTuple):
-    """Offsets by which what waits becomes less in a second, on average. `is_certain`: chance does not explain
-    it. `since`: the moment of the most that waited, in monotonic seconds."""
+    """Mean decrease of the backlog in offsets per second. `is_certain`: the decrease is statistically
+    significant. `since`: time of the largest backlog, in monotonic seconds."""
 
     per_second: float
     is_certain: bool
@@ -22,12 +23,12 @@ class Approach(NamedTuple):
 
 
 def approach(history: LaneHistory) -> Approach | None:
-    """Since the most waited within the window: what was before, such as an outage, says nothing of what is
-    now. None where that is the newest waypoint."""
+    """Return the decrease since the largest backlog in the window, because earlier events such as an outage
+    no longer matter. None if the latest waypoint has the largest backlog."""
     waits, waypoints = history.waits, history.waypoints
     peak = len(waits) - 1 - waits[::-1].index(max(waits))
     if len(waits) - peak > _LEAST_FALLS + 1:
-        peak += 1  # the turn lies between the first two
+        peak += 1  # the turning point is between the first two
     steps = len(waits) - 1 - peak
     if steps < 1:
         return None
@@ -42,8 +43,8 @@ def approach(history: LaneHistory) -> Approach | None:
 
 
 def eta_seconds(found: Approach | None, history: LaneHistory, now: float) -> float | None:
-    """Until nothing waits, if it continues like that; None where what waits does not become less, or too
-    little is known. `found`: the approach of that history."""
+    """Return the seconds until the backlog is empty at the present rate; None if it does not shrink
+    significantly. `found`: the approach of that history."""
     if found is None or not found.is_certain or found.per_second <= 0:
         return None
     return max(history.waits[-1] / found.per_second - (now - history.waypoints[-1].at), 0.0)

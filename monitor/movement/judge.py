@@ -1,37 +1,37 @@
-"""From a lane's movement, and what is known of it besides, to its state. Pure.
+"""State of a lane, from its movement and its other facts. Pure.
 
-The first rule that fits decides. "Late": a record has waited for more than 10 s (`LATE_MS`), by its time
-stamp or by when the source's end passed it, whichever is less; a record whose age nobody knows is late.
+The first matching rule decides. "Late": a record has waited for more than 10 s (`LATE_MS`), counted from its
+timestamp or from the time at which the source's end passed it, whichever is later; a record of unknown age is
+late.
 
-    rule | holds                                                              | state
+    rule | condition                                                          | state
     -----|--------------------------------------------------------------------|---------------------------
-     1   | a person paused it                                                 | PAUSED_BY_USER
-     2   | nobody copies it, or its worker process does not answer            | STOP
-     3   | it paused: the source has lost records, or has another history     | TRUNCATED
-     4   | it paused: the source's topic is another one                       | RECREATED
-     5   | it waits for a cluster that does not answer, or has no leader      | SOURCE_AWAY, DESTINATION_AWAY
-     6   | it was reported that an open transaction holds it back             | WAITING_FOR_TRANSACTION
-     7   | it paused for anything else                                        | PAUSED_BY_ITSELF
-     8   | it has reported nothing for `patience`: while it copies            | SOURCE_AWAY
-         | while it begins                                                    | STALL
-         | before `patience` is over                                          | none: nothing is known yet
+     1   | paused by an operator                                              | PAUSED_BY_USER
+     2   | no owner, or its worker process does not respond                   | STOP
+     3   | paused: the source has lost records or has another history         | TRUNCATED
+     4   | paused: the source topic was recreated                             | RECREATED
+     5   | waits for a cluster that does not respond or has no leader         | SOURCE_AWAY, DESTINATION_AWAY
+     6   | reported as blocked by an open transaction                         | WAITING_FOR_TRANSACTION
+     7   | paused for any other reason                                        | PAUSED_BY_ITSELF
+     8   | no report for `patience`: while copying                            | SOURCE_AWAY
+         | while starting                                                     | STALL
+         | no report, but for less than `patience`                            | none: still unknown
      9   | records waited at its last report, which is older than `silence`   | STOP
-    10   | nothing can be read, and nobody knows whether: while a quota holds | THROTTLED
-         | it back                                                            |
+    10   | nothing to read, source end unknown: while throttled by a quota    | THROTTLED
          | for `patience`                                                     | SOURCE_AWAY
-         | before `patience` is over                                          | none: nothing is known now
-         | all of it is hidden by a transaction for `stall`                   | WAITING_FOR_TRANSACTION
-    11   | its position stays for `stall` though something late can be read   | THROTTLED, else STALL
-    12   | its position went back and is not again where it was               | REWIND
-    13   | nothing is late                                                    | OK
-    14   | what waits becomes less, and chance does not explain that          | CATCHING_UP with an ETA
-    15   | a quota holds it back                                              | THROTTLED
-    16   | it is late for less than `patience`, and what waits becomes less   | CATCHING_UP without an ETA
+         | for less than `patience`                                           | none: unknown at present
+         | whole backlog hidden by a transaction for `stall`                  | WAITING_FOR_TRANSACTION
+    11   | late records can be read, but no progress for `stall`              | THROTTLED, else STALL
+    12   | position went back and has not recovered                           | REWIND
+    13   | no record is late                                                  | OK
+    14   | the backlog shrinks significantly                                  | CATCHING_UP with an ETA
+    15   | throttled by a quota                                               | THROTTLED
+    16   | late for less than `patience`, and the backlog shrinks             | CATCHING_UP without an ETA
     17   | otherwise                                                          | WARN
 
-A lag of any size that dips once is no OK (rules 13, 14); neither is a position that moves (17). A topic in
-which nothing happens is OK for ever: lanes with nothing new say nothing (9 asks whether records waited). A
-small lag is OK while it is young (13).
+A single dip does not make a lag OK, whatever its size (rules 13, 14); nor does a position that advances (17).
+An idle topic is OK forever: lanes without new records do not report (9 requires that records waited). A small
+lag is OK while it is young (13).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from monitor.movement.states import Judgement, LaneActivity, LaneFacts, Movement
 
 _S = MovementState
 _MOVING: Final = frozenset({_S.CATCHING_UP, _S.THROTTLED, _S.WARN})
-"""What waits is copied, at whatever rate."""
+"""States in which the backlog is being copied, at any rate."""
 _BY_CAUSE: Final = {
     PauseCause.SILENT_WORKER: _S.STOP,
     PauseCause.TRUNCATED: _S.TRUNCATED,
@@ -68,9 +68,9 @@ _BY_CAUSE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class MovementRules:
-    """How long something may be so before it counts. `patience`: of what is not known; `stall`: of a position
-    that stays; `silence`: of a lane of which records wait and that reports nothing, more than two of its
-    reports are apart."""
+    """Time for which a condition must last before it counts. `patience`: missing information; `stall`: an
+    unchanged position; `silence`: a lane with waiting records that does not report, more than two report
+    intervals."""
 
     patience_seconds: float = 15.0
     stall_seconds: float = 20.0
@@ -83,7 +83,7 @@ DEFAULT_RULES: Final = MovementRules()
 def judge_lane(
     history: LaneHistory, facts: LaneFacts, now: float, rules: MovementRules = DEFAULT_RULES
 ) -> Judgement:
-    """`now` and all moments: monotonic seconds of the instance that has the history."""
+    """Return the state of a lane. `now` and all times: monotonic seconds of the instance with the history."""
     found = _by_facts(facts) or _by_silence(history, facts, now, rules)
     if found is None:
         newest = history.newest
@@ -103,8 +103,8 @@ def judge_lane(
 
 
 def _keeps_ahead(found: Judgement, history: LaneHistory, now: float) -> bool:
-    """Return whether a lane that moves copies records before the source deletes them, or was not watched for
-    long enough to say. A backlog that surely shrinks is judged by how it has moved since it began to."""
+    """Return whether a moving lane copies records before the source deletes them, or was not observed for
+    long enough to tell. A backlog that shrinks significantly is measured from its peak."""
     if found.state not in _MOVING:
         return False
     is_far = found.seconds_to_loss is not None and found.seconds_to_loss > SLOPE_SECONDS
@@ -139,14 +139,14 @@ def _by_silence(history: LaneHistory, facts: LaneFacts, now: float, rules: Movem
     newest = history.newest
     if newest is None:
         if facts.since is None or now - facts.since <= rules.patience_seconds:
-            return Judgement(None, "it has reported nothing yet")
+            return Judgement(None, "no report yet")
         if facts.activity is LaneActivity.BEGINNING:
-            return Judgement(_S.STALL, "it does not come to copying", facts.since)
-        return Judgement(_S.SOURCE_AWAY, "the source has not said where it ends", facts.since)
+            return Judgement(_S.STALL, "the lane does not start copying", facts.since)
+        return Judgement(_S.SOURCE_AWAY, "the source has not reported its end offset", facts.since)
     silent = now - newest.at
     if newest.waiting > 0 and silent > rules.silence_seconds:
         waited = counted(newest.waiting, "record")
-        reason = f"it has reported nothing for {duration_text(silent)}, and {waited} waited then"
+        reason = f"no report for {duration_text(silent)}, while {waited} waited"
         return Judgement(_S.STOP, reason, newest.at)
     return None
 
@@ -160,12 +160,13 @@ def _by_end(
         if facts.throttled:
             return Judgement(_S.THROTTLED, facts.throttled, unheard)
         if now - unheard > rules.patience_seconds:
-            return Judgement(_S.SOURCE_AWAY, "the source does not say whether more is there", unheard)
-        return Judgement(None, "the source has not said lately whether more is there")
+            return Judgement(_S.SOURCE_AWAY, "the source does not report its end offset", unheard)
+        return Judgement(None, "the source has not reported its end offset recently")
     if held is not None and now - held > rules.stall_seconds:
         hidden = newest.end - newest.checkpoint
         reason = (
-            f"an open transaction at the source hides {counted(hidden, 'record')} from {newest.checkpoint} on"
+            f"an open transaction at the source hides {counted(hidden, 'record')}"
+            f" from offset {newest.checkpoint}"
         )
         if newest.hidden_ms is not None:
             reason += f"; the first was {duration_text(newest.hidden_ms / 1000)} old at the last report"
@@ -180,9 +181,9 @@ def _by_place(history: LaneHistory, facts: LaneFacts, now: float, rules: Movemen
         if facts.throttled:
             return Judgement(_S.THROTTLED, facts.throttled, stuck)
         stays_at, waiting = history.waypoints[-1].checkpoint, counted(history.waits[-1], "record")
-        return Judgement(_S.STALL, f"{waiting} can be read, and its position stays at {stays_at}", stuck)
+        return Judgement(_S.STALL, f"{waiting} to read, but no progress at offset {stays_at}", stuck)
     if rewind is not None:
-        reason = f"records from {rewind.down_to} to {rewind.reached - 1} of the source are written once more"
+        reason = f"source offsets {rewind.down_to} to {rewind.reached - 1} are copied a second time"
         return Judgement(_S.REWIND, reason, rewind.at)
     return Judgement(_S.OK) if late is None else None
 
@@ -195,7 +196,7 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     eta = eta_seconds(found, history, now)
     if eta is not None:
         reason = "; ".join(
-            filter(None, (f"{they_wait}, for about {duration_text(eta)} more", facts.throttled))
+            filter(None, (f"{they_wait}; about {duration_text(eta)} to catch up", facts.throttled))
         )
         return Judgement(_S.CATCHING_UP, reason, late, eta)
     if facts.throttled:
@@ -203,5 +204,5 @@ def _by_movement(history: LaneHistory, facts: LaneFacts, now: float, rules: Move
     is_new = late is not None and now - late <= rules.patience_seconds
     if is_new and found is not None and found.per_second > 0:
         return Judgement(_S.CATCHING_UP, they_wait, late)
-    stay = "it stays" if waiting == 1 else "they do not become fewer"
+    stay = "is not copied" if waiting == 1 else "the backlog does not shrink"
     return Judgement(_S.WARN, f"{they_wait}, and {stay}", late)

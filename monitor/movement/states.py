@@ -1,4 +1,4 @@
-"""The states of a partition, and what is known of a lane besides its movement."""
+"""States of a partition, and the facts about a lane other than its movement."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from mirror.model.datastreams.lanes import PauseCause
 
 
 class MovementState(StrEnum):
-    """What the copying of a partition does. The first six and the last follow from movement alone."""
+    """State of copying a partition. The first six and the last follow from movement alone."""
 
-    __hash__ = str.__hash__  # in C, and that of the equal text
+    __hash__ = str.__hash__  # in C, and equal to the hash of the same text
 
     OK = "OK"
-    """Whatever waits is younger than what counts as late."""
+    """No waiting record is late."""
     CATCHING_UP = "CATCHING_UP"
-    """It is late, and falls behind less and less."""
+    """Late, and the backlog shrinks."""
     WARN = "WARN"
-    """It is late, copies, and does not come nearer to the end."""
+    """Late; copying, but the backlog does not shrink."""
     STALL = "STALL"
-    """There is something to read, and the position stays."""
+    """Records can be read, but the position does not advance."""
     STOP = "STOP"
-    """Nobody copies it, or who should says nothing."""
+    """No owner, or an owner that does not report."""
     REWIND = "REWIND"
-    """Its position went back: records are written once more."""
+    """The position went back: records are copied a second time."""
     PAUSED_BY_USER = "PAUSED_BY_USER"
     PAUSED_BY_ITSELF = "PAUSED_BY_ITSELF"
     THROTTLED = "THROTTLED"
-    """A quota keeps it from catching up."""
+    """A quota prevents catching up."""
     SOURCE_AWAY = "SOURCE_AWAY"
     DESTINATION_AWAY = "DESTINATION_AWAY"
     TRUNCATED = "TRUNCATED"
-    """The source has lost what was not copied, or what was."""
+    """The source has lost records, copied or not."""
     RECREATED = "RECREATED"
-    """The source's topic is another one than was copied."""
+    """The source topic was deleted and created again."""
     WAITING_FOR_TRANSACTION = "WAITING_FOR_TRANSACTION"
-    """All that waits is hidden by an open transaction at the source."""
+    """An open transaction at the source hides the whole backlog."""
 
 
 class LaneActivity(StrEnum):
-    """What a lane does, as its instance or the leader knows it."""
+    """Activity of a lane as known to its instance or the leader."""
 
     COPYING = "copying"
     BEGINNING = "beginning"
-    """It looks for its position, or drains what it has before it stops."""
+    """Determining its position, or draining its batches before it stops."""
     PAUSED = "paused"
     UNCOPIED = "uncopied"
-    """Nobody copies it."""
+    """Without an owner."""
 
 
 class LaneFacts(NamedTuple):
-    """What decides beside movement. `cause`: of a pause. `reason`: what is said of it. `throttled`: which
-    quota holds it back, empty where none does. `since`: when it began to do so, in monotonic seconds; None
-    where that is not known. `by_user`: a person wants it so."""
+    """Facts about a lane other than its movement. `cause`: cause of a pause; `reason`: its description.
+    `throttled`: quota that throttles it, empty if none. `since`: start of the activity in monotonic seconds,
+    None if unknown. `by_user`: requested by an operator."""
 
     activity: LaneActivity = LaneActivity.COPYING
     cause: PauseCause = PauseCause.OTHER
@@ -64,12 +64,14 @@ class LaneFacts(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """What was found. `state`: None while nothing is known yet. `since`: in monotonic seconds, None where it
-    is not known. `eta_seconds`: until nothing waits any more. `seconds_to_loss`: until the source deletes the
-    first record that is not at the destination, if it is not copied before. None where it is not known.
-    `hidden_ms`: the age of the first record that an open transaction hides, where nothing else waits.
-    `keeps_ahead`: as it moves, it copies records before the source deletes them, as far as that was watched.
-    `backlog_share`: of one that loses data, the share of what the source keeps that waits."""
+    """State of a lane with its figures; None means unknown.
+
+    `since`: start of the state in monotonic seconds. `eta_seconds`: time until the backlog is empty.
+    `seconds_to_loss`: time until the source deletes the first record that is not at the destination.
+    `hidden_ms`: age of the first record hidden by an open transaction if no other records wait.
+    `keeps_ahead`: at its present rate it copies records before the source deletes them, or was not observed
+    for long enough to tell. `backlog_share`: for a lane that loses data, backlog as a share of the source's
+    log."""
 
     state: MovementState | None
     reason: str = ""
@@ -82,9 +84,9 @@ class Judgement(NamedTuple):
 
     @property
     def loses_data(self) -> bool:
-        """Whether the source will delete records before they are copied, as things stand: retention is
-        shorter than what catching up takes, and the lane does not keep ahead of it. Of what waits for
-        something that has no end nobody knows when it is copied; what is OK is copied in a moment."""
+        """True if the source will delete records before they are copied at the present rate: retention ends
+        before the lane has caught up, and the lane does not keep ahead. Without an estimated end of the
+        catch-up any deadline counts as missed; a lane that is OK never loses data."""
         if self.seconds_to_loss is None or self.state is MovementState.OK or self.keeps_ahead:
             return False
         return self.eta_seconds is None or self.eta_seconds > self.seconds_to_loss

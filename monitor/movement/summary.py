@@ -1,6 +1,6 @@
-"""What the partitions of a datastream do that are not OK: how many are in each state, and the worst of them.
+"""Summary of a datastream's partitions that are not OK: number in each state, and the worst one.
 
-So that what is said of 200,000 partitions stays small: rows by topic and state add up to rows by datastream.
+Keeps the report on 200,000 partitions small: summaries by topic and state add up to summaries by datastream.
 """
 
 from __future__ import annotations
@@ -16,9 +16,8 @@ from monitor.movement.states import Judgement, MovementState
 
 @dataclass(frozen=True, slots=True)
 class StateCount:
-    """Partitions in one state. `worst`: the one that has been so for longest, `since_ms` (epoch; None where
-    that is not known of any), and what is said of it. `idle`: partitions of them of which nothing waits and
-    that had no traffic lately."""
+    """Partitions in one state. `worst`: longest in this state, since `since_ms` (epoch; None if
+    unknown for all), for `reason`. `idle`: number without waiting records and recent traffic."""
 
     state: MovementState
     partitions: int
@@ -29,20 +28,21 @@ class StateCount:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether all of them are idle."""
+        """True if all are idle."""
         return self.idle >= self.partitions
 
 
 NEAR_SECONDS: Final = 14_400.0
-"""A loss that is further away is no matter yet: a pause comes nearer to one as long as it lasts, though the
-source keeps records for days."""
+"""Time beyond which a loss is not a problem yet: any pause approaches one while it lasts, although the source
+retains records for days."""
 
 
 @dataclass(frozen=True, slots=True)
 class LossAhead:
-    """Partitions of which the source deletes records before they are copied, as things stand. `worst`: the
-    one that loses data first, after `seconds`; None of `eta_seconds`: it does not catch up. `share`: of what
-    the source keeps of one of them, the most that waits; None where that is unknown of all."""
+    """Partitions whose records the source will delete before they are copied, at the present rate. `worst`:
+    the first to lose data, after `seconds`; it does not catch up if `eta_seconds` is None. `share`:
+    largest
+    backlog as a share of the source's log; None if unknown for all."""
 
     partitions: int
     worst: str
@@ -52,21 +52,21 @@ class LossAhead:
 
     @property
     def is_near(self) -> bool:
-        """Return whether somebody has to act now."""
+        """True if an operator has to act now."""
         return self.seconds <= NEAR_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """What the partitions of something do that are not OK; nothing where all are, or nothing is known."""
+    """Partitions that are not OK, by state; empty if all are OK or unknown."""
 
     states: tuple[StateCount, ...] = ()
     loss: LossAhead | None = None
 
 
 class PartitionMovement(NamedTuple):
-    """What was found of one partition. `since_ms`: as `judgement.since`, in epoch milliseconds. `is_idle`:
-    nothing waits, and nothing was copied lately."""
+    """State of one partition. `since_ms`: `judgement.since` in epoch milliseconds. `is_idle`: no records
+    wait, and none were copied recently."""
 
     partition: TopicPartition
     judgement: Judgement
@@ -76,7 +76,8 @@ class PartitionMovement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """One datastream. `cluster`: of its source. `destination`: empty where an older instance answers."""
+    """Partition states of one datastream. `cluster`: source cluster. `destination`: empty if reported by an
+    older instance."""
 
     cluster: str
     movement: Movement
@@ -85,8 +86,8 @@ class Moving:
 
 @dataclass(frozen=True)
 class Movements:
-    """Every datastream that is defined. `is_complete`: all instances were heard, and one of them leads; else
-    what is missing may be the worst."""
+    """Partition states of every defined datastream. `is_complete`: all instances responded, including a
+    leader; otherwise the worst states may be missing."""
 
     datastreams: Mapping[DatastreamName, Moving] = field(default_factory=dict)
     is_complete: bool = False
@@ -96,7 +97,7 @@ NOTHING_KNOWN = Movements()
 
 
 def movement_of(found: Iterable[PartitionMovement]) -> Movement:
-    """Of partitions one by one. What a state of None or OK says is left out."""
+    """Summarize individual partitions, without those whose state is None or OK."""
     states: dict[MovementState, _Counting] = {}
     losing: list[PartitionMovement] = []
     for one in found:
@@ -114,7 +115,7 @@ def movement_of(found: Iterable[PartitionMovement]) -> Movement:
 
 
 class _Counting:
-    """Partitions in one state: only of the worst is said what it does."""
+    """Accumulates the partitions in one state; only the worst keeps its details."""
 
     __slots__ = ("_idle", "_number", "_worst")
 
@@ -122,7 +123,7 @@ class _Counting:
         self._number, self._worst, self._idle = 1, first, int(first.is_idle)
 
     def note(self, one: PartitionMovement) -> None:
-        """One more."""
+        """Add a partition."""
         self._number += 1
         self._idle += one.is_idle
         since_ms, longest = one.since_ms, self._worst.since_ms
@@ -138,7 +139,7 @@ class _Counting:
 
 
 def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
-    """Of partitions of which something is lost."""
+    """Summarize the partitions that lose data; None if there are none."""
     first: tuple[float, str, float | None] | None = None
     share: float | None = None
     for partition, judgement, *_ in losing:
@@ -150,7 +151,7 @@ def _loss_of(losing: Sequence[PartitionMovement]) -> LossAhead | None:
 
 
 def added(parts: Iterable[Movement]) -> Movement:
-    """Of several things together."""
+    """Add up several summaries."""
     states: dict[MovementState, StateCount] = {}
     loss: LossAhead | None = None
     for part in parts:

@@ -1,1 +1,1 @@
-"""Several objectives of a datastream: each is judged now, over its own window, and by its error budget."""
+"""Several objectives per datastream, each evaluated over its own window and by its error budget."""

@@ -1,7 +1,7 @@
-"""Sources of which all measurements are of one datastream, so that topics need not be told apart. Pure.
+"""Sources whose measurements all belong to one datastream, so that topics need not be distinguished. Pure.
 
-Only what a datastream selects is copied for its group. So where no other datastream is of the group, and the
-selection stays as it is, whatever is measured is of topics that it selects.
+A group copies only topics selected by its datastreams. So if a group has a single datastream and the
+selection does not change, all measurements are of topics that it selects.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from mirror.model.topics import TopicSelection
 from monitor.latency import Source, Subject
 
 SETTLED_MS: Final = 120_000
-"""By then lanes of what was selected before are released everywhere, also where an instance has lost
+"""Time after which lanes of an earlier selection are released everywhere, also by an instance that has lost
 ZooKeeper meanwhile."""
 _MOST_APART_MS: Final = 60_000
-"""Between two looks: what was selected meanwhile is not known after a longer time."""
+"""Maximum time between two looks; after a longer time the selection in between is unknown."""
 
 
 class SourcesAlone:
-    """Notes at every look what is selected. Not for several threads."""
+    """Tracks the selections of datastreams that are alone in their group. Not thread-safe."""
 
     def __init__(self) -> None:
         self._since: dict[Source, tuple[TopicSelection, int]] = {}
         self._looked_ms = 0
 
     def look(self, subjects: Iterable[Subject], now_ms: int) -> None:
-        """Take in every datastream that is judged, at a moment in epoch milliseconds."""
+        """Update from every evaluated datastream, at a time in epoch milliseconds."""
         is_near = 0 <= now_ms - self._looked_ms <= _MOST_APART_MS
         before, self._looked_ms = self._since if is_near else {}, now_ms
         self._since = {}
@@ -39,5 +39,5 @@ class SourcesAlone:
                 self._since[one.source] = known
 
     def since(self, moment_ms: int) -> frozenset[Source]:
-        """Those of which that has been so all the time since a moment."""
+        """Return the sources for which this has been true since the given time."""
         return frozenset(source for source, (_, begin_ms) in self._since.items() if begin_ms <= moment_ms)

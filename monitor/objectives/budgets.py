@@ -1,4 +1,4 @@
-"""The error budgets of all datastreams, as of now."""
+"""Present error budgets of all datastreams."""
 
 from __future__ import annotations
 
@@ -17,24 +17,27 @@ from monitor.objectives.past import Past
 
 _log = structlog.get_logger(__name__)
 ALL: Final = 100_000
-"""Questions about the past: as many as there are."""
+"""Value for an unlimited number of queries."""
 QUESTIONS_OF_A_TURN: Final = 20
-"""About the past, so that no turn of the monitor waits for long: after some turns all of it is known."""
+"""Maximum number of queries for past measurements per turn, so that no turn takes long; after some turns all
+are known."""
 
 
 _EVERY_SECONDS: Final = 30.0
-"""Between two looks, once all of the past is known: the shortest windows are some minutes."""
+"""Interval between two refreshes once all past measurements are known; the shortest windows are some
+minutes."""
 
 _BURNING_SECONDS: Final = 10.0
-"""While something burns so fast that an alert of it would last: its end is to be seen soon."""
+"""Interval while a budget burns fast enough to keep an alert, so that its end is noticed soon."""
 
 _AWAY_SECONDS: Final = 60.0
-"""Until a look after one that failed: an answer that does not come may have been waited for for long."""
+"""Interval after a failed refresh, which may have waited long for a response."""
 
 
 class Budgets:
-    """Reads the past in small parts, so that no turn waits long. `most_days`: how long measurements are
-    kept; 0 where only what the rules look at can be read, and not what is left of a budget."""
+    """Computes error budgets, reading past measurements in small parts so that no turn takes long.
+    `most_days`: retention of measurements; 0 if only the windows of the rules can be read, not the whole
+    period of a budget."""
 
     def __init__(
         self, past: Past, clock: Clock, rules: Sequence[BurnRule], minimum_records: int, most_days: int
@@ -56,8 +59,10 @@ class Budgets:
         most_questions: int = ALL,
         alone: SourcesAlone | None = None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """The budget of each objective, in their order. `most_questions` and `alone` as of `History.refresh`.
-        What cannot be read is not known, and raises nothing."""
+        """Return the budget of each objective, in their order. `most_questions`, `alone`: see
+        `History.refresh`.
+
+        Raises nothing: budgets that cannot be read are unknown."""
         now, objectives = self._clock.monotonic(), _objectives_of(subjects)
         is_same = objectives == self._objectives
         usual = _BURNING_SECONDS if self._is_burning else _EVERY_SECONDS
@@ -76,7 +81,7 @@ class Budgets:
         most_questions: int | None,
         alone: SourcesAlone | None,
     ) -> Mapping[DatastreamName, tuple[Budget, ...]]:
-        """`most_questions` None: nothing is asked, so that it is as of the last look."""
+        """Compute the budgets. `most_questions` None: without queries, from the last refresh."""
         objectives = {one for subject in subjects.values() for one in subject.objectives}
         periods = {min(one.period_days, self._days) * DAY_SECONDS for one in objectives}
         windows = periods if self._days else set()
@@ -85,7 +90,7 @@ class Budgets:
             wanted = wanted_of(subjects.values())
             self._history.refresh(self._clock.now_ms(), wanted, windows, most_questions, alone)
             if self._history.problem not in {"", self._said}:
-                _log.warning("not all burn rates are known", reason=self._history.problem)
+                _log.warning("some burn rates are unknown", reason=self._history.problem)
             self._said = self._history.problem
         return {name: self._of(subject) for name, subject in subjects.items()}
 
@@ -103,5 +108,5 @@ class Budgets:
 
 
 def _objectives_of(subjects: Mapping[DatastreamName, Subject]) -> Mapping[DatastreamName, object]:
-    """What a budget follows from, of each datastream."""
+    """Return the inputs of the budgets of each datastream."""
     return {name: (one.source, one.selection, one.objectives) for name, one in subjects.items()}

@@ -1,5 +1,4 @@
-"""What was measured of every objective, by pieces of the past, of which only those are asked for that are not
-known yet."""
+"""Past measurements of every objective, cached by time range so that only missing ranges are queried."""
 
 from __future__ import annotations
 
@@ -16,13 +15,13 @@ from monitor.objectives.alone import SourcesAlone
 from monitor.objectives.past import Counting, Past, TallyColumns, Wanted, added
 
 _SETTLED_MS: Final = 30_000
-"""After that, what was measured of a piece is in Pinot."""
+"""Delay after which the measurements of a piece are certainly in Pinot."""
 _NOBODY: Final[frozenset[int]] = frozenset()
 
 
 class _Known(NamedTuple):
-    """Of a piece. `unknown`: numbers of what was not counted yet when it was asked for. `is_final`: it was
-    asked for when all of it was in Pinot."""
+    """Known sums of a piece. `unknown`: numbers of objectives that were not counted yet when it was queried.
+    `is_final`: it was queried when all of its measurements were in Pinot."""
 
     counting: Counting
     sums: TallyColumns
@@ -30,7 +29,7 @@ class _Known(NamedTuple):
     is_final: bool
 
     def counted_by(self, counting: Counting) -> _Known:
-        """As far as it was counted before."""
+        """Convert to another counting; objectives not counted before become unknown."""
         if self.counting is counting:
             return self
         before = [self.counting.numbers.get(one) for one in counting.numbers]
@@ -45,7 +44,7 @@ class _Known(NamedTuple):
 
 
 class _Sum(NamedTuple):
-    """Of the pieces of a window that stay as they are."""
+    """Sums over the final pieces of a window."""
 
     pieces: tuple[Piece, ...]
     counting: Counting
@@ -53,16 +52,16 @@ class _Sum(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """A window as of the last refresh. `sums` None: a piece of it is not known at all. `unknown`: numbers of
-    what is not known of all of it."""
+    """A window as of the last refresh. `sums` None: a piece is missing. `unknown`: numbers of
+    objectives that are unknown for some of its pieces."""
 
     sums: TallyColumns | None
     unknown: frozenset[int] = _NOBODY
 
 
 class History:
-    """Not for several threads. It costs little where only the last minutes are new: sums over the others are
-    kept, and so are minutes that a longer window has to be begun with later."""
+    """Cache of past measurements. Not thread-safe. A refresh is cheap if only the last minutes are new: it
+    keeps the sums of the older pieces, and the minutes with which a longer window will begin later."""
 
     def __init__(self, past: Past) -> None:
         self._past = past
@@ -71,9 +70,9 @@ class History:
         self._windows: dict[int, _Window] = {}
         self._counting = Counting(frozenset())
         self.problem = ""
-        """Why something could not be read at the last refresh."""
+        """Error of the last refresh; empty if it succeeded."""
         self.is_away = False
-        """Whether that was all that was asked for."""
+        """True if every query of the last refresh failed."""
         self._answers = 0
 
     def refresh(
@@ -84,9 +83,11 @@ class History:
         most_questions: int,
         alone: SourcesAlone | None = None,
     ) -> None:
-        """Ask for the newest pieces of the shortest windows first. `windows`: in seconds. `most_questions`:
-        about pieces that stay as they are; those that end now are asked for again each time, and once when
-        they have ended for long enough. `alone`: of which sources topics need not be told apart."""
+        """Query missing pieces, the latest pieces of the shortest windows first.
+
+        `windows`: lengths in seconds. `most_questions`: maximum number of queries for final pieces; a piece
+        that ends now is queried each time, and once more when it is final. `alone`: sources whose topics need
+        not be distinguished."""
         if wanted != self._counting.wanted:
             self._counting = Counting(wanted)
         whole = {seconds: pieces_of(now_ms, seconds) for seconds in sorted(windows)}
@@ -108,13 +109,13 @@ class History:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left to ask about."""
+        """True if no piece is missing."""
         return not self.problem and all(
             one.sums is not None and not one.unknown for one in self._windows.values()
         )
 
     def totals(self, wanted: Wanted) -> Mapping[int, Tally | None]:
-        """What was measured in each window, by its seconds; None while a piece of it is not known."""
+        """Return the tally of each window, by its length in seconds; None while a piece is unknown."""
         number = self._counting.numbers.get(wanted)
         return {seconds: _tally(one, number) for seconds, one in self._windows.items()}
 
@@ -157,10 +158,10 @@ def _tally(window: _Window, number: int | None) -> Tally | None:
 
 
 def wanted_of(subjects: Iterable[Subject]) -> frozenset[Wanted]:
-    """What is to be counted for all objectives of these datastreams."""
+    """Return the counts needed for all objectives of these datastreams."""
     return frozenset(key_of(subject, one) for subject in subjects for one in subject.objectives)
 
 
 def key_of(subject: Subject, objective: Objective) -> Wanted:
-    """What is counted for one objective."""
+    """Return the count needed for one objective."""
     return Wanted(subject.source, subject.selection, objective.milliseconds)

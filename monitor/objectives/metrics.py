@@ -1,4 +1,4 @@
-"""Objectives and their error budgets, for Prometheus."""
+"""Prometheus metrics of objectives and their error budgets."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _BY_OBJECTIVE: Final = ("datastream", "objective")
 
 
 class ObjectiveMetrics(Collector):
-    """What the last turn judged. A budget or rate that is not known has no series. `show` replaces all of it,
-    from any thread."""
+    """Verdicts of the last turn. An unknown budget or rate has no series. `show` replaces them and is
+    thread-safe."""
 
     def __init__(self) -> None:
         self._verdicts: Mapping[DatastreamName, Verdict] = {}
 
     def show(self, verdicts: Mapping[DatastreamName, Verdict]) -> None:
-        """The verdicts of a turn; none: nothing is judged here."""
+        """Set the verdicts of a turn; empty if this monitor is not active."""
         self._verdicts = verdicts
 
     def collect(self) -> Iterator[Metric]:
-        """One scrape."""
+        """Yield the metrics of a scrape."""
         verdicts = self._verdicts
         yield _standings(verdicts)
         left = GaugeMetricFamily(
             "headrace_error_budget_left_ratio",
-            "share of an objective's error budget that is left; below 0 where more was late than may be",
+            "remaining share of an objective's error budget; below 0 if overspent",
             labels=_BY_OBJECTIVE,
         )
         burns = GaugeMetricFamily(
             "headrace_error_budget_burn_rate",
-            "how fast an objective's error budget is used up; 1 uses it up in exactly its period",
+            "burn rate of an objective's error budget; 1 uses it up in exactly its period",
             labels=(*_BY_OBJECTIVE, "window"),
         )
         for name, verdict in verdicts.items():
@@ -62,7 +62,7 @@ class ObjectiveMetrics(Collector):
 def _standings(verdicts: Mapping[DatastreamName, Verdict]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_objective_standing",
-        "1 for how a datastream stands to its objectives, 0 for the other standings",
+        "1 for the present standing of a datastream, 0 for the other standings",
         labels=("datastream", "standing"),
     )
     for name, verdict in verdicts.items():

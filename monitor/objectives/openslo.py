@@ -1,12 +1,12 @@
-"""Objectives as OpenSLO v1 documents (`kind: SLO`), and back. Pure.
+"""Conversion of objectives to and from OpenSLO v1 documents (`kind: SLO`). Pure.
 
-What is read may name its indicator (`indicatorRef`), which is a document of `kind: SLI` beside it then, and
-documents of `kind: Service` say nothing that matters here.
+A document that is read may refer to its indicator (`indicatorRef`), a document of `kind: SLI` read along with
+it. Documents of `kind: Service` are accepted and ignored.
 
-A document has what an objective says where OpenSLO has a field for it, and the rest (percentile and window of
-what is judged now) in the specification of its metric source, which is the vendor's own. It may have several
-objectives. What is not understood is refused by its field: an objective that means something else than its
-document would be worse than none.
+An objective is stored in the fields that OpenSLO has for it; percentile and window of the present evaluation
+are in the vendor-specific specification of the metric source. A document may have several objectives.
+Unsupported fields are rejected by name, because an objective that differs from its document would be worse
+than none.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ METRIC_SOURCE: Final = "Headrace"
 _METHOD: Final = "Occurrences"
 _MOST_ENTRIES: Final = 100
 _MOST_WRONG: Final = 10
-"""Documents that are not understood of which an error says why; it counts the others."""
+"""Maximum number of invalid documents that an error describes; it counts the rest."""
 _DAYS: Final = re.compile(r"([1-9][0-9]{0,3})([dwMQY]?)", re.ASCII)
 _NOT_IN_A_NAME: Final = re.compile(r"[^a-z0-9]+")
 _LONGEST_NAME: Final = 63
 _HASH_DIGITS: Final = 8
-_ADVICE: Final = "headrace slo export shows such a document"
+_ADVICE: Final = "see the output of headrace slo export for an example"
 
 
 @dataclass(frozen=True)
 class NamedObjective:
-    """An objective of a datastream."""
+    """An objective with the name of its datastream."""
 
     datastream: str
     objective: Objective
 
 
 def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
-    """An OpenSLO document of one objective. Its name follows from what it says."""
+    """Return the OpenSLO document of an objective. Its name is derived from its content."""
     objective = one.objective
     target = percent_text(objective.target_percent)
     said = f"{target} percent within {objective.milliseconds} ms"
@@ -96,8 +96,8 @@ def to_document(one: NamedObjective, owner: str = "") -> dict[str, Any]:
 
 
 def _name(datastream: str, rest: str) -> str:
-    """A DNS label, as OpenSLO wants names to be; with a part of a hash where the datastream's name is none or
-    the label is too long, as others may be alike then."""
+    """Return a DNS label, as OpenSLO requires for names. It ends with part of a hash if the datastream's name
+    is not a label itself or if it is too long, because it might not be unique then."""
     start, end = (_NOT_IN_A_NAME.sub("-", text.lower()).strip("-") for text in (datastream, rest))
     name = f"{start}-{end}" if start else end
     if start == datastream and len(name) <= _LONGEST_NAME:
@@ -107,7 +107,7 @@ def _name(datastream: str, rest: str) -> str:
 
 
 class _Reader:
-    """One document. `part` follows a path of fields; each is named where it is not as it must be."""
+    """Reads one document and collects the problems of its fields."""
 
     def __init__(self, document: object) -> None:
         self._document = document
@@ -117,7 +117,7 @@ class _Reader:
         self.problems.refuse(pointer_to(path), detail, advice)
 
     def part(self, *path: str | int) -> Any:
-        """What is there; None for nothing."""
+        """Return the value at a path; None if missing."""
         found: Any = self._document
         for name in path:
             if isinstance(name, int) and isinstance(found, list) and name < len(found):
@@ -129,26 +129,26 @@ class _Reader:
         return found
 
     def expect(self, wanted: object, *path: str | int) -> None:
-        """A field must have this value."""
+        """Require a field to have this value."""
         found = self.part(*path)
         if found != wanted or isinstance(found, bool) != isinstance(wanted, bool):
-            self.refuse(path, f"it is {bounds.shown(found)} and must be {bounds.shown(wanted)}", _ADVICE)
+            self.refuse(path, f"is {bounds.shown(found)}, must be {bounds.shown(wanted)}", _ADVICE)
 
     def only(self, names: Iterable[str], *path: str | int) -> None:
-        """An object must have these fields and no others."""
+        """Require an object with no fields other than these."""
         found = self.part(*path)
         if not isinstance(found, Mapping):
-            self.refuse(path, f"it must be an object, not {bounds.shown(found)}", _ADVICE)
+            self.refuse(path, f"must be an object, not {bounds.shown(found)}", _ADVICE)
             return
         for name in found:
             if name not in set(names):
-                self.refuse([*path, str(name)], "it has no meaning here", "leave it out")
+                self.refuse([*path, str(name)], "unsupported field", "remove it")
 
     def entries(self, *path: str | int) -> int:
-        """How many a list has that must have at least one."""
+        """Require a non-empty list and return its length."""
         found = self.part(*path)
         if not isinstance(found, list) or not 1 <= len(found) <= _MOST_ENTRIES:
-            self.refuse(path, f"it must be a list of 1 to {_MOST_ENTRIES}", _ADVICE)
+            self.refuse(path, f"must be a list of 1 to {_MOST_ENTRIES} entries", _ADVICE)
             return 0
         return len(found)
 
@@ -156,8 +156,8 @@ class _Reader:
 def from_document(
     document: object, indicators: Mapping[str, object] = MappingProxyType({})
 ) -> tuple[NamedObjective, ...]:
-    """The objectives of an OpenSLO document, at least one. `indicators`: those that it may name, as they
-    would be written in it. Raises RefusedFields with every field that is not understood."""
+    """Return the objectives of an OpenSLO document, at least one. `indicators`: indicators that it may refer
+    to, by name, in the inline form. Raises RefusedFields with every invalid field."""
     reader = _Reader(_with_indicator(document, indicators))
     _read_head(reader, KIND)
     fields = ("description", "service", "indicator", "timeWindow", "budgetingMethod", "objectives")
@@ -179,15 +179,15 @@ def _read_head(reader: _Reader, kind: str) -> None:
 
 
 def _with_indicator(document: object, indicators: Mapping[str, object]) -> object:
-    """The document with the indicator that it names. Raises RefusedFields where there is none."""
+    """Return the document with its indicator inlined. Raises RefusedFields if the indicator is missing."""
     reader, place = _Reader(document), ("spec", "indicatorRef")
     name = reader.part(*place)
     if name is None:
         return document
     if reader.part("spec", "indicator") is not None:
-        reader.refuse(place, "the document has an indicator of its own", "leave one of them out")
+        reader.refuse(place, "the document also has an inline indicator", "remove one of them")
     elif not isinstance(name, str) or name not in indicators:
-        what = f"there is no {INDICATOR} {bounds.shown(name)}"
+        what = f"unknown {INDICATOR} {bounds.shown(name)}"
         reader.refuse(place, what, "import its document with this one")
     reader.problems.check()
     spec = {field: one for field, one in reader.part("spec").items() if field != "indicatorRef"}
@@ -195,18 +195,18 @@ def _with_indicator(document: object, indicators: Mapping[str, object]) -> objec
 
 
 def _name_of(document: object, kind: str) -> str:
-    """Of a document that others name. Raises RefusedFields."""
+    """Return the name of a document that others may refer to. Raises RefusedFields."""
     reader = _Reader(document)
     _read_head(reader, kind)
     name = reader.part("metadata", "name")
     if not isinstance(name, str) or not name:
-        reader.refuse(["metadata", "name"], "it must be a name")
+        reader.refuse(["metadata", "name"], "must be a name")
     reader.problems.check()
     return str(name)
 
 
 def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
-    """The datastream, and what of an objective is judged now."""
+    """Return the datastream, and the fields of its present evaluation."""
     reader.only(("metadata", "spec"), "spec", "indicator")
     reader.only(("thresholdMetric", "description"), "spec", "indicator", "spec")
     place = "spec", "indicator", "spec", "thresholdMetric", "metricSource"
@@ -217,7 +217,7 @@ def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
     reader.only(("datastream", "percentile", "window"), *source)
     name = reader.part(*source, "datastream")
     if not isinstance(name, str) or not name:
-        reader.refuse([*source, "datastream"], "it must name a datastream", _ADVICE)
+        reader.refuse([*source, "datastream"], "must be the name of a datastream", _ADVICE)
         name = ""
     judged: dict[str, Any] = {}
     if (percentile := reader.part(*source, "percentile")) is not None:
@@ -229,10 +229,10 @@ def _source(reader: _Reader) -> tuple[str, dict[str, Any]]:
 
 
 def _days(reader: _Reader) -> int:
-    """The period. Only one that moves with time is a period here."""
+    """Return the period in days. Only rolling periods are supported."""
     place = "spec", "timeWindow"
     if reader.entries(*place) != 1:
-        reader.refuse(place, "it must have one window")
+        reader.refuse(place, "must have exactly one window")
         return 1
     reader.only(("duration", "isRolling"), *place, 0)
     reader.expect(True, *place, 0, "isRolling")
@@ -240,7 +240,7 @@ def _days(reader: _Reader) -> int:
     found = _DAYS.fullmatch(duration) if isinstance(duration, str) else None
     if found is None or found[2] not in ("d", "w"):
         reader.refuse(
-            [*place, 0, "duration"], f"{bounds.shown(duration)} is no number of days", "write 30d or 4w"
+            [*place, 0, "duration"], f"invalid number of days {bounds.shown(duration)}", "examples: 30d, 4w"
         )
         return 1
     return int(found[1]) * (7 if found[2] == "w" else 1)
@@ -253,7 +253,7 @@ def _objective(reader: _Reader, index: int, days: int, judged: Mapping[str, Any]
     value, percent = reader.part(*place, "value"), reader.part(*place, "targetPercent")
     target = reader.part(*place, "target")
     if (target is None) == (percent is None):
-        reader.refuse(place, "it must have one of target and targetPercent")
+        reader.refuse(place, "must have exactly one of target and targetPercent")
         return None
     if target is not None:
         percent = reader.problems.attempt(pointer_to([*place, "target"]), lambda: _percent(target), None)
@@ -267,13 +267,15 @@ def _objective(reader: _Reader, index: int, days: int, judged: Mapping[str, Any]
 
 
 def _percent(share: object) -> float:
-    """A share of 1 as percent, without the error that binary fractions would make of it."""
+    """Convert a fraction to percent without binary rounding errors."""
     return float(Decimal(repr(bounds.number("the target", share, 0, 1))) * 100)
 
 
 def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Objective, ...]]:
-    """The objectives of several documents, each with where it is from; an indicator may come before or after
-    what names it. Raises InvalidRequest that names every document and field that is not understood."""
+    """Return the objectives of several documents, each given with its origin, by datastream.
+
+    An indicator may come before or after documents that refer to it. Raises InvalidRequest that names every
+    invalid document and field."""
     found: dict[str, list[Objective]] = {}
     objectives, indicators, wrong = _sorted_out(documents)
     for where, document in objectives:
@@ -291,7 +293,8 @@ def by_datastream(documents: Iterable[tuple[str, object]]) -> dict[str, tuple[Ob
 def _sorted_out(
     documents: Iterable[tuple[str, object]],
 ) -> tuple[list[tuple[str, object]], dict[str, object], list[str]]:
-    """Objectives, indicators by name, and what is wrong with documents that are neither."""
+    """Split documents into objectives and indicators by name; also return the problems of invalid
+    documents."""
     objectives: list[tuple[str, object]] = []
     indicators: dict[str, object] = {}
     wrong = []
@@ -303,7 +306,7 @@ def _sorted_out(
             elif kind == INDICATOR and isinstance(document, Mapping):
                 name = _name_of(document, INDICATOR)
                 if name in indicators:
-                    wrong.append(f"{where}: there is another {INDICATOR} {bounds.shown(name)}")
+                    wrong.append(f"{where}: duplicate {INDICATOR} {bounds.shown(name)}")
                 indicators[name] = {"metadata": document["metadata"], "spec": document.get("spec")}
             else:
                 objectives.append((where, document))

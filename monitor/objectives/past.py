@@ -1,6 +1,6 @@
-"""What was measured in a piece of the past, of topics and then of objectives, as columns. Pure.
+"""Measurements of a past time range as columns, by topic and then by objective. Pure.
 
-A piece has thousands of topics, and several pieces are read a minute: no object is made for a topic.
+A time range has thousands of topics, and several are read per minute, so topics have no objects of their own.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from monitor.latency import Source, selects
 Place: TypeAlias = tuple[str, str, str]
 """Group of datastreams, source cluster, topic, or `EVERY_TOPIC`."""
 _MOST_PLACES: Final = 200_000
-"""Topics of which it is remembered who counts them."""
+"""Maximum number of topics for which the counting objectives are cached."""
 
 
 class Wanted(NamedTuple):
-    """What is counted: of which topics, and from when on a record is late."""
+    """A count needed for an objective: topics, and the limit above which a record is late."""
 
     source: Source
     selection: TopicSelection
@@ -32,9 +32,9 @@ class Wanted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicSums:
-    """Topics as columns of one length: records, and by a number of milliseconds how many of them took longer.
-    `stale_seconds`: likewise by topic the seconds in which some record had waited for longer, of topics of
-    which one had."""
+    """Sums of topics as columns of equal length. `records`: number of records. `late`: number of records that
+    took longer, by limit in milliseconds. `stale_seconds`: by limit and topic, the seconds in which a record
+    had waited longer; only topics with such a record."""
 
     places: Sequence[Place]
     records: Sequence[int]
@@ -43,18 +43,19 @@ class TopicSums:
 
 
 class Past(Protocol):
-    """What the mirror measured before, as it is stored."""
+    """Stored past measurements of the mirror."""
 
     def past(
         self, piece: Piece, milliseconds: Collection[int], together: Collection[Source] = ()
     ) -> TopicSums:
-        """Every topic at most once, with a column for each of `milliseconds`; records of a source of
-        `together` may be those of `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
+        """Return the sums of every topic, each at most once, with a column for each of `milliseconds`.
+
+        Sources in `together` may have the single topic `EVERY_TOPIC`. Raises Unreachable, AnalyticsError."""
         ...
 
 
 class TallyColumns(NamedTuple):
-    """Of each objective that is counted, by its number: the fields of a `burn.tally.Tally`."""
+    """Fields of a `burn.tally.Tally` as columns, by the number of each count."""
 
     records: Sequence[int]
     late: Sequence[float]
@@ -62,7 +63,7 @@ class TallyColumns(NamedTuple):
 
 
 def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
-    """Number by number, one part after the other."""
+    """Return the sum of the columns of all parts."""
     records, late, stale = onto
     for one in parts:
         records = list(map(add, records, one.records))
@@ -72,7 +73,7 @@ def added(parts: Iterable[TallyColumns], onto: TallyColumns) -> TallyColumns:
 
 
 class Counting:
-    """What is counted, each with a number, and which topics count for which of them, which is remembered."""
+    """Numbered counts, with a cache of the counts that each topic belongs to."""
 
     def __init__(self, wanted: frozenset[Wanted]) -> None:
         self.wanted = wanted
@@ -85,12 +86,12 @@ class Counting:
 
     @property
     def nothing(self) -> TallyColumns:
-        """Of a time in which nothing was measured."""
+        """Columns of a time range without measurements."""
         size = len(self.numbers)
         return TallyColumns([0] * size, [0.0] * size, [0.0] * size)
 
     def sums(self, found: TopicSums, piece: Piece) -> TallyColumns:
-        """Of several topics, the one that waited longest says how long it was stale, at least."""
+        """Return the sums of a piece by count. Stale time is the largest of any topic, a lower bound."""
         records, late, stale = ([*one] for one in self.nothing)
         late_of = [found.late[one.milliseconds] for one in self.numbers]
         ages = [one.milliseconds for one in self.numbers]

@@ -1,7 +1,7 @@
-"""Judges every objective of a datastream over its own window: the worst of the verdicts is the datastream's.
+"""Evaluation of every objective of a datastream over its own window; the worst verdict is the datastream's.
 
-How old the oldest waiting record is, is a matter of now: it is taken from the monitor's own window, whatever
-the objective's. Only what arrived is counted over the objective's.
+The age of the oldest waiting record is a present value and is taken from the monitor's own window. Only
+arrived records are counted over the objective's window.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _WORST_FIRST: Final = (Standing.BREACHED, Standing.HALTED, Standing.UNKNOWN, Sta
 
 
 def windows_of(subjects: Iterable[Subject], own_seconds: float) -> frozenset[float]:
-    """The windows that are looked at, in seconds: the monitor's own, and those of objectives."""
+    """Return the windows to read, in seconds: the monitor's own and the objectives'."""
     return frozenset({own_seconds}) | {
         float(one.window_seconds) for subject in subjects for one in subject.objectives
     }
 
 
 def least_objective_ms(subjects: Iterable[Subject]) -> int:
-    """A record that waits for no longer than this is late for nobody, in milliseconds."""
+    """Return the strictest limit of all objectives, in milliseconds; 0 if there are none."""
     return min(
         (
             one.milliseconds
@@ -37,7 +37,9 @@ def least_objective_ms(subjects: Iterable[Subject]) -> int:
 
 
 def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds: float) -> Verdict:
-    """`seen`: what was measured, by window. Where several are as bad as the worst, all of them are said."""
+    """Evaluate all objectives and return the worst verdict; its sentence includes all that are equally bad.
+
+    `seen`: measurements by window."""
     now = observed(subject, seen[own_seconds])
     verdicts = []
     if subject.objective is not None:
@@ -56,7 +58,7 @@ def judge_all(subject: Subject, seen: Mapping[float, Observations], own_seconds:
 
 
 def _as_of_now(now: Observation | None, arrived: Observation | None) -> Observation | None:
-    """What arrived over a window, with what waits now. Without the latter nothing is known of now."""
+    """Combine the records that arrived in a window with the present backlog; None if either is unknown."""
     if now is None or arrived is None:
         return None
     return now._replace(records=arrived.records, counts=arrived.counts)

@@ -1,7 +1,8 @@
-"""From the monitor's turns to records of incidents. Pure.
+"""Records of incidents, derived from the turns of the monitor. Pure.
 
-A datastream has one incident at a time: from when an objective is missed, or something else is the matter
-with it, until nothing is. So one cause is one incident, however many partitions and alerts it has.
+A datastream has at most one incident at a time. It starts when an objective is missed or another problem
+appears, and ends when there are none. So one cause is one incident, however many partitions and alerts it
+has.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from monitor.records.record import Gain, IncidentRecord, Phase
 
 
 class Matter(NamedTuple):
-    """Something besides objectives that is the matter with a datastream now. `name`: of its alert. `cluster`:
-    of the source."""
+    """A problem of a datastream other than a missed objective. `name`: name of its alert. `cluster`: source
+    cluster."""
 
     name: str
     cluster: str
@@ -31,27 +32,28 @@ class Matter(NamedTuple):
 
 Matters = Mapping[DatastreamName, Sequence[Matter]]
 NO_MATTERS: Final[Matters] = {}
-_GONE: Final = "it is not judged any more: deleted, paused, or without an objective"
-_OVER: Final = "nothing of it is seen any more"
+_GONE: Final = "no longer evaluated: deleted, paused, or without an objective"
+_OVER: Final = "no problem remains"
 
 
 class Restored(NamedTuple):
-    """What goes on, and the ids of records that were replaced by that."""
+    """Incidents that continue, and the ids of the records that they replace."""
 
     records: list[IncidentRecord]
     replaced: frozenset[str]
 
 
 class IncidentBook:
-    """The incidents that are open, by datastream: at most one each."""
+    """Open incidents, at most one per datastream."""
 
     def __init__(self) -> None:
         self._open: dict[DatastreamName, IncidentRecord] = {}
         self._written: dict[DatastreamName, IncidentRecord] = {}
 
     def restore(self, records: Iterable[IncidentRecord]) -> Restored:
-        """Go on with those of a former monitor that are not over, the newest of each datastream. What was
-        found of it since the start is appended, and has no record of its own."""
+        """Continue with the open incidents of a previous monitor, the latest of each datastream.
+
+        Findings about it since the start are appended; their own record is dropped."""
         stored = {
             DatastreamName(one.datastream): one
             for one in sorted(records, key=lambda one: one.opened_ms)
@@ -70,7 +72,7 @@ class IncidentBook:
         matters: Matters = NO_MATTERS,
         movements: Movements = NOTHING_KNOWN,
     ) -> list[IncidentRecord]:
-        """The records that changed by a turn."""
+        """Update the incidents after a turn and return the changed records."""
         return self._turn(
             [
                 _after(
@@ -87,7 +89,8 @@ class IncidentBook:
     def nothing_judged(
         self, now_ms: int, matters: Matters = NO_MATTERS, movements: Movements = NOTHING_KNOWN
     ) -> list[IncidentRecord]:
-        """Those that changed by a turn that found nothing of objectives."""
+        """Update the incidents after a turn without findings about objectives and return the changed
+        records."""
         return self._turn(
             [
                 _unseen(self._open.get(name), name, _Matters.of(name, matters, movements), now_ms)
@@ -114,15 +117,16 @@ class IncidentBook:
 
 
 class _Matters(NamedTuple):
-    """Of one datastream. `waits`: whether records wait, as far as its partitions are in a state that matters;
-    None: none of them is."""
+    """Problems of one datastream. `waits`: whether records wait in its partitions that are not OK; None if
+    all are OK."""
 
     matters: Sequence[Matter]
     waits: bool | None
 
     @classmethod
     def of(cls, name: DatastreamName, matters: Matters, movements: Movements) -> _Matters:
-        """Where not all instances are heard, records wait."""
+        """Look up the problems of a datastream. Assumes that records wait unless all instances have
+        responded."""
         moving = movements.datastreams.get(name)
         if moving is None or not movements.is_complete:
             return cls(matters.get(name, ()), True)
@@ -132,7 +136,7 @@ class _Matters(NamedTuple):
 
 
 def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRecord:
-    """One incident that was detected a second time."""
+    """Join the record of an incident with the one opened when it was detected again."""
     if since is None or since.id == former.id:
         return former
     for entry in since.timeline:
@@ -147,7 +151,7 @@ def _joined(former: IncidentRecord, since: IncidentRecord | None) -> IncidentRec
             for name in (*former.causes, *since.causes)
         },
         worst_ms=_worse(former.worst_ms, since.worst_ms),
-        # A new monitor may not have seen it late yet: whether that is over is for its verdicts to say.
+        # A new monitor may not have seen the lateness yet; its verdicts will show the end of it.
         is_late=former.is_late or since.is_late,
         gain=former.gain or since.gain,
         matters=tuple(dict.fromkeys((*former.matters, *since.matters))),
@@ -161,7 +165,7 @@ def _after(
     found: _Matters,
     now_ms: int,
 ) -> IncidentRecord | None:
-    """The record after a turn; None: there is no incident."""
+    """Return the record after a turn; None if there is no incident."""
     matters = found.matters
     is_late = finding is not None and finding.incident.is_open
     seconds = 0.0 if record is None else seconds_since(record, now_ms)
@@ -193,7 +197,7 @@ def _after(
 def _unseen(
     record: IncidentRecord | None, name: DatastreamName, found: _Matters, now_ms: int
 ) -> IncidentRecord | None:
-    """The same where nobody knows whether objectives are met: what was missed stays so."""
+    """Return the record after a turn without knowledge of objectives: a missed objective stays missed."""
     if record is None or not record.is_late:
         return _after(record, name, None, found, now_ms)
     return _with_matters(with_costs(record, (), now_ms, _is_bad(None, found)), found.matters, now_ms)
@@ -213,7 +217,7 @@ def _begun(
 def _continued(
     record: IncidentRecord, finding: Finding | None, now_ms: int, *, is_late: bool
 ) -> IncidentRecord:
-    """What became of objectives, in an incident that goes on."""
+    """Note changes of objectives in an incident that continues."""
     was_late, record = record.is_late, replace(record, is_late=is_late)
     if finding is None or not (is_late or was_late):
         return record
@@ -224,12 +228,12 @@ def _continued(
         gain = None if record.gain is None else replace(record.gain, lasted=None)
         return replace(record, gain=gain).noted(now_ms, Phase.RELAPSED, verdict.sentence)
     if not was_late:
-        return record.noted(now_ms, Phase.CLASSIFIED, f"it is late too: {verdict.sentence}")
+        return record.noted(now_ms, Phase.CLASSIFIED, f"also late: {verdict.sentence}")
     return record
 
 
 def _with_matters(record: IncidentRecord, matters: Sequence[Matter], now_ms: int) -> IncidentRecord:
-    """What is new of them; bounded, as there are few names."""
+    """Note new problems. The number of entries is bounded, because there are few names."""
     for one in matters:
         if one.name not in record.matters:
             record = record.noted(now_ms, Phase.CLASSIFIED, f"{one.name}: {one.text}")
@@ -240,8 +244,10 @@ def _with_matters(record: IncidentRecord, matters: Sequence[Matter], now_ms: int
 def _with_cause(
     record: IncidentRecord, found: Diagnosis | None, seconds: float, now_ms: int
 ) -> IncidentRecord:
-    """The headline is the cause of most bad seconds. Another one takes its place when it has clearly more of
-    them, so that causes that alternate are one entry. What catches up does so after the cause before it."""
+    """Update the headline, the cause of most bad seconds.
+
+    Another cause replaces it only with clearly more bad seconds, so that alternating causes are one entry.
+    Catching up counts towards the cause that preceded it."""
     if found is None or (found.cause is Cause.UNKNOWN and record.cause):
         return record
     headline, cause = record.cause, found.cause.value
@@ -264,7 +270,7 @@ _CLEARLY_SECONDS: Final = 20.0
 
 
 def _with_closing(record: IncidentRecord, finding: Finding, now_ms: int) -> IncidentRecord:
-    """When it closes, to the second, if it stays as it is."""
+    """Set the time at which the incident closes if it stays recovered, rounded to a second."""
     left = finding.closes_in
     if left is None:
         return record if record.closing_ms is None else replace(record, closing_ms=None)
@@ -278,7 +284,7 @@ _SAME_MOMENT_MS: Final = 15_000
 
 
 def _with_decision(record: IncidentRecord, finding: Finding, now_ms: int) -> IncidentRecord:
-    """One entry for each change: what was said last is not said again."""
+    """Note a decision about a rebalance if it differs from the last one."""
     text = finding.decision
     if not text:
         return record
@@ -289,8 +295,8 @@ def _with_decision(record: IncidentRecord, finding: Finding, now_ms: int) -> Inc
 
 
 def _is_bad(finding: Finding | None, found: _Matters) -> bool | None:
-    """Return whether an objective was missed or records waited in a turn; None: nobody knows. An alert that
-    lingers, or of a datastream without traffic, costs nothing."""
+    """Return whether an objective was missed or records waited in a turn; None if unknown. An alert that has
+    not resolved yet, or that concerns a datastream without traffic, costs nothing."""
     standing = Standing.UNKNOWN if finding is None else finding.verdict.standing
     if standing is Standing.BREACHED or (found.matters and found.waits):
         return True
@@ -305,7 +311,7 @@ def _is_recovered(record: IncidentRecord) -> bool:
 
 
 def _recovered(record: IncidentRecord, text: str, now_ms: int) -> IncidentRecord:
-    """Where it relapses and recovers again, the breach has lasted until then."""
+    """Note the recovery and the duration of the breach; after a relapse, the next recovery counts."""
     if _is_recovered(record):
         return record
     if record.gain is not None:
@@ -318,7 +324,7 @@ def _worse(one: float | None, other: float | None) -> float | None:
 
 
 def resumed(record: IncidentRecord, now_ms: int, monotonic: float) -> Incident:
-    """What the monitor remembers of an incident that goes on; its cool-down runs from what was done last."""
+    """Return the monitor's state of an incident that continues; the cool-down runs from the last action."""
 
     def ago(moment_ms: int) -> float:
         return monotonic - max(0, now_ms - moment_ms) / 1000

@@ -1,4 +1,4 @@
-"""What an incident costs: of its time, and of the error budgets. Pure."""
+"""Cost of an incident in time and error budget. Pure."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from monitor.burn.rates import Budget
 from monitor.records.record import BudgetCost, IncidentRecord
 
 _MOST_APART_MS: Final = 120_000
-"""Between two turns of one monitor. What lies between turns that are further apart nobody has seen."""
+"""Maximum time between two turns for it to count as observed."""
 _FLUSH_MS: Final = 60_000
 
 
 def opened_costs(budgets: Iterable[Budget]) -> tuple[BudgetCost, ...]:
-    """When it is detected."""
+    """Return the costs at the detection of an incident."""
     return tuple(BudgetCost(objective_name(one.objective), one.left, one.left) for one in budgets)
 
 
 def with_costs(
     record: IncidentRecord, budgets: Iterable[Budget], now_ms: int, is_bad: bool | None
 ) -> IncidentRecord:
-    """After a turn. `is_bad` None: nobody knows."""
+    """Return the record with its costs after a turn. `is_bad` None: unknown."""
     passed_ms = max(now_ms - record.judged_ms, 0)
     seconds = passed_ms / 1000
     is_seen = passed_ms <= _MOST_APART_MS and is_bad is not None
@@ -41,14 +41,14 @@ def with_costs(
 
 
 def seconds_since(record: IncidentRecord, now_ms: int) -> float:
-    """Return the seconds since the last turn, as far as it is so near that nothing else happened between."""
+    """Return the seconds since the last turn; 0 if it is too long ago to count as observed."""
     passed_ms = now_ms - record.judged_ms
     return passed_ms / 1000 if 0 < passed_ms <= _MOST_APART_MS else 0.0
 
 
 def is_news(record: IncidentRecord, written: IncidentRecord | None) -> bool:
-    """Whether it is to be written again: what it costs, and the figures of its cause, change with every turn,
-    and are written each minute, or with anything else."""
+    """Return whether the record must be written again. Costs and figures of the cause change every turn; they
+    are written once a minute, or together with another change."""
     if written is None or record.judged_ms - written.judged_ms >= _FLUSH_MS:
         return True
     return _without_costs(record) != _without_costs(written)
@@ -61,5 +61,5 @@ def _without_costs(record: IncidentRecord) -> IncidentRecord:
 
 
 def objective_name(one: Objective) -> str:
-    """By which an incident names what it cost."""
+    """Return the name of an objective used in the costs of incidents."""
     return f"{one.target_percent:g} % within {one.milliseconds} ms over {one.period_days} d"

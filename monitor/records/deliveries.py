@@ -1,7 +1,7 @@
-"""How many records arrived during an incident, and how many of them too late: counted after its end.
+"""Number of records that arrived during an incident, and how many were late, counted after its end.
 
-Measurements reach Pinot some seconds after they were made, so that the count comes half a minute after the
-end. What Pinot has nothing of, or keeps no longer, is not known.
+Measurements reach Pinot after some seconds, so the count is taken half a minute after the end. It is unknown
+if Pinot has no measurements or no longer retains them.
 """
 
 from __future__ import annotations
@@ -25,17 +25,18 @@ from monitor.records.record import DeliveryCost, IncidentRecord
 _log = structlog.get_logger(__name__)
 
 _SETTLED_MS: Final = 30_000
-"""After that, what was measured of the time is in Pinot."""
+"""Delay after which measurements are certainly in Pinot."""
 _AGAIN_MS: Final = 60_000
-"""Until an attempt after one that failed."""
+"""Pause after a failed attempt."""
 _LONGEST_MS: Final = 3_600_000
-"""After the end; where Pinot was away for longer, it stays unknown."""
+"""Maximum time after the end; if Pinot is unavailable for longer, the count stays unknown."""
 _MOST_WAITING: Final = 1_000
 _DAY_MS: Final = 24 * 3_600_000
 
 
 class DeliveryCounts:
-    """`days`: how long measurements are kept. Incidents may be given while another thread counts."""
+    """Incidents whose records are still to be counted. `days`: retention of measurements. `add` may be called
+    while another thread counts."""
 
     def __init__(self, past: Past, clock: Clock, days: int) -> None:
         self._past = past
@@ -46,8 +47,8 @@ class DeliveryCounts:
         self._not_before_ms = 0
 
     def add(self, record: IncidentRecord, subject: Subject | None) -> None:
-        """Count it later, where it is over and was not counted. `subject`: its datastream; None: it is not
-        judged any more, so that nobody knows what is too late."""
+        """Schedule the count of a closed incident that has none. `subject`: its datastream; None if it is no
+        longer evaluated, so that the limits for late records are unknown."""
         if record.closed_ms is None or record.deliveries is not None or subject is None:
             return
         is_in_time = self._clock.now_ms() - record.closed_ms <= _LONGEST_MS
@@ -57,7 +58,7 @@ class DeliveryCounts:
 
     @property
     def is_due(self) -> bool:
-        """Whether one can be counted now."""
+        """True if an incident can be counted now."""
         now_ms = self._clock.now_ms()
         with self._lock:
             return now_ms >= self._not_before_ms and any(
@@ -65,8 +66,9 @@ class DeliveryCounts:
             )
 
     def counted(self) -> IncidentRecord | None:
-        """The next one with its count, and without one where that is not known; None: there is none, or
-        measurements cannot be read now. Blocks while Pinot is asked."""
+        """Return the next incident with its count, or without it if unknown.
+
+        None if no incident is due, or if measurements cannot be read now. Blocks while it queries Pinot."""
         now_ms = self._clock.now_ms()
         with self._lock:
             settled = [one for one in self._waiting.values() if _is_settled(one[0], now_ms)]
@@ -79,7 +81,7 @@ class DeliveryCounts:
             if now_ms - (record.closed_ms or now_ms) <= _LONGEST_MS:
                 self._not_before_ms = now_ms + _AGAIN_MS
                 return None
-            _log.warning("what an incident cost is not known", incident=record.id, reason=str(error))
+            _log.warning("late records of an incident unknown", incident=record.id, reason=str(error))
             deliveries = None
         with self._lock:
             del self._waiting[record.id]
@@ -97,7 +99,7 @@ class DeliveryCounts:
 
 
 def limits_of(subject: Subject) -> Mapping[str, int]:
-    """From when on a record is late, in milliseconds, by the name of each objective."""
+    """Return the limit in milliseconds above which a record is late, by the name of each objective."""
     short = subject.objective
     found = {objective_name(one): one.milliseconds for one in subject.objectives}
     if short is not None:
@@ -106,7 +108,7 @@ def limits_of(subject: Subject) -> Mapping[str, int]:
 
 
 def deliveries_of(subject: Subject, found: TopicSums) -> tuple[DeliveryCost, ...] | None:
-    """Of each objective; None where nothing was measured of the datastream's topics."""
+    """Return the counts of each objective; None if there are no measurements of the datastream's topics."""
     rows = [
         at
         for at, (group, cluster, topic) in enumerate(found.places)

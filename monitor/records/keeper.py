@@ -1,7 +1,8 @@
-"""Keeps the book of incidents in a topic. Satisfies `monitor.cycle.Listener`; returns at once.
+"""Storage of incidents in a topic. Implements `monitor.cycle.Listener`; never blocks.
 
-A thread reads what a former monitor has left, then writes. While the topic's cluster is away the monitor
-judges on, and the newest state of each record waits; nothing is written before the former ones are known.
+A thread reads the records of a previous monitor, then writes. While the topic's cluster is unavailable, the
+monitor continues and the latest state of each record waits. Nothing is written before the previous records
+are known.
 """
 
 from __future__ import annotations
@@ -30,23 +31,25 @@ _MOST_WAITING: Final = 10_000
 
 
 class RecordStore(Protocol):
-    """Where records outlive the monitor. Calls may block, one thread at a time."""
+    """Durable store of records. Calls may block; used by one thread at a time."""
 
     def load(self) -> Stored:
-        """The newest state of each. Raises Unreachable, Refused."""
+        """Return the latest state of each record and note. Raises Unreachable, Refused."""
         ...
 
     def write(self, records: Sequence[IncidentRecord], notes: Mapping[str, bytes | None]) -> None:
-        """A note of None is one no more. Raises Fenced where another monitor has loaded them since;
-        Unreachable, Refused."""
+        """Write records and notes; None deletes a note. Raises Fenced if another monitor has loaded them
+        since, Unreachable, Refused."""
         ...
 
 
 class IncidentKeeper:
-    """`restored`: gets the incidents that go on and the notes of a former monitor, in the thread of the
-    monitor's turns. After each turn it is asked for `notes`, all that is to be known to the next monitor
-    besides, and `matters`, what is the matter besides objectives. `counts`: of records that arrived during an
-    incident; None: they are not counted."""
+    """Keeps the incident book in a store.
+
+    `restored`: called with the continuing incidents and the notes of a previous monitor, in the thread of the
+    monitor's turns. After each turn it calls `notes`, which returns all other state for the next monitor, and
+    `matters`, which returns problems other than missed objectives. `counts`: counts of records that arrived
+    during an incident; None disables them."""
 
     def __init__(
         self,
@@ -77,11 +80,11 @@ class IncidentKeeper:
         self._thread = threading.Thread(target=self._run, name="incidents", daemon=True)
 
     def start(self) -> None:
-        """Begin to read, then to write."""
+        """Start the thread that reads, then writes."""
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Try once to write what waits."""
+        """Attempt to write the pending records once, and stop."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
@@ -90,17 +93,18 @@ class IncidentKeeper:
             self._thread.join(deadline_seconds)
 
     def oust(self) -> None:
-        """Write nothing any more: another monitor does."""
+        """Stop writing, because another monitor has taken over."""
         with self._changed:
             self._is_ousted = True
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether the store is another monitor's by now: what is known here is not what is stored."""
+        """True if another monitor has taken over the store, so that the state here may differ from the stored
+        one."""
         return self._is_shut_out
 
     def judged(self, findings: Mapping[DatastreamName, Finding], movements: Movements) -> None:
-        """Note what a turn found."""
+        """Record the findings of a turn."""
         now_ms, matters = self._clock.now_ms(), self._matters()
         changed = {one.id: one for one in self._book.judged(findings, now_ms, matters, movements)}
         with self._changed:
@@ -117,7 +121,7 @@ class IncidentKeeper:
         self._wait(changed, replaced)
 
     def nothing_judged(self, reason: str, movements: Movements) -> None:
-        """No objective is met again, and none is newly missed; what else is the matter is known."""
+        """Record a turn without findings about objectives; their state stays, other problems are updated."""
         changed = self._book.nothing_judged(self._clock.now_ms(), self._matters(), movements)
         self._wait({one.id: one for one in changed})
 
@@ -128,7 +132,8 @@ class IncidentKeeper:
                 self._counts.add(one, None if finding is None else finding.subject)
 
     def _wait(self, changed: Mapping[str, IncidentRecord], replaced: frozenset[str] = frozenset()) -> None:
-        """What is to be written, a bounded part of it; the rest comes with its next change."""
+        """Queue changed records, dropping the oldest beyond the capacity; these are written with their next
+        change."""
         notes = dict(self._notes())
         with self._changed:
             self._waiting |= changed
@@ -138,7 +143,7 @@ class IncidentKeeper:
             self._changed.notify()
 
     def _new_notes(self) -> dict[str, bytes | None]:
-        """What the store does not have yet, a bounded part of it at a time."""
+        """Return the notes that the store does not have yet, up to a maximum number."""
         new: dict[str, bytes | None] = {
             key: one for key, one in self._noted.items() if self._stored_notes.get(key) != one
         }
@@ -151,10 +156,10 @@ class IncidentKeeper:
             try:
                 self._work()
             except Fenced as error:
-                _log.warning("another monitor keeps incidents from now on", reason=error.message)
+                _log.warning("another monitor has taken over the incidents", reason=error.message)
                 self.oust()
                 self._is_shut_out = True
-            except Exception as error:  # noqa: BLE001 - the bulkhead between the judging and the topic
+            except Exception as error:  # noqa: BLE001 - the bulkhead between the monitor and the topic
                 pause = min(_LONGEST_PAUSE_SECONDS, 2 * pause or _FIRST_PAUSE_SECONDS)
                 self._tell(reason_of(error))
             else:
@@ -162,7 +167,7 @@ class IncidentKeeper:
                 self._tell("")
 
     def _pause(self, seconds: float) -> bool:
-        """Wait until there is something to do, or that long after a failure; false: it is over."""
+        """Wait for work, or for that long after a failure. Return False once the thread has to end."""
         with self._changed:
             if seconds:
                 self._changed.wait_for(lambda: self._is_stopping, seconds)
@@ -180,8 +185,8 @@ class IncidentKeeper:
         return is_keeper and self._counts is not None and self._counts.is_due
 
     def _work(self) -> None:
-        """One call of the store: it reads until it has read once, and then writes. What is written is counted
-        where nothing waits to be written."""
+        """Call the store once: load until that succeeds, then write. Count an incident if no writes are
+        pending."""
         if not self._has_loaded:
             found = self._store.load()
             with self._changed:
@@ -209,9 +214,9 @@ class IncidentKeeper:
                 self._waiting.setdefault(record.id, record)
 
     def _tell(self, reason: str) -> None:
-        """A line when it begins, when its reason changes and when it is over."""
+        """Log the start and end of a failure and changes of its reason."""
         if reason and reason != self._trouble:
-            _log.error("incidents are not kept now", reason=reason)
+            _log.error("cannot store incidents", reason=reason)
         elif self._trouble and not reason:
-            _log.info("incidents are kept again")
+            _log.info("incidents are stored again")
         self._trouble = reason

@@ -1,4 +1,4 @@
-"""What is kept of incidents, for many who ask: read by one at a time, and not again within seconds."""
+"""Shared reader of stored incidents: one read at a time, cached for seconds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PATIENCE_SECONDS: Final = 20.0
 
 
 class RecordReader:
-    """Safe for use by several threads. An error counts as an answer for as long: a cluster that is away is
-    not asked by each caller in turn."""
+    """Reads stored incidents; thread-safe. Errors are cached as well, so that callers do not each wait for an
+    unavailable cluster."""
 
     def __init__(self, read: Callable[[], Sequence[IncidentRecord]], clock: Clock) -> None:
         self._read = read
@@ -27,9 +27,9 @@ class RecordReader:
         self._error: HeadraceError | None = None
 
     def __call__(self) -> Sequence[IncidentRecord]:
-        """The newest incident first. Raises Unreachable, Refused, Busy."""
+        """Return the incidents, latest first. Raises Unreachable, Refused, Busy."""
         if not self._lock.acquire(timeout=_PATIENCE_SECONDS):
-            raise Busy("incidents are being read for others")
+            raise Busy("another request is still reading the incidents; retry")
         try:
             if self._clock.monotonic() - self._read_at >= _FRESH_SECONDS:
                 self._look()

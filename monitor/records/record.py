@@ -1,4 +1,4 @@
-"""One incident and its timeline, as it is stored. Pure."""
+"""Stored form of an incident and its timeline. Pure."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from mirror.wording import clock_text
 
 VERSION: Final = 1
 NOTES: Final = "alerts/"
-"""Begins the ids of what is no incident; no incident's does, as no datastream's name has a slash."""
+"""Prefix of the ids of notes. No incident has it, because names of datastreams contain no slash."""
 _MOST_ENTRIES: Final = 100
 _MOST: Final = 2**63 - 1
-"""Of Avro's and Pinot's whole numbers."""
+"""Largest integer of Avro and Pinot."""
 _LONGEST_ID: Final = 2 * bounds.LONGEST_NAME
 UNREADABLE: Final = (
     InvalidRequest,
@@ -30,19 +30,19 @@ UNREADABLE: Final = (
     TypeError,
     AttributeError,
 )
-"""What reading a stored record raises where it is damaged."""
+"""Exceptions raised by reading a damaged record."""
 
 
 class Phase(StrEnum):
-    """What an entry of a timeline is about."""
+    """Kind of an entry of a timeline."""
 
     DETECTED = "detected"
     CLASSIFIED = "classified"
-    """Its cause, or what else is the matter."""
+    """A cause or a further problem was found."""
     ACTED = "acted"
-    """A rebalance was asked for."""
+    """A rebalance was requested."""
     DECIDED = "decided"
-    """Why none was asked for."""
+    """No rebalance was requested, with the reason."""
     RECOVERED = "recovered"
     RELAPSED = "relapsed"
     CLOSED = "closed"
@@ -50,7 +50,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineEntry:
-    """Something that happened, at epoch ms. `times`: how often; then `time_ms` is the last time, and
+    """An event at `time_ms` (epoch ms). `times`: number of occurrences; if above 1, `time_ms` is the last and
     `first_ms` the first."""
 
     time_ms: int
@@ -61,19 +61,19 @@ class TimelineEntry:
 
     @property
     def said(self) -> str:
-        """The text, with how often it happened and since when."""
+        """The text, with the number of occurrences and the first time if it is repeated."""
         if self.times < 2 or self.first_ms is None:
             return self.text
         return f"{self.text} ({self.times} times since {clock_text(self.first_ms)})"
 
     def is_repeated_by(self, phase: Phase, text: str) -> bool:
-        """Return whether it happens again; figures may differ."""
+        """Return whether a new entry repeats this one; figures may differ."""
         if phase is not self.phase or phase in _ONCE:
             return False
         return phase in _STATES or self.says_what(text)
 
     def says_what(self, text: str) -> bool:
-        """Return whether it says the same; figures may differ."""
+        """Return whether the text is the same apart from figures."""
         return _shape_of(legible(text)) == _shape_of(self.text)
 
 
@@ -88,8 +88,8 @@ _STATES: Final = frozenset({Phase.RECOVERED, Phase.RELAPSED})
 
 @dataclass(frozen=True, slots=True)
 class BudgetCost:
-    """What was left of the error budget of one objective when the incident was detected, and as of the last
-    turn, as shares of it; None where that was not known."""
+    """Remaining share of the error budget of one objective, when the incident was detected and as of the last
+    turn; None if unknown."""
 
     objective: str
     before: float | None
@@ -97,15 +97,15 @@ class BudgetCost:
 
     @property
     def spent(self) -> float | None:
-        """The share of the budget that the incident has cost. What has left the period meanwhile does not
-        count in its favour."""
+        """Share of the budget spent by the incident, at least 0: budget regained as older breaches leave the
+        period does not count."""
         return None if self.before is None or self.now is None else max(self.before - self.now, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryCost:
-    """Of one objective: `records` that arrived between the beginning and the end of an incident, and how many
-    of them were `late`; that is by interpolation in a histogram, and so no whole number."""
+    """Number of records that arrived during an incident, and how many were late for one objective;
+    `late` is interpolated from a histogram and therefore not an integer."""
 
     objective: str
     records: int
@@ -114,9 +114,9 @@ class DeliveryCost:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What the first rebalance of an incident was predicted to save, against what came. In seconds of breach
-    from `acted_ms` on; None where it is not known. `left`: for how long the breach would have lasted without
-    it; `predicted`: how much of that it would save; `lasted`: for how long the breach did last."""
+    """Predicted and actual saving of the first rebalance of an incident, in seconds of breach from `acted_ms`
+    on; None if unknown. `left`: predicted remaining time of the breach without it; `predicted`: predicted
+    saving; `lasted`: actual remaining time."""
 
     acted_ms: int
     left: float | None
@@ -125,23 +125,24 @@ class Gain:
 
     @property
     def saved(self) -> float | None:
-        """What it has saved, as far as breaches of the datastream that nothing was done about go; below 0: it
-        took longer than those."""
+        """Actual saving, compared with past breaches of the datastream without action; below 0 if this breach
+        lasted longer than those."""
         return None if self.left is None or self.lasted is None else self.left - self.lasted
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentRecord:
-    """One incident of a datastream, whatever is the matter with it.
+    """One incident of a datastream.
 
-    `worst_ms`: the highest value of the objective's percentile that was seen; None where nothing arrived.
-    `left_out`: entries in the middle of the timeline that are not kept. `is_late`: whether an objective is
-    missed now. `matters`: what else was the matter, by the names of alerts. `causes`: bad seconds of each
-    cause; `cause` has most of them, and `evidence` is its newest. `bad_seconds`: of its time, those in
-    which an objective was missed or records waited; `unknown_seconds`: those of which nobody knows; both up
-    to `judged_ms`. `costs`: what it cost of the error budgets. `gain`: None where no rebalance was asked
-    for. `deliveries`: of each objective, counted after the end; None: not known, or not yet. `closing_ms`:
-    of one that has recovered, when it closes if it stays so; None: it has not.
+    `worst_ms`: highest observed value of the objective's percentile; None if no records arrived. `left_out`:
+    number of entries dropped from the middle of the timeline. `is_late`: an objective is missed now.
+    `matters`: other problems so far, by the names of their alerts. `causes`: bad seconds of each cause;
+    `cause` has most,
+    and `evidence` is its latest. `bad_seconds`: time in which an objective was
+    missed or records waited; `unknown_seconds`: unobserved time; both up to `judged_ms`. `costs`: cost in
+    error budgets. `gain`: None if no rebalance was requested. `deliveries`: counts for each objective, taken
+    after the end; None if unknown or pending. `closing_ms`: time at which a recovered incident closes if it
+    stays recovered; None if not recovered.
     """
 
     id: str
@@ -167,16 +168,16 @@ class IncidentRecord:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is not over."""
+        """True until the incident is closed."""
         return self.closed_ms is None
 
     def last(self, *phases: Phase) -> TimelineEntry | None:
-        """The newest entry of these phases."""
+        """Return the latest entry of these phases."""
         return next((one for one in reversed(self.timeline) if one.phase in phases), None)
 
     def noted(self, time_ms: int, phase: Phase, text: str) -> IncidentRecord:
-        """With one more entry, which takes the place of one that it repeats. Of a long timeline the first
-        entry and the newest ones are kept."""
+        """Return the record with another entry; it replaces an equivalent one. A long timeline keeps the
+        first entry and the latest ones."""
         entry, entries = TimelineEntry(time_ms, phase, legible(text)), self.timeline
         for one in entries:
             if one.is_repeated_by(phase, entry.text):
@@ -194,20 +195,20 @@ _PHASES: Final = frozenset(Phase)
 
 
 class Stored(NamedTuple):
-    """What outlives a monitor: incidents, and by its id what else is kept beside them as it is."""
+    """Stored state of a monitor: incidents, and opaque notes by id."""
 
     records: Sequence[IncidentRecord] = ()
     notes: Mapping[str, bytes] = {}
 
 
 def record_to_json(record: IncidentRecord) -> bytes:
-    """As a value of the topic."""
+    """Serialize a record to a value of the topic."""
     return json.dumps({"version": VERSION, **asdict(record)}).encode()
 
 
 def record_from_json(value: bytes) -> IncidentRecord:
-    """Fields and phases of a later version are ignored; of a former one some are missing. Raises
-    DamagedState."""
+    """Parse a value of the topic. Fields and phases of later versions are ignored; fields missing in earlier
+    versions get defaults. Raises DamagedState."""
     try:
         found: dict[str, Any] = json.loads(value)
         entries = [
@@ -248,7 +249,7 @@ def record_from_json(value: bytes) -> IncidentRecord:
             None if found.get("closing_ms") is None else moment_of(found["closing_ms"]),
         )
     except UNREADABLE as error:
-        raise DamagedState(f"no incident: {value[:100]!r}") from error
+        raise DamagedState(f"cannot parse stored incident: {value[:100]!r}") from error
 
 
 def _deliveries(found: Any) -> tuple[DeliveryCost, ...] | None:
@@ -267,7 +268,7 @@ def _gain(found: Any) -> Gain | None:
 
 
 def moment_of(value: Any) -> int:
-    """Epoch milliseconds. Raises one of `UNREADABLE`."""
+    """Validate epoch milliseconds. Raises one of `UNREADABLE`."""
     return bounds.integer("a moment", int(value), 0, bounds.LARGEST_MS)
 
 

@@ -10,7 +10,7 @@ from pinot.tables import IncidentRow
 
 
 def row_of_incident(record: IncidentRecord) -> IncidentRow:
-    """As of its last change."""
+    """Return the row of an incident as of its last change."""
     times = [record.judged_ms, record.opened_ms, *(one.time_ms for one in record.timeline[-1:])]
     spent = [one.spent for one in record.costs if one.spent is not None]
     worst = max(record.deliveries or (), key=lambda one: one.late, default=None)

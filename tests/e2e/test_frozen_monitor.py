@@ -36,7 +36,7 @@ HEAVY: Final = 210_000.0
 LIGHT: Final = 2_000.0
 FIRING: Final = (LATE.name, "firing")
 RESOLVED: Final = (LATE.name, "resolved")
-ASKED: Final = "rebalance asked for"
+ASKED: Final = "rebalance requested"
 
 
 def monitor_of(instance: RunningInstance, hook: HttpReceiver, log: Path) -> ManagedProcess:
@@ -124,7 +124,7 @@ def test_a_monitor_whose_lease_is_over_neither_alerts_nor_writes_nor_acts_when_i
         assert found[opened]["closed_ms"] == closed
         assert found.keys() - {opened} == another
         assert ASKED not in logs[0].read_text()
-        assert "another monitor keeps incidents" not in logs[1].read_text()
+        assert "over the incidents" not in logs[1].read_text()
         assert [one for one in found[opened]["timeline"] if one["phase"] == Phase.ACTED]
 
 

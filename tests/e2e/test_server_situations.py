@@ -260,7 +260,7 @@ def is_named_before_it_is_given_up(scene: Scene, cause: Cause) -> bool:
     source = Source(scene.name, "source")
     found = diagnose(evidence_of({"lanes": lanes, "instances": []}, source, TopicSelection(".*")), WAITED_MS)
     is_copying = all(lane["phase"] == "copying" for lane in lanes)
-    return is_copying and found.cause is cause and " for an answer" in found.sentence
+    return is_copying and found.cause is cause and " response" in found.sentence
 
 
 SHOWN: Final[Mapping[str, Shown]] = {

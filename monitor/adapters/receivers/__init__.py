@@ -1,5 +1,5 @@
-"""Receivers of alerts: Alertmanager, webhooks, mail. Each satisfies `alerts.deliveries.ports.Receiver`.
+"""Receivers of alerts: Alertmanager, webhooks, mail. Each implements `alerts.deliveries.ports.Receiver`.
 
-None of them takes longer than its time-out for a message, whatever the other side does. What they raise is
-logged, so it names no address that may be a secret and no credentials. Read `http_call.py` first.
+A message never takes longer than the time-out, whatever the server does. Errors are logged, so they contain
+no URL that may be a secret and no credentials. Read `http_call.py` first.
 """

@@ -1,4 +1,4 @@
-"""Alertmanager by its API v2, as Prometheus calls it.
+"""Client of Alertmanager's API v2, which Prometheus uses too.
 
 https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml
 """
@@ -17,18 +17,18 @@ from monitor.alerts.settings import AlertmanagerSettings
 
 PATH: Final = "/api/v2/alerts"
 _MISSED_REFRESHES: Final = 4
-"""After which Alertmanager takes an alert for over: Prometheus has the same."""
+"""Number of refresh intervals after which Alertmanager resolves an alert, as for Prometheus."""
 
 
 class Alertmanager:
-    """One Alertmanager. It groups, silences and de-duplicates by labels itself."""
+    """Sends alerts to one Alertmanager, which groups, silences and de-duplicates them by labels."""
 
     def __init__(self, settings: AlertmanagerSettings) -> None:
         self._settings = settings
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds, shows_answers=True)
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
+        """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         valid_ms = int(_MISSED_REFRESHES * self._settings.refresh_seconds * 1000)
         body = json.dumps([posted(one, now_ms, valid_ms) for one in notices]).encode()
         headers = {"Content-Type": "application/json"} | self._credentials()
@@ -48,10 +48,10 @@ class Alertmanager:
 
 
 def posted(notice: Notice, now_ms: int, valid_ms: int) -> dict[str, Any]:
-    """A `postableAlert`. What fires ends after `valid_ms` unless it is posted again before.
+    """Return a `postableAlert`. A firing alert ends after `valid_ms` unless it is posted again before.
 
-    Nothing begins or ended after now, whatever the clock said then: Alertmanager refuses alerts that end
-    before they begin, and one that ends in the future fires until then."""
+    Start and end of a resolved alert are at most now, even if the clock was ahead then: Alertmanager rejects
+    alerts that end before they start, and one that ends in the future fires until then."""
     ends_ms = now_ms + valid_ms if notice.ended_ms is None else min(notice.ended_ms, now_ms)
     return {
         "labels": dict(notice.labels),

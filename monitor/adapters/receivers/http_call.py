@@ -1,7 +1,7 @@
-"""One POST with an end: to a server that answers, does not, or answers a byte at a time.
+"""A POST request with a deadline for the whole call.
 
-The whole call has one deadline. httpx's own time-outs are for each read, so that a server which sends a byte
-now and then would hold it for ever; a cancelled task does not.
+The time-outs of httpx apply to each read, so a server that sends a byte now and then could block it forever;
+cancelling the task prevents that.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from monitor.alerts.deliveries.ports import ToldToWait
 
 _MOST_ANSWER_BYTES: Final = 65_536
 _PLAIN: Final = {"Accept-Encoding": "identity"}
-"""What is not compressed has the size that it has on the way."""
+"""Requests an uncompressed response, so that the size limit covers the body after decoding too."""
 _LONGEST_REASON: Final = 200
 _TOO_MANY: Final = 429
 _LATER: Final = frozenset({408, 425, _TOO_MANY})
@@ -38,9 +38,9 @@ class _Reply:
 
 
 class HttpCall:
-    """Calls one receiver. `shows_answers`: whether what it says of a refusal may be logged.
+    """HTTP client of one receiver. `shows_answers`: whether the text of an error response may be logged.
 
-    Raises ConfigError for authorities that cannot be read.
+    Raises ConfigError if the certificate authorities cannot be read.
     """
 
     def __init__(self, ca_file: str, timeout_seconds: float, *, shows_answers: bool = False) -> None:
@@ -51,18 +51,17 @@ class HttpCall:
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], *, has_credentials: bool, now_ms: int
     ) -> None:
-        """Raises Unreachable, TimedOut, ToldToWait, Refused, InvalidRequest as `Receiver.send` does."""
+        """Send a POST request. Raises Unreachable, TimedOut, ToldToWait, Refused, InvalidRequest like
+        `Receiver.send`."""
         address = _checked(url, has_credentials=has_credentials)
         if not all(value.isascii() for value in headers.values()):
-            raise Refused("HTTP takes tokens of ASCII only")
+            raise Refused("HTTP header values must be ASCII; check the token")
         try:
             reply = anyio.run(partial(self._post, address, body, headers))
         except (TimeoutError, httpx.TimeoutException) as error:
-            raise TimedOut(f"it did not answer within {self._timeout:g} s") from error
+            raise TimedOut(f"no response within {self._timeout:g} s") from error
         except httpx.HTTPError as error:
-            raise Unreachable(
-                f"it cannot be reached: {legible(str(error)) or type(error).__name__}"
-            ) from error
+            raise Unreachable(f"request failed: {legible(str(error)) or type(error).__name__}") from error
         if not httpx.codes.is_success(reply.status):
             raise self._error_of(reply, now_ms)
 
@@ -83,7 +82,7 @@ class HttpCall:
                 return _Reply(response.status_code, text, response.headers.get("Retry-After", ""))
 
     def _error_of(self, reply: _Reply, now_ms: int) -> Exception:
-        said = f"it answers {reply.status}"
+        said = f"HTTP status {reply.status}"
         if self._shows_answers and reply.text.strip():
             said += f": {legible(' '.join(reply.text.split()), _LONGEST_REASON)}"
         if reply.status in _NOT_AS_IT_IS:
@@ -94,20 +93,20 @@ class HttpCall:
 
 
 def _checked(text: str, *, has_credentials: bool) -> httpx.URL:
-    """Raises Refused without the address, which may be a secret."""
+    """Parse the URL. Raises Refused without quoting the URL, which may be a secret."""
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
-        raise Refused("its address is none") from error
+        raise Refused("invalid URL") from error
     if url.scheme not in ("http", "https") or not url.host:
-        raise Refused("its address is none that begins with http:// or https://")
+        raise Refused("invalid URL: must begin with http:// or https:// and a host")
     if (has_credentials or url.userinfo) and url.scheme == "http" and not is_loopback(url.host):
-        raise Refused("credentials are not sent without TLS", advice="give it an address with https://")
+        raise Refused("credentials are not sent without TLS", advice="configure an https:// URL")
     return url
 
 
 def is_loopback(host: str) -> bool:
-    """Whether it is this machine, by what can be seen of the name."""
+    """Return whether the host is `localhost` or a loopback address, without resolving names."""
     try:
         return host == "localhost" or ip_address(host).is_loopback
     except ValueError:
@@ -115,7 +114,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _seconds_of(retry_after: str, now_ms: int) -> float:
-    """RFC 9110: seconds, or a date; 0 where it says neither."""
+    """Parse `Retry-After` (RFC 9110), seconds or a date; 0 if it is neither."""
     if retry_after.isascii() and retry_after.isdigit():
         return float(retry_after[:9])
     try:

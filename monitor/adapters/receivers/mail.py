@@ -1,4 +1,4 @@
-"""Mail by SMTP: one message for each group of alerts, plain text."""
+"""Mail over SMTP: one plain-text message per group of alerts."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _LONGEST_REASON: Final = 200
 
 
 class Mail:
-    """A mail server and its recipients. Raises ConfigError for authorities that cannot be read."""
+    """Sends alerts by mail. Raises ConfigError if the certificate authorities cannot be read."""
 
     def __init__(self, settings: MailSettings) -> None:
         self._settings = settings
         self._tls = trusting(settings.ca_file, "ca_file")
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
+        """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         chosen = self._settings
         password = secret_from(chosen.password_file, chosen.password_variable)
         message = message_of(chosen, notices, now_ms)
@@ -47,33 +47,35 @@ class Mail:
                 if password:
                     server.login(chosen.username, password)
                 refused = server.send_message(message)
-                with contextlib.suppress(smtplib.SMTPException, OSError):  # it has taken the message
+                with contextlib.suppress(smtplib.SMTPException, OSError):  # the message is accepted already
                     server.quit()
         except smtplib.SMTPRecipientsRefused as error:
             codes = sorted({code for code, _ in error.recipients.values()})
-            raise _error_of(max(codes), f"it takes no mail for any recipient: {codes}") from error
+            raise _error_of(max(codes), f"the server rejected all recipients: {codes}") from error
         except smtplib.SMTPResponseException as error:
             said = error.smtp_error
             text = said if isinstance(said, str) else said.decode("utf-8", "replace")
-            sentence = f"it answers {error.smtp_code} {legible(text, _LONGEST_REASON)}"
+            sentence = f"SMTP error {error.smtp_code} {legible(text, _LONGEST_REASON)}"
             raise _error_of(error.smtp_code, sentence) from error
         except UnicodeEncodeError as error:
-            raise Refused("SMTP takes user names and passwords of ASCII only") from error
+            raise Refused("SMTP user name and password must be ASCII") from error
         except smtplib.SMTPNotSupportedError as error:
-            raise Refused(f"it cannot what is asked for: {error}") from error
+            raise Refused(f"the server lacks a required SMTP extension: {error}") from error
         except ssl.SSLError as error:
-            raise Refused(f"no TLS with it: {error}") from error
+            raise Refused(f"TLS handshake failed: {error}") from error
         except TimeoutError as error:
-            raise TimedOut(f"it did not answer within {chosen.timeout_seconds:g} s") from error
+            raise TimedOut(f"no response within {chosen.timeout_seconds:g} s") from error
         except (OSError, smtplib.SMTPException) as error:
-            raise Unreachable(f"it cannot be reached: {legible(str(error), _LONGEST_REASON)}") from error
+            raise Unreachable(f"connection failed: {legible(str(error), _LONGEST_REASON)}") from error
         if refused:
-            _log.warning("mail goes to some recipients only", refused=sorted(refused))
+            _log.warning("some mail recipients rejected", refused=sorted(refused))
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[smtplib.SMTP]:
-        """A conversation of at most the time-out: smtplib's own is for each read, so that a server which
-        sends a byte now and then would hold it for ever. Raises TimeoutError."""
+        """Open a session that lasts at most the time-out. Raises TimeoutError.
+
+        The time-out of smtplib applies to each read, so a server that sends a byte now and then could block
+        it forever."""
         chosen = self._settings
         deadline = time.monotonic() + chosen.timeout_seconds
         server = _Conversation(chosen.host, chosen.timeout_seconds, deadline)
@@ -84,7 +86,7 @@ class Mail:
             server.begin(chosen.port, chosen.security, self._tls)
             yield server
         except (OSError, smtplib.SMTPException) as error:
-            # The watch and the read that it ends may be late in either order.
+            # The timer and the read that it interrupts may finish in either order.
             if time.monotonic() >= deadline:
                 raise TimeoutError from error
             raise
@@ -94,30 +96,30 @@ class Mail:
 
 
 class _Conversation(smtplib.SMTP):
-    """One that is not connected yet, so that there is something to close while it connects. `deadline`: in
-    monotonic seconds, of the connection to whichever address of the host."""
+    """An SMTP session that can be closed while it still connects. `deadline`: monotonic seconds, for the
+    connection attempts to all addresses of the host together."""
 
     def __init__(self, host: str, timeout_seconds: float, deadline: float) -> None:
         super().__init__(timeout=timeout_seconds)
-        self._host = host  # whose certificate is looked for
+        self._host = host  # smtplib verifies the certificate against this name
         self._deadline = deadline
         self._handle: socket.socket | None = None
-        """Of the connection, whatever TLS makes of the socket."""
+        """Duplicate of the connected socket, independent of the TLS wrapper."""
 
     def end(self) -> None:
-        """Whatever waits for the server fails. From another thread, at the deadline."""
+        """Shut down the connection, so that pending reads fail. Called by another thread at the deadline."""
         if self._handle is not None:
-            with contextlib.suppress(OSError):  # it is closed by now
+            with contextlib.suppress(OSError):  # already closed
                 self._handle.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of the connection. Idempotent."""
+        """Close the connection. Idempotent."""
         super().close()
         if self._handle is not None:
             self._handle.close()
 
     def begin(self, port: int, security: str, tls: ssl.SSLContext) -> None:
-        """Connect, with TLS as it is wanted. Raises OSError, SMTPException."""
+        """Connect, with TLS according to `security`. Raises OSError, SMTPException."""
         self._implicit_tls = tls if security == "tls" else None
         code, said = self.connect(self._host, port)
         if code != _READY:
@@ -126,11 +128,11 @@ class _Conversation(smtplib.SMTP):
             self.starttls(context=tls)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
-        """As `smtplib.SMTP_SSL` has it."""
+        """Connect and wrap the socket like `smtplib.SMTP_SSL`."""
         plain = self._reach(host, port)
         plain.settimeout(timeout)
         self._handle = plain.dup()
-        if time.monotonic() >= self._deadline:  # `end` may have found nothing to close
+        if time.monotonic() >= self._deadline:  # `end` may have run before the handle existed
             plain.close()
             raise TimeoutError
         return (
@@ -140,7 +142,7 @@ class _Conversation(smtplib.SMTP):
         )
 
     def _reach(self, host: str, port: int) -> socket.socket:
-        """By the first address that takes the connection: each has the time that is left."""
+        """Connect to the first address that accepts; each attempt has the remaining time."""
         failure: OSError = TimeoutError()
         for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
             if (left := self._deadline - time.monotonic()) <= 0:
@@ -153,7 +155,7 @@ class _Conversation(smtplib.SMTP):
 
 
 def message_of(settings: MailSettings, notices: Sequence[Notice], now_ms: int) -> EmailMessage:
-    """Headers of one line each: what is in a name cannot add another."""
+    """Return the message. Headers are single lines, so a name cannot inject another header."""
     message = EmailMessage()
     message["From"] = settings.sender
     message["To"] = ", ".join(settings.recipients)
@@ -166,5 +168,5 @@ def message_of(settings: MailSettings, notices: Sequence[Notice], now_ms: int) -
 
 
 def _error_of(code: int, said: str) -> Exception:
-    """RFC 5321, 4.2.1: 4yz may pass, 5yz stays as it is."""
+    """Return the error for an SMTP code (RFC 5321, 4.2.1): 4yz is transient, 5yz permanent."""
     return Refused(said) if code >= _FIRST_PERMANENT else Unreachable(said)

@@ -1,4 +1,4 @@
-"""Secrets by reference: read where they are, whenever they are needed, and never kept."""
+"""Secrets by reference: read at every use and never stored."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from mirror.errors import Refused
 
 
 def secret_from(file: str, variable: str) -> str:
-    """The text of the file or of the variable without white space around it; empty where neither is named.
-    Raises Refused, without the text, where there is none."""
+    """Return the stripped content of the file or environment variable; empty if neither is configured.
+
+    Raises Refused, without the content, if it is missing, unreadable or empty."""
     if file:
         try:
             found = Path(file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise Refused(f"{file} cannot be read") from error
+            raise Refused(f"cannot read {file}") from error
     elif variable:
         found = os.environ.get(variable, "").strip()
     else:
         return ""
     if not found or not found.isprintable():
-        raise Refused(f"{file or f'the variable {variable}'} has nothing in it that can be used")
+        raise Refused(f"{file or f'the variable {variable}'} is empty or contains unprintable characters")
     return found

@@ -1,4 +1,4 @@
-"""Webhooks: one POST for each group of alerts, signed."""
+"""Webhooks: one signed POST request per group of alerts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIGNATURE: Final = "X-Headrace-Signature"
 
 
 class Webhook:
-    """One address. What it answers is not logged: nobody knows what is in it."""
+    """Sends alerts to one URL. Responses are not logged, because their content is unknown."""
 
     def __init__(self, name: str, settings: WebhookSettings, group_by: Sequence[str]) -> None:
         self._name = name
@@ -28,7 +28,7 @@ class Webhook:
         self._call = HttpCall(settings.ca_file, settings.timeout_seconds)
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """Raises as `monitor.alerts.deliveries.ports.Receiver` says."""
+        """Send one message. Raises like `monitor.alerts.deliveries.ports.Receiver.send`."""
         chosen = self._settings
         body = json.dumps(webhook_body(self._name, self._group_by, notices)).encode()
         headers = {"Content-Type": "application/json"}
@@ -45,7 +45,9 @@ class Webhook:
 
 
 def signature(secret: str, timestamp_seconds: int, body: bytes) -> str:
-    """`v1=` and HMAC-SHA-256 of the timestamp, a full stop and the body, in hexadecimal. The receiver refuses
-    timestamps that are minutes off, so that a message that was overheard is of no use later."""
+    """Return `v1=` and the hexadecimal HMAC-SHA-256 of the timestamp, a full stop and the body.
+
+    The receiver should reject timestamps that are minutes off, so that an intercepted message cannot be
+    replayed later."""
     signed = b"%d." % timestamp_seconds + body
     return f"v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"

@@ -1,4 +1,4 @@
-"""What one receiver has yet to be told, in which words, and the thread that does it.
+"""Delivery of alerts to one receiver: queue, message format and thread.
 
-Imports `monitor/alerts/alert.py` and its metrics. Read `outbox.py`, which says when a receiver is told.
+Imports `monitor/alerts/alert.py` and its metrics. Read `outbox.py`, which decides when to send.
 """

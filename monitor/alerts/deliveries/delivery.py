@@ -1,8 +1,9 @@
-"""The thread of one receiver: it may be away, frozen or slow, and nobody else waits for it.
+"""Thread of one receiver, which may be unreachable, frozen or slow without delaying anything else.
 
-What no turn of the monitor has confirmed for as long as a lease lasts is told to nobody: another monitor may
-judge by then, and have told the end of it. Nor is what `may_tell` forbids: nobody hears of what was before
-from a monitor that was frozen, if only for as long as ZooKeeper takes to give its place to another one.
+Nothing is sent once no turn of the monitor has confirmed it for the duration of a lease: another monitor may
+be active by then and may have resolved the alert. Nor is anything sent while `may_tell` returns False: a
+monitor that was frozen, even just long enough for ZooKeeper to elect another one, must not send outdated
+alerts.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ _LONGEST_WAIT_SECONDS: Final = 3600.0
 
 
 class Delivery:
-    """Brings one receiver what its outbox holds. `name`: as logs and metrics call it. `takes_watchdog`:
-    whether it is to hear that the monitor judges. `may_tell`: whether this monitor surely judges."""
+    """Sends the contents of an outbox to its receiver. `name`: name in logs and metrics. `takes_watchdog`:
+    whether to send the watchdog. `may_tell`: returns whether this monitor is certainly the active one."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Delivery:
         self.name = name
         self.takes_watchdog = takes_watchdog
         self.away = ""
-        """Why it took nothing at the last attempt; empty where it did, or was not asked. For any thread."""
+        """Reason for which the last attempt failed; empty if it succeeded or there was none. Thread-safe."""
         self._receiver = receiver
         self._outbox = outbox
         self._clock = clock
@@ -58,11 +59,12 @@ class Delivery:
         metrics.watch(name, self._waiting)
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Try once what waits, and end; what the receiver does not take in time is given up."""
+        """Attempt the pending alerts once and end the thread; those not accepted by the deadline are
+        dropped."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
@@ -70,17 +72,18 @@ class Delivery:
             self._thread.join(deadline_seconds)
 
     def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice]) -> None:
-        """Everything that fires now, and what has ended. Returns at once."""
+        """Queue all firing alerts and the alerts that have ended. Does not block."""
         with self._changed:
             self._offered_at = self._clock.monotonic()
             dropped = self._outbox.offer(firing, ended, self._offered_at)
             self._changed.notify()
         if dropped:
-            _log.error("no room for alerts", receiver=self.name, alerts=dropped)
+            _log.error("alert queue full", receiver=self.name, alerts=dropped)
             self._metrics.count_dropped(self.name, dropped)
 
     def restore(self, notices: Iterable[Notice], told: Collection[str]) -> None:
-        """Continue with alerts of a former monitor. `told`: keys of those that the receiver has taken."""
+        """Continue with alerts of a previous monitor. `told`: keys of the alerts that the receiver has
+        taken."""
         with self._changed:
             self._outbox.restore(notices, told, self._clock.monotonic())
 
@@ -99,7 +102,7 @@ class Delivery:
             self._attempt(notices)
 
     def _next(self) -> Sequence[Notice]:
-        """The next message, when it is due; nothing in the end."""
+        """Wait for the next message and return it; empty once the thread stops without pending alerts."""
         with self._changed:
             while True:
                 now = self._clock.monotonic()
@@ -107,7 +110,7 @@ class Delivery:
                 notices = self._outbox.take(now, is_last=self._is_stopping) if is_confirmed else ()
                 if notices or self._is_stopping:
                     return notices
-                # What is not confirmed now is by a later turn, which offers it.
+                # A later turn confirms the alerts by offering them.
                 next_at = self._outbox.next_at() if is_confirmed else NEVER
                 self._changed.wait(None if next_at == NEVER else min(next_at - now, _LONGEST_WAIT_SECONDS))
 
@@ -115,17 +118,17 @@ class Delivery:
         try:
             self._receiver.send(notices, self._clock.now_ms())
         except InvalidRequest as error:
-            self._fail(notices, error, "alerts are refused as they are")
+            self._fail(notices, error, "receiver rejected the message")
             self.away = ""
             with self._changed:
                 self._outbox.delivered(notices, self._clock.monotonic())
         except Refused as error:
-            self._fail(notices, error, "the receiver of alerts refuses them")
+            self._fail(notices, error, "receiver rejects alerts")
             self.away = reason_of(error)
             with self._changed:
                 self._outbox.refused(self._clock.monotonic())
         except Exception as error:  # noqa: BLE001 - the bulkhead around one receiver
-            self._fail(notices, error, "alerts cannot be delivered")
+            self._fail(notices, error, "cannot deliver alerts")
             self.away = reason_of(error)
             with self._changed:
                 wait = error.retry_after if isinstance(error, ToldToWait) else 0.0
@@ -140,11 +143,11 @@ class Delivery:
         self.away = ""
         self._metrics.count_sent(self.name, firing, len(notices) - firing)
         if self._trouble:
-            _log.info("alerts are delivered again", receiver=self.name)
+            _log.info("alert delivery recovered", receiver=self.name)
             self._trouble = ""
 
     def _fail(self, notices: Sequence[Notice], error: Exception, what: str) -> None:
-        """A line when it begins and when its reason changes, not one for each attempt."""
+        """Count the failure, and log it only if it is the first or its reason has changed."""
         self._metrics.count_failed(self.name, len(notices))
         reason = reason_of(error)
         if self._trouble != reason:

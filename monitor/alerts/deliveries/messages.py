@@ -1,4 +1,4 @@
-"""Words of a message about one group of alerts, for people and for programs. Pure."""
+"""Messages about one group of alerts, as text and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from mirror.errors import legible
 from monitor.alerts.alert import ALERTNAME, Notice, rfc3339
 
 _MOST_SHOWN: Final = 20
-"""Alerts of a message that are written out."""
+"""Maximum number of alerts shown in full in a message."""
 _NO_TIME: Final = "0001-01-01T00:00:00Z"
-"""The end of what has not ended, as Alertmanager writes it."""
+"""End time of a firing alert in Alertmanager's format."""
 _LONGEST_SUBJECT: Final = 150
 
 
 def grouped_by(labels: Sequence[str]) -> Callable[[Notice], tuple[str, ...]]:
-    """Alerts with the same values of these labels are of one group."""
+    """Return a function that maps a notice to its group: its values of these labels."""
     return lambda notice: tuple(notice.labels.get(name, "") for name in labels)
 
 
 def subject_of(notices: Sequence[Notice]) -> str:
-    """One line, such as `[2 firing, 1 resolved] HeadraceDatastreamHalted east`."""
+    """Return a line such as `[2 firing, 1 resolved] HeadraceDatastreamHalted east`."""
     firing = sum(one.is_firing for one in notices)
     counts = [f"{firing} firing"] if firing else []
     counts += [f"{len(notices) - firing} resolved"] if firing < len(notices) else []
     common = _common([one.labels for one in notices])
     what = " ".join(common[name] for name in (ALERTNAME, "cluster", "datastream") if name in common)
-    # A name may hold whatever Unicode calls a line's end.
+    # A name may contain any line terminator of Unicode.
     return legible(" ".join(f"[{', '.join(counts)}] {what or 'alerts'}".split()), _LONGEST_SUBJECT)
 
 
 def text_of(notices: Sequence[Notice], *, as_slack: bool = False) -> str:
-    """Lines for people: the subject, then what fires, then what is over. `as_slack`: in Slack's markup, in
-    which a name cannot call everybody in a channel."""
+    """Return the text of a message: the subject, then firing alerts, then resolved ones. `as_slack`: escape
+    for Slack, so that a name cannot mention a whole channel."""
     shown = sorted(notices, key=lambda one: not one.is_firing)
     lines = [subject_of(notices), *(line for one in shown[:_MOST_SHOWN] for line in _lines_of(one))]
     if len(shown) > _MOST_SHOWN:
@@ -44,18 +44,21 @@ def text_of(notices: Sequence[Notice], *, as_slack: bool = False) -> str:
 
 def _lines_of(notice: Notice) -> list[str]:
     told, since = notice.annotations, rfc3339(notice.starts_ms)
-    state = f"since {since}" if notice.ended_ms is None else f"over: {since} to {rfc3339(notice.ended_ms)}"
+    state = (
+        f"since {since}" if notice.ended_ms is None else f"resolved: {since} to {rfc3339(notice.ended_ms)}"
+    )
     lines = ["", f"{notice.labels.get('severity', '')}: {told.get('summary', '')} ({state})"]
     if notice.is_firing:
         lines.append(told.get("description", ""))
-        lines += [f"done already: {told['action']}"] if "action" in told else []
+        lines += [f"action taken: {told['action']}"] if "action" in told else []
     lines.append(f"runbook: {told['runbook_url']}")
-    lines.append(f"see: {notice.link}")
+    lines.append(f"details: {notice.link}")
     return lines
 
 
 def webhook_body(receiver: str, group_by: Sequence[str], notices: Sequence[Notice]) -> dict[str, Any]:
-    """What Alertmanager's own webhooks send (version 4), with `text` beside it for Slack and its like.
+    """Return the payload of an Alertmanager webhook (version 4), with `text` added for Slack and similar
+    services.
 
     https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
     """
@@ -89,6 +92,6 @@ def _document_of(notice: Notice) -> dict[str, Any]:
 
 
 def _common(tables: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What all of them have."""
+    """Return the entries that all tables share."""
     first, *rest = tables
     return {name: value for name, value in first.items() if all(one.get(name) == value for one in rest)}

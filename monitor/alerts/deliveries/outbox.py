@@ -1,12 +1,12 @@
-"""What one receiver has yet to be told, and when. Pure: not a log of what happened but the newest state of
-each alert.
+"""Outbox of one receiver: pending alerts and the time to send them. Pure. Holds the latest state of each
+alert, not its history.
 
-A new state waits `gather_seconds`, so that what has one cause is one message; an alert that lasts is told
-again every `refresh_seconds`, while the monitor confirms it. An alert that ends before anybody tried to tell
-it is not told at all. Where the receiver does not answer, the next attempt comes after a second, and after
-twice as long each time, up to `most_retry_seconds`; by then it is told what is true then.
+A new state waits `gather_seconds`, so that alerts with a common cause share a message. A firing alert is sent
+again every `refresh_seconds` as long as the monitor confirms it. An alert that ends before the first attempt
+is never sent. If the receiver does not respond, the next attempt follows after a second, then after twice the
+previous pause, up to `most_retry_seconds`, and sends the state at that time.
 
-One message has the alerts of one group, so that no part of a message that was taken is sent again.
+A message contains the alerts of one group, so no part of an accepted message is sent again.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _FIRST_RETRY_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """See the module. `capacity`: alerts that are remembered, of those that fire and of those that are over;
-    `most_at_once`: in one message."""
+    """Timing and limits, see the module. `capacity`: maximum number of firing and of resolved alerts kept;
+    `most_at_once`: maximum number of alerts in one message."""
 
     gather_seconds: float
     refresh_seconds: float
@@ -35,8 +35,8 @@ class Schedule:
 
 @dataclass(slots=True)
 class _Entry:
-    """One alert. `due_at`: when its present state is to be told; `is_current`: the monitor has confirmed it
-    since it was told; `was_tried`: the receiver may have heard that it fires."""
+    """One alert. `due_at`: time to send its present state; `is_current`: confirmed by the monitor since it
+    was last sent; `was_tried`: the receiver may know that it fires."""
 
     notice: Notice
     due_at: float
@@ -45,12 +45,12 @@ class _Entry:
     is_told: bool = False
 
     def time(self) -> float:
-        """When to tell it; `NEVER` for what is neither confirmed nor over."""
+        """Return the time to send it; `NEVER` if it is neither confirmed nor resolved."""
         return self.due_at if self.is_current or not self.notice.is_firing else NEVER
 
 
 class Outbox:
-    """Of one receiver. Times are monotonic seconds."""
+    """Pending alerts of one receiver. Times are monotonic seconds."""
 
     def __init__(self, schedule: Schedule, group_of: Callable[[Notice], Hashable] = lambda _: None) -> None:
         self._schedule = schedule
@@ -61,7 +61,7 @@ class Outbox:
 
     @property
     def waiting(self) -> int:
-        """Alerts whose newest state the receiver was not told."""
+        """Number of alerts whose latest state the receiver does not have."""
         return sum(map(_is_new, self._entries.values()))
 
     @property
@@ -71,8 +71,10 @@ class Outbox:
         return frozenset(key for key, one in entries if one.is_told and one.notice.is_firing)
 
     def offer(self, firing: Mapping[str, Notice], ended: Iterable[Notice], now: float) -> int:
-        """All alerts that fire now, by their keys, and those that have ended since the last call; how many of
-        them there is no room for. These are offered again while they last."""
+        """Update the firing alerts, by key, and the alerts that ended since the last call.
+
+        Return the number of alerts dropped for lack of capacity; the next call offers them again if they
+        still fire."""
         due_at = now + self._schedule.gather_seconds
         self._note_ends(ended, due_at)
         for key, entry in list(self._entries.items()):
@@ -94,8 +96,10 @@ class Outbox:
         return dropped
 
     def restore(self, notices: Iterable[Notice], told: Collection[str], now: float) -> None:
-        """Continue with alerts that fire. The receiver has those whose keys are in `told`, and may have the
-        others: these are sent again when they are offered, and the end of each in any case."""
+        """Continue with firing alerts of a previous monitor.
+
+        The receiver has those whose keys are in `told` and may have the others. The others are sent again
+        once they are offered; the end of each is sent in any case."""
         for notice in notices:
             is_told = notice.key in told
             wait = self._schedule.refresh_seconds if is_told else self._schedule.gather_seconds
@@ -104,8 +108,8 @@ class Outbox:
             )
 
     def _note_ends(self, ended: Iterable[Notice], due_at: float) -> None:
-        """Where there are too many, the oldest give way: a receiver that was away for long asks what is, and
-        not what was."""
+        """Queue the ends of alerts that were sent. Beyond the capacity drop the oldest: after a long outage,
+        a receiver needs the present state rather than the past."""
         for notice in ended:
             entry = self._entries.pop(notice.key, None)
             if entry is not None and entry.was_tried:
@@ -115,12 +119,14 @@ class Outbox:
             del self._entries[key]
 
     def next_at(self) -> float:
-        """When there will be something to tell, as far as is known now."""
+        """Return the time of the next message as known now; `NEVER` if none is pending."""
         return max(self._retry_at, min((one.time() for one in self._entries.values()), default=NEVER))
 
     def take(self, now: float, *, is_last: bool = False) -> Sequence[Notice]:
-        """The next message, if one is due; its outcome is told by one of the next three methods. `is_last`:
-        nothing will be gathered any more."""
+        """Return the next message if one is due, else nothing.
+
+        Report its outcome with one of the next three methods. `is_last`: do not wait to gather more
+        alerts."""
         if now < self._retry_at:
             return ()
         wanted = [one for one in self._entries.values() if one.time() <= now or (is_last and _is_new(one))]
@@ -138,30 +144,31 @@ class Outbox:
         return [one.notice for one in group]
 
     def delivered(self, notices: Sequence[Notice], now: float) -> None:
-        """The receiver has taken them, or will never take them as they are."""
+        """Record that the receiver has accepted a message, or will never accept it in this form."""
         self._retry_at = self._pause = 0.0
         for notice in notices:
             entry = self._entries.get(notice.key)
             if entry is None or entry.notice.is_firing != notice.is_firing:
-                continue  # it has another state by now
+                continue  # its state has changed since
             if not notice.is_firing:
                 del self._entries[notice.key]
                 continue
             entry.is_told, entry.due_at = True, now + self._schedule.refresh_seconds
-            entry.is_current = False  # until the monitor says so again
+            entry.is_current = False  # until the monitor confirms it again
 
     def failed(self, now: float, retry_after: float = 0.0) -> None:
-        """The receiver did not answer, or wants to be asked later."""
+        """Record that the receiver did not respond, or asked to retry later."""
         most = self._schedule.most_retry_seconds
         self._pause = min(most, 2 * self._pause or _FIRST_RETRY_SECONDS)
         self._retry_at = now + max(self._pause, min(retry_after, most))
 
     def refused(self, now: float) -> None:
-        """The receiver takes nothing until a person changes something: asking often is no use."""
+        """Record that the receiver rejects everything until an operator intervenes: retry at the longest
+        pause."""
         self._pause = self._schedule.most_retry_seconds
         self._retry_at = now + self._pause
 
 
 def _is_new(entry: _Entry) -> bool:
-    """Whether its state was not told yet; it need not wait where others of its group are told."""
+    """Return whether its state is not sent yet; then it is sent early along with others of its group."""
     return not entry.is_told and entry.time() < NEVER

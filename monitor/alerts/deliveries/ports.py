@@ -1,4 +1,4 @@
-"""What alerts need from the world."""
+"""Interfaces of alert delivery."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from monitor.alerts.alert import Notice
 
 
 class ToldToWait(Unreachable):
-    """The receiver answers that it wants to be asked later."""
+    """The receiver requests a retry after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message)
@@ -18,12 +18,12 @@ class ToldToWait(Unreachable):
 
 
 class Receiver(Protocol):
-    """What is called. One thread at a time."""
+    """A destination of alerts. Called by one thread at a time."""
 
     def send(self, notices: Sequence[Notice], now_ms: int) -> None:
-        """One message. Returns within a time of its own.
+        """Send one message. Returns within the receiver's own time-out.
 
-        Raises Unreachable where it may be tried again, ToldToWait, Refused where a person has to change
-        something, InvalidRequest for a message that will never be taken as it is.
+        Raises Unreachable if a retry may succeed, ToldToWait, Refused if an operator has to change something,
+        InvalidRequest for a message that will never be accepted in this form.
         """
         ...

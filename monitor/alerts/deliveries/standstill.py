@@ -1,9 +1,9 @@
-"""Whether the process has stood still, so that another monitor may judge by now. For any thread.
+"""Detection of pauses of the whole process, after which another monitor may be active. Thread-safe.
 
-A thread looks at the clock twice a second. Where much more time has passed between two looks, nothing of the
-process ran: its machine was frozen, or it was stopped. The session of a leader with ZooKeeper may have ended
-meanwhile, and the next leader may have told the end of what fires here. So nothing is told until the lease
-was renewed afterwards; where the service does not answer, for as long as a lease lasts.
+A thread checks the clock twice a second. If much more time has passed between two checks, the process did not
+run: its machine was frozen, or it was stopped. The leader's ZooKeeper session may have expired meanwhile, and
+the next leader may have resolved the alerts that fire here. So nothing is sent until the lease has been
+renewed afterwards or, if the service does not respond, for the duration of a lease.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from mirror.ports import Clock
 
 _LOOK_SECONDS: Final = 0.5
 LONGEST_SECONDS: Final = 2.0
-"""Between two looks; a session of ZooKeeper lasts for four seconds at least, and is renewed at each third."""
+"""Longest normal gap between two checks. A ZooKeeper session lasts at least four seconds and is renewed after
+each third."""
 
 
 class Standstill:
-    """`start` and `stop` its thread; who asks looks, too."""
+    """Detector with a background thread; every query checks the clock too."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -32,7 +33,7 @@ class Standstill:
         self._thread = threading.Thread(target=self._run, name="standstill", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start the thread."""
         with self._lock:
             self._looked_at = self._clock.monotonic()
         self._thread.start()
@@ -44,19 +45,19 @@ class Standstill:
             self._thread.join()
 
     def count(self) -> int:
-        """How often the process has stood still so far."""
+        """Return the number of pauses so far."""
         with self._lock:
             self._look()
             return self._count
 
     def settle(self, count: int) -> None:
-        """This monitor still judges, as was asked when it had stood still so often."""
+        """Record that this monitor was confirmed as active by a request made after `count` pauses."""
         with self._lock:
             self._settled = count
 
     @property
     def is_settled(self) -> bool:
-        """Whether what was known before may be told."""
+        """True if state from before the last pause may be sent."""
         with self._lock:
             self._look()
             lasted = self._clock.monotonic() - self._ended_at

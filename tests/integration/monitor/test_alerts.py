@@ -78,5 +78,5 @@ def test_a_service_that_is_away_is_an_alert_which_ends_by_itself_when_the_monito
         assert process.stop() == 0
     wait_until(lambda: not fires(), "nobody refreshes it")
     lines = log.read_text()
-    assert "alerts cannot be delivered" in lines
+    assert "cannot deliver alerts" in lines
     assert "/secret" not in lines

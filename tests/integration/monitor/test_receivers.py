@@ -126,7 +126,7 @@ def test_what_is_not_refreshed_any_more_ends_in_alertmanager(alertmanager: str) 
 
 def test_alertmanager_says_what_it_does_not_take(alertmanager: str) -> None:
     wrong = Notice({"no-label": "x"}, {}, "http://here", now())
-    with pytest.raises(InvalidRequest, match=r"it answers 4\d\d: .*invalid"):
+    with pytest.raises(InvalidRequest, match=r"4\d\d: .*invalid"):
         Alertmanager(AlertmanagerSettings(url=SecretStr(alertmanager))).send([wrong], now())
 
 
@@ -147,7 +147,7 @@ def test_credentials_are_read_for_every_message(listener: HttpReceiver, tmp_path
     assert [one.headers["Authorization"] for one in listener.requests] == ["Bearer first", "Bearer second"]
     assert {one.path for one in listener.requests} == {"/prefix/api/v2/alerts"}
     secret.unlink()
-    with pytest.raises(Refused, match="token cannot be read"):
+    with pytest.raises(Refused, match=str(secret)):
         receiver.send([a_notice()], now())
 
 
@@ -200,7 +200,7 @@ def test_a_webhook_is_signed_and_has_text_for_people_and_alerts_for_programs(
 )
 def test_what_an_answer_means(listener: HttpReceiver, status: int, error: type[Exception]) -> None:
     listener.answer = lambda _: Reply(status, b"it is hush", {"Retry-After": "17", "Location": "/there"})
-    with pytest.raises(error, match=f"it answers {status}") as raised:
+    with pytest.raises(error, match=str(status)) as raised:
         Webhook("chat", WebhookSettings(url=SecretStr(listener.url)), []).send([a_notice()], now())
     assert "hush" not in str(raised.value)
     if isinstance(raised.value, ToldToWait):
@@ -232,7 +232,7 @@ def test_a_server_that_does_not_finish_its_answer_is_left(beginning: bytes, drop
 
 
 def test_who_is_not_there_is_named_without_the_address() -> None:
-    with pytest.raises(Unreachable, match="cannot be reached") as raised:
+    with pytest.raises(Unreachable) as raised:
         Webhook("chat", WebhookSettings(url=SecretStr(f"{NOBODY}/T0/secret")), []).send([a_notice()], now())
     assert "secret" not in str(raised.value)
 
@@ -309,7 +309,7 @@ def test_a_server_without_starttls_gets_nothing() -> None:
 
 
 def test_a_server_that_nobody_vouches_for_gets_nothing(post: MailServer) -> None:
-    with pytest.raises(Refused, match="no TLS"):
+    with pytest.raises(Refused, match="TLS"):
         Mail(mail_settings(post, ca_file="")).send([a_notice()], now())
     assert post.letters == []
 
@@ -321,8 +321,8 @@ def test_a_server_that_nobody_vouches_for_gets_nothing(post: MailServer) -> None
         ({"MAIL": "451 later"}, Unreachable, "451 later"),
         ({"MAIL": "550 never"}, Refused, "550 never"),
         ({"DATA": "554 never"}, Refused, "554 never"),
-        ({"RCPT": "550 nobody"}, Refused, "any recipient"),
-        ({"RCPT": "450 greylisted"}, Unreachable, "any recipient"),
+        ({"RCPT": "550 nobody"}, Refused, r"recipients: \[550\]"),
+        ({"RCPT": "450 greylisted"}, Unreachable, r"recipients: \[450\]"),
         ({"AUTH": "535 wrong"}, Refused, "535 wrong"),
     ],
 )

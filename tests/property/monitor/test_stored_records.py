@@ -49,7 +49,7 @@ def test_an_incident_is_read_or_damaged(changed: dict[str, object]) -> None:
     "value", [b"", b"\xff", b"[" * 100_000, b"9" * 5_000, b"[]", b"null", b"x" * 1_000_000]
 )
 def test_what_is_no_record_at_all_is_damaged(value: bytes) -> None:
-    with pytest.raises(DamagedState, match="no incident"):
+    with pytest.raises(DamagedState, match="incident"):
         record_from_json(value)
     assert told_alerts([value]) == []
 

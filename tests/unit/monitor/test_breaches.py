@@ -15,11 +15,15 @@ from monitor.records.record import Gain, IncidentRecord, Phase
     ("act", "was_helped"),
     [
         ("rebalance r-0000000001 asked for: 2 partitions move", True),
+        ("rebalance r-0000000001 requested: 2 partitions move", True),
         ("hot partition t-0; rebalance r-0000000001 asked for: 2 partitions move", True),
         ("no rebalance is asked for: monitor.act is false", False),
+        ("no rebalance requested: monitor.act is false", False),
         ("a rebalance would not help: nothing moves", False),
         ("a rebalance could not be asked for: the service is away", False),
+        ("could not request a rebalance: the service is away", False),
         ("would ask for a rebalance, and only observes: 2 partitions move", False),
+        ("would request a rebalance, but only observes: 2 partitions move", False),
     ],
 )
 def test_a_breach_was_helped_where_a_rebalance_was_asked_for(act: str, was_helped: bool) -> None:

@@ -37,10 +37,8 @@ def test_each_is_judged_over_its_own_window() -> None:
     fast, slow = seen({1: 100}), seen({1000: 100})
     assert judge(a_subject(LOOSE, TIGHT), fast, fast).standing is Standing.WITHIN
     verdict = judge(a_subject(LOOSE, TIGHT), fast, slow)
-    assert (verdict.standing, verdict.sentence) == (
-        Standing.BREACHED,
-        "p90 is 955 ms; wanted p90 within 128 ms",
-    )
+    assert (verdict.standing, verdict.limit_ms) == (Standing.BREACHED, 128)
+    assert verdict.sentence.startswith("p90 is 955 ms; ")
     assert judge(a_subject(LOOSE, TIGHT), slow, fast).standing is Standing.WITHIN
 
 

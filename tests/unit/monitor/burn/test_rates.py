@@ -78,8 +78,8 @@ def test_a_budget_says_what_is_left_and_how_fast_it_burns() -> None:
         "burns 20x in 5 m, ?x in 30 m, 16x in 1 h, ?x in 6 h, ?x in 3 d; too fast: 14.4 over 1 h and 5 m"
     ).replace("?x", "?")
     kept = budget_of({14 * DAY_SECONDS: 0.01}, days=14)
-    assert "-100% of the budget left (14 d are kept)" in kept.sentence
-    assert "budget not known yet" in budget_of({}).sentence
+    assert "-100% of the budget left (14 d " in kept.sentence
+    assert "budget unknown" in budget_of({}).sentence
 
 
 def test_late_is_what_lies_above_and_inside_a_bucket_a_part() -> None:

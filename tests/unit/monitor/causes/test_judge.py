@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
 import pytest
@@ -550,7 +551,7 @@ def test_the_cause_of_a_history(case: Case) -> None:
     found = diagnose(Evidence(case.lanes, case.silent), LIMIT_MS)
     assert (found.cause, found.second, found.placement_can_help) == (case.cause, case.second, case.helps)
     assert found.sentence.startswith(f"{case.cause}: ")
-    assert case.second is None or f"; besides, {case.second}: " in found.sentence
+    assert case.second is None or f" {case.second}: " in found.sentence
 
 
 def test_there_are_histories_of_every_cause() -> None:
@@ -559,17 +560,15 @@ def test_there_are_histories_of_every_cause() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lanes", "sentence"),
+    ("lanes", "parts"),
     [
         (
             (held(0, Q.DESTINATION, 0.45, phases=Phases(20, 10, 20, 900)),),
-            "throttled by a broker's quota: broker 3 of the destination throttles for 45% of the time; "
-            "produce takes 900 ms of 950 ms on average",
+            ("throttled by a broker's quota: broker 3 ", "destination", "45%", "produce", "900 ms of 950 ms"),
         ),
         (
             (held(0, Q.OTHERS, phases=None),),
-            "throttled by our quota: it gives way for 60% of the time to partitions that would lose records "
-            "sooner",
+            ("throttled by our quota: ", "60%"),
         ),
         (
             (
@@ -577,75 +576,71 @@ def test_there_are_histories_of_every_cause() -> None:
                 late(1, phases=Phases(20, 10, 20, 900)),
                 held(2, Q.SOURCE, phases=None),
             ),
-            "destination-bound: produce takes 900 ms of 950 ms on average; the worker process is "
-            "busy for 30% of the time (2 of 3 late partitions); besides, throttled by a broker's quota: "
-            "broker 3 of the source throttles for 60% of the time (1 of 3 late partitions)",
+            (
+                *("destination-bound: produce", "900 ms of 950 ms", "worker process", "30%"),
+                *("(2 of 3 late partitions)", "throttled by a broker's quota: broker 3 ", "source", "60%"),
+                "(1 of 3 late partitions)",
+            ),
         ),
         (
             (stuck(0, produce_unanswered=13.6), stuck(1, produce_unanswered=2.0)),
-            "destination-bound: produce has waited 14 s for an answer; the worker process is busy for 30% of "
-            "the time",
+            ("destination-bound: produce", "14 s", "worker process", "30%"),
         ),
         (
             (stuck(0, fetch_unanswered=3.0, produce_unanswered=4.0, worker_cpu=None),),
-            "network: fetch has waited 3 s and produce has waited 4 s for an answer",
+            ("network: fetch", "3 s", "produce", "4 s"),
         ),
         (
             (hot(0), busy(1), busy(2)),
-            "hot partition: t-0 carries 9 MB/s of the 11 MB/s of task orders-0; the worker process is "
-            "busy for 97% of the time",
+            ("hot partition: t-0 ", "9 MB/s", "11 MB/s", "orders-0", "worker process", "97%"),
         ),
         (
             (hot(0),),
-            "hot partition: t-0 carries 9 MB/s of the 9 MB/s of task orders-0, which has no other "
-            "partition; the worker process is busy for 97% of the time",
+            ("hot partition: t-0 ", "9 MB/s", "9 MB/s", "orders-0", "no other partition", "97%"),
         ),
         (
             HOLDS_TASK,
-            "overloaded task: orders-0 copies 3 MB/s of 3 partitions; the quota of the task holds it back "
-            "for 60% of the time",
+            ("overloaded task: orders-0 ", "3 MB/s", "3 partitions", "quota of the task", "60%"),
         ),
         (
             tuple(held(n, Q.TASK, bytes_per_second=None) for n in range(2)),
-            "overloaded task: orders-0 copies 2 partitions; the quota of the task holds it back for 60% of "
-            "the time",
+            ("overloaded task: orders-0 ", "2 partitions", "quota of the task", "60%"),
         ),
         (
             (busy(0, worker_cpu=0.5, worker_waited=0.45),),
-            "overloaded instance: one, with 1 late task; the worker process is busy for 50% of the time, and "
-            "waits for a core for 45%",
+            ("overloaded instance: one", "1 late task", "worker process", "50%", "core", "45%"),
         ),
         (
             (catching_up(0), catching_up(1, eta=55.0)),
-            "catching up after an outage: 18000 records of 2 partitions wait, for about 55 s more, and "
-            "become fewer",
+            ("catching up after an outage: ", "18000 records", "2 partitions", "55 s"),
         ),
-        ((silent(0, S.SOURCE_AWAY, "east does not answer"),), "source-bound: t-0: east does not answer"),
+        ((silent(0, S.SOURCE_AWAY, "east is away"),), ("source-bound: t-0: east is away",)),
         (
             (late(0, origin=From.WORKER, origin_ms=1_700_000_000_000),),
-            "worker process lost: it was lost at 22:13:20 UTC and replaced; 9000 records of 1 partition wait",
+            ("worker process lost: ", "22:13:20 UTC", "9000 records", "1 partition"),
         ),
         (
             (silent(0, S.STOP, "it is silent", lag_records=None),),
-            "worker process lost: t-0: it is silent; records of 1 partition wait",
+            ("worker process lost: t-0: it is silent", "1 partition"),
         ),
         (
             (silent(1, S.TRUNCATED, "offsets 4 to 9 are gone"), silent(2, S.TRUNCATED)),
-            "paused: t-1: offsets 4 to 9 are gone, and 1 more",
+            ("paused: t-1: offsets 4 to 9 are gone", "1 more"),
         ),
         (
             (lane(0, phases=None),),
-            "unknown: what is measured does not say why",
+            ("unknown: ",),
         ),
     ],
 )
-def test_the_sentence_has_the_numbers(lanes: tuple[LaneEvidence, ...], sentence: str) -> None:
-    assert diagnose(Evidence(lanes), LIMIT_MS).sentence == sentence
+def test_the_sentence_has_the_numbers(lanes: tuple[LaneEvidence, ...], parts: tuple[str, ...]) -> None:
+    """`parts`: text that the sentence contains in this order."""
+    assert re.match(".*".join(map(re.escape, parts)), diagnose(Evidence(lanes), LIMIT_MS).sentence)
 
 
 def test_instances_that_were_not_heard_are_named_where_nothing_else_explains_it() -> None:
     found = diagnose(Evidence((lane(0, phases=None),), ("two", "three")), LIMIT_MS)
-    assert found.sentence.endswith("; not heard: two, three")
+    assert found.sentence.endswith(" two, three")
 
 
 def test_the_evidence_is_data_and_what_is_not_known_is_left_out() -> None:

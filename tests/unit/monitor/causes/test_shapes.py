@@ -122,7 +122,7 @@ def test_a_destination_that_has_not_acknowledged_yet_is_the_cause(mirrored: Mirr
     mirrored.run(4)
     found = mirrored.diagnosed()
     assert found.cause is Cause.DESTINATION_BOUND, found
-    assert found.sentence.startswith("destination-bound: produce has waited 4 s for an answer")
+    assert found.sentence.startswith("destination-bound: produce has waited 4 s ")
     mirrored.run(8)
     away = mirrored.diagnosed()
     assert (away.cause, "does not answer" in away.sentence) == (Cause.DESTINATION_BOUND, True), away
@@ -138,7 +138,7 @@ def test_a_destination_that_has_not_answered_a_lane_that_begins_is_the_cause(
     assert (lane.identity, lane.in_flight, mirrored.fakes.target.faults.taken) == (None, 0, 1)
     found = mirrored.diagnosed()
     assert found.cause is Cause.DESTINATION_BOUND, found
-    assert found.sentence.startswith("destination-bound: produce has waited 4 s for an answer")
+    assert found.sentence.startswith("destination-bound: produce has waited 4 s ")
     mirrored.run(8)
     assert lane.is_identifying
     away = mirrored.diagnosed()
@@ -199,7 +199,7 @@ def test_the_quota_of_a_datastream_is_the_cause(fakes: MirroredFakes) -> None:
     mirrored.run(40, size=20_000)
     found = mirrored.diagnosed()
     assert found.cause is Cause.OUR_QUOTA, found
-    assert found.sentence.startswith("throttled by our quota: the quota of the datastream holds it back for ")
+    assert found.sentence.startswith("throttled by our quota: the quota of the datastream ")
 
 
 def test_what_an_outage_has_left_is_a_backlog(mirrored: Mirrored) -> None:

@@ -14,7 +14,7 @@ from monitor.movement.states import Judgement, LaneActivity, LaneFacts, Movement
 from tests.fakes.partition_lives import PartitionLife
 
 S, C, A = MovementState, PauseCause, LaneActivity
-QUOTA = "the quota of its task holds it back for 90% of the time"
+QUOTA = "the quota of its task throttles it for 90% of the time"
 COPIES = LaneFacts()
 HELD_BACK = LaneFacts(throttled=QUOTA)
 NOTHING_YET = LaneFacts(since=PartitionLife().now)
@@ -315,9 +315,7 @@ def test_a_rewind_names_what_is_written_once_more() -> None:
     reached = life.checkpoint
     life.rewind(500)
     found = judge_lane(life.history, COPIES, life.now)
-    assert (
-        found.reason == f"records from {reached - 500} to {reached - 1} of the source are written once more"
-    )
+    assert f"{reached - 500} to {reached - 1} " in found.reason
     assert found.since == life.now
 
 

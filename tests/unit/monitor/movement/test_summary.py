@@ -19,7 +19,7 @@ def test_partitions_are_counted_by_state_with_the_one_that_is_so_for_longest() -
             one(0, Judgement(_S.STALL, "late"), 500),
             one(1, Judgement(_S.OK)),
             one(2, Judgement(_S.STALL, "first"), 100),
-            one(3, Judgement(None, "it has reported nothing yet")),
+            one(3, Judgement(None, "no report yet")),
             one(4, Judgement(_S.STOP, "nobody runs task t0")),
             one(5, Judgement(_S.STALL, "nobody knows since when")),
         ]
