@@ -1,4 +1,4 @@
-"""Runs one action on several servers in parallel."""
+"""Parallel actions on several servers."""
 
 from __future__ import annotations
 
