@@ -15,7 +15,7 @@ from mirror.model.rows import Column, ColumnType
 from pinot.tables import UNKNOWN, Table
 
 KAFKA_20: Final = "org.apache.pinot.plugin.stream.kafka20.KafkaConsumerFactory"
-"""Exists from 0.11 to 1.5, where it is an alias of the current one."""
+"""Exists from 0.11 to 1.5, there as an alias of the current class."""
 
 _AVRO_DECODER: Final = "org.apache.pinot.plugin.inputformat.avro.SimpleAvroMessageDecoder"
 _LONG_TEXT: Final = 262_144

@@ -135,7 +135,7 @@ def stale_by_topic(
         ages = ages_ms[start : start + _MOST_AGES]
         for group, cluster, topic, interval, *numbers in _stale(client, when, ages):
             seconds = (interval if interval > WAIT_SLOT_MS else WAIT_SLOT_MS) / 1_000
-            # All measurements that were not stale count as one additional slot.
+            # Measurements that were not stale count as one additional slot.
             for age, slots, fine in zip(ages, numbers[::2], numbers[1::2], strict=True):
                 if slots > fine:
                     found[age][group, cluster, topic] = (slots - fine) * seconds

@@ -237,7 +237,7 @@ class KafkaCluster:
         return all(node.is_alive() for node in self.nodes)
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Start all nodes concurrently; if one fails, kills the others and raises its error."""
+        """Start all nodes concurrently; if one fails, kills all and raises its error."""
         try:
             for_each(self.nodes, KafkaNode.launch)
             for_each(self.nodes, lambda node: node.wait_until_ready(cancelled=cancelled))

@@ -74,7 +74,7 @@ class Stack:
         machine: Machine | None = None,
         report: Report = lambda _: None,
     ) -> None:
-        """`ports`: None for those of the last `up` in this home, or the default ones."""
+        """`ports`: None uses the ports of the last `up` in this home, or the default ports."""
         self.home = (home or stack_home()).absolute()
         self._ports_file = self.home / "ports.json"
         self.ports = ports or self._remembered() or StackPorts()
@@ -110,7 +110,7 @@ class Stack:
     def release(self) -> list[str]:
         """Release the servers that this object started, so that they outlive the process.
 
-        Return their names, except those that have already ended.
+        Return the names of the released servers; servers that have already ended are omitted.
         """
         kept = []
         for name in sorted(self._mine):

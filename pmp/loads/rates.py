@@ -125,7 +125,7 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
     elif rate.growth_ms == 0:
         observed = rate.sampled
     else:
-        return mean  # growths were observed, which do not represent this topic
+        return mean  # compacted topic: its growths do not show the inflow
     return rate.inflow * mean / observed if observed > 0 else max(mean, rate.inflow)
 
 

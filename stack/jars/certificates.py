@@ -25,7 +25,7 @@ _PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE----
 
 
 def trusted_certificates() -> set[bytes]:
-    """Return the DER certificates that Python, pip and curl are configured to trust, and those of certifi."""
+    """Return the DER certificates that Python, pip and curl are configured to trust, and certifi's."""
     paths = ssl.get_default_verify_paths()
     files = {os.environ.get(variable, "") for variable in _VARIABLES}
     files |= {paths.cafile or "", paths.openssl_cafile, _file_of_certifi()}

@@ -38,7 +38,7 @@ class JarFolder:
     def __init__(
         self, set_name: str, artefacts: Sequence[Artefact] | None = None, size_bytes: int = 0
     ) -> None:
-        """`artefacts`: default those of the committed list; `size_bytes`: total, to check free space."""
+        """`artefacts`: default the committed list; `size_bytes`: total, to check free space."""
         self.set_name = set_name
         self.artefacts = tuple(artefacts_of(set_name) if artefacts is None else artefacts)
         self.size_bytes = size_bytes or _SET_BYTES.get(set_name, 0)
