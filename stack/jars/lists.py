@@ -32,7 +32,7 @@ _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
         Artefact("org.apache.kafka", "kafka-clients", "3.9.1"),
     ),
 }
-"""Direct dependencies, from which all jars are resolved. Pinot's list is pinned by hand: see docs/stack.md."""
+"""Direct dependencies, from which all are resolved. Pinot's list is pinned by hand: see docs/stack.md."""
 _HEADINGS: Final = {
     "kafka": "Kafka's broker, tools and MirrorMaker, with a logging binding",
     "pinot": "Pinot's controller, broker, server, Avro and Kafka plugins, at the versions its parent pins",
