@@ -22,10 +22,10 @@ class SampledCluster(Settings):
     sampled_by: Literal["cruise-control", "sampler"] = "cruise-control"
     """Writer of the samples: Cruise Control, or `headrace pmp sampler`. Stored as `source`."""
     samples_topic: str = SAMPLES_TOPIC
-    """Topic of Cruise Control's `partition.metric.sample.store.topic`."""
+    """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
-    """Topic of Cruise Control's `partition.metric.sample.store.on.execution.topic`; the only one with samples
-    while it moves replicas. A missing topic is read once it exists."""
+    """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; the only topic with
+    samples while it moves replicas. A missing topic is read once it exists."""
     include: str = ".*"
     """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
@@ -90,9 +90,7 @@ class JobSettings(Settings):
     @model_validator(mode="after")
     def _possible(self) -> JobSettings:
         if self.shard >= self.shards:
-            raise ValueError(
-                f"shard {self.shard} must be less than shards {self.shards}: shards count from 0"
-            )
+            raise ValueError(f"invalid shard {self.shard} of {self.shards}: the first shard is 0")
         if self.parallelism > self.buckets:
             raise ValueError(f"parallelism {self.parallelism} exceeds buckets {self.buckets}")
         return self

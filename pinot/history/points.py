@@ -97,7 +97,7 @@ class LatencyStep(NamedTuple):
 
     @property
     def mean_stages_ms(self) -> tuple[float | None, ...]:
-        """Mean stages of a batch in ms; each None without batches."""
+        """Mean time of a batch in each stage, in ms; None without batches."""
         if not self.batches:
             return (None,) * len(self.stages_ms)
         return tuple(one / self.batches for one in self.stages_ms)

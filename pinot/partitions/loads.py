@@ -127,7 +127,7 @@ def partition_rates_pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[list[PartitionRates]]:
-    """Yield the same in pages of about `page_partitions`, sorted by topic, to limit memory to one page."""
+    """Yield the rates in pages of about `page_partitions`, sorted by topic, to limit memory to one page."""
     select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
     wanted = None if topics is None else set(topics)
     given = bounds(cluster, when) if grain is Grain.SAMPLES else _hours(cluster, when)

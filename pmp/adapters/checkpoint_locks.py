@@ -18,7 +18,7 @@ from mirror.errors import ConfigError, Refused
 class CheckpointLocks:
     """Locks that this process holds in one folder.
 
-    Several threads may use it, but each name only one thread.
+    Thread-safe if each name is used by one thread only.
     """
 
     def __init__(self, folder: str) -> None:

@@ -135,7 +135,7 @@ class PmpService:
             self._pool.shutdown()
 
     def _ended_by(self, error: Exception) -> None:
-        """Handle an error that is not one cluster's."""
+        """Handle an error outside the queries of clusters."""
         if is_alive(self._session):
             self.failure = error
             _log.exception("job failed")

@@ -74,10 +74,7 @@ def open_session(
 def open_unless_told(
     settings: JobSettings, jars: Sequence[str], told: threading.Event
 ) -> SparkSession | None:
-    """Call `open_session`.
-
-    Return None if a stop signal set `told` meanwhile; it may have stopped Spark too.
-    """
+    """Open a session; return None if a stop signal set `told` meanwhile, which may have stopped Spark too."""
     try:
         session = open_session(settings, jars)
     except AnalyticsError:

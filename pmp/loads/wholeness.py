@@ -22,9 +22,7 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """Return a description of samples that disappeared although they are within the window; empty if none.
-
-    Pure.
+    """Describe samples that disappeared although they are within the window; empty if there are none. Pure.
 
     `since_ms`: time from which both results must have all samples.
     """
