@@ -27,7 +27,7 @@ _DAY_MS: Final = 86_400_000
 _REQUEST_MS: Final = 15_000
 """Clusters that do not respond must release Spark's task slots soon: others need them."""
 _RECORDS_PER_TASK: Final = 250_000
-"""Records per task. Cruise Control writes many rounds to one partition; several tasks read a larger backlog."""
+"""Records per task: Cruise Control writes many rounds to one partition, and several tasks read a backlog."""
 
 
 @dataclass(frozen=True)
