@@ -111,11 +111,9 @@ class ManagedProcess:
                 os.killpg(self.pid, number)
 
     def stop(self, grace_seconds: float | None = None) -> int | None:
-        """Send SIGTERM, SIGKILL after the grace period, and wait.
+        """Send SIGTERM, SIGKILL after the grace period, and wait. Idempotent.
 
         Return the exit status, None if never started.
-
-        Idempotent.
         """
         if self._reaper is None:
             return None
