@@ -1,20 +1,20 @@
-# The same few commands for people and for CI. `make help` lists them.
+# Commands for developers and CI. `make help` lists them.
 PYTHON ?= python3
 BIN := .venv/bin
-# One more than there are processors: tests with servers mostly wait (tests/scheduler.py).
+# One more than the number of processors: tests with servers mostly wait (tests/scheduler.py).
 TEST_WORKERS ?= 3
 LINT = $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports --cache-dir .cache/import-linter
 TYPES = $(BIN)/mypy
 PYTEST = $(BIN)/python -m pytest -o cache_dir=.cache/pytest
 IN_PARALLEL = -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder
-# The tier of tests that lands a change; tests/README.md has the rule.
+# The tier of tests required for a change; see tests/README.md.
 QUICK = -m "not deep" --hypothesis-profile=quick
 CHECKS = $(PYTHON) scripts/bootstrap.py complete -- sh -c '$(LINT) && $(TYPES)'
 
-# Hundreds of processes import the same sources: each compiles them again where Python may not keep what it made.
+# Hundreds of processes import the same sources; each would compile them again if Python could not cache bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-# One recipe at a time, and no recipe outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
+# Recipes run one at a time, and none outlives make: see scripts/bootstrap.py and stack/process/reaper.py.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 .PHONY: help setup environment demo test test-all coverage lint types unit bench chaos pictures sbom audit wheel docs docs-serve lock clean
@@ -22,60 +22,60 @@ export PYTHONDONTWRITEBYTECODE :=
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: ## make .venv with everything in it, compile the data plane, fetch the servers' jars (needs Python 3.11+ and the package registry)
+setup: ## create .venv, compile the data plane, fetch the servers' jars (requires Python 3.11+ and the package registry)
 	@$(PYTHON) scripts/bootstrap.py complete
 
 environment:
 	@$(PYTHON) scripts/bootstrap.py
 
-# It compiles and fetches itself what is missing, while its servers start.
-demo: environment ## the whole loop on real servers, ending in a report; KEEP=1 leaves it running, PORT_OFFSET=n moves its ports
+# Compiles and fetches whatever is missing while its servers start.
+demo: environment ## run the demo on real servers and write a report; KEEP=1 leaves it running, PORT_OFFSET=n shifts its ports
 	@exec $(BIN)/headrace demo $(if $(KEEP),--keep,) $(if $(PORT_OFFSET),--port-offset $(PORT_OFFSET),)
 
-test: ## every check, and the tests that a change needs before it lands: what CI runs
+test: ## run all checks and the tests required for a change, as CI does
 	@$(CHECKS)
 	@exec $(PYTEST) $(IN_PARALLEL) $(QUICK) $(PYTEST_ARGS)
 
-test-all: ## every check and test, for a release; TEST_WORKERS processes at a time
+test-all: ## run all checks and all tests, for a release, in TEST_WORKERS processes
 	@$(CHECKS)
 	@exec $(PYTEST) $(IN_PARALLEL) $(PYTEST_ARGS)
 
-coverage: setup ## every test, traced: which lines they run, for twice the processor time
+coverage: setup ## run all tests with line coverage, in twice the CPU time
 	@$(PYTEST) $(IN_PARALLEL) --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report
 
-lint: environment ## style and import rules
+lint: environment ## check style and import rules
 	@$(LINT)
 
-types: environment ## mypy --strict
+types: environment ## check types with mypy --strict
 	@$(TYPES)
 
-unit: environment ## the tests of `make test` that need no server
+unit: environment ## run the tests of `make test` that need no servers
 	@exec $(PYTEST) -m "not deep and not servers" --hypothesis-profile=quick $(PYTEST_ARGS)
 
-bench: setup ## list the measurements behind the figures in docs/; ONLY="name ..." runs them
+bench: setup ## list the benchmarks behind the figures in docs/; ONLY="name ..." runs them
 	@exec $(BIN)/python -m bench $(ONLY)
 
-chaos: setup ## faults over a real service, then a look at every record; MINUTES=20, SEED=n repeats a schedule
+chaos: setup ## inject faults into a real service and verify all records; MINUTES=20, SEED=n repeats a schedule
 	@MINUTES=$(or $(MINUTES),20) SEED=$(SEED) exec $(BIN)/python -m bench service_chaos
 
-pictures: setup ## take the pictures of docs/pictures/ again, on real servers; AT=host:port of a service that runs
+pictures: setup ## retake the screenshots in docs/pictures/ on real servers; AT=host:port uses a running service
 	@AT=$(AT) exec $(BIN)/python -m bench pages_pictures
 
-sbom: setup ## list every package of an installation, with licences, in dist/ (CycloneDX and a table)
+sbom: setup ## write the packages of an installation and their licences to dist/ (CycloneDX and a table)
 	@rm -rf .cache/sbom && $(PYTHON) -m venv --without-pip .cache/sbom && mkdir -p dist
 	@$(PYTHON) -m pip --python .cache/sbom/bin/python install --quiet --no-deps --require-hashes -r requirements/run.txt
 	@$(BIN)/cyclonedx-py environment .cache/sbom --pyproject pyproject.toml --of JSON -o dist/headrace.cdx.json
 	@$(BIN)/pip-licenses --python .cache/sbom/bin/python --with-system --format=markdown --with-urls --output-file dist/licences.md
 
-# The advisories are at the index of PyPI: a mirror of packages does not have them, and then this fails.
-audit: setup ## look up known weaknesses of every package that is installed with Headrace
+# The advisories come from the index of PyPI. A package mirror lacks them; then this fails.
+audit: setup ## check the locked packages for known vulnerabilities
 	@for set in run all; do $(BIN)/uv tool run pip-audit==2.10.1 --strict --disable-pip --require-hashes -r requirements/$$set.txt || exit 1; done
 
-wheel: setup ## build into dist/ a wheel with the compiled data plane, and a pure one
+wheel: setup ## build two wheels in dist/: with the compiled data plane, and pure
 	@$(BIN)/hatchling build -t wheel -d dist && HEADRACE_WHEEL=pure $(BIN)/hatchling build -t wheel -d dist
 
-docs: environment ## build the documentation into site/, strictly
+docs: environment ## build the documentation in site/ in strict mode
 	@$(BIN)/headrace config reference > docs/configuration.md
 	@$(BIN)/headrace config reference --rest > docs/rest.md
 	@$(BIN)/headrace config reference --metrics > docs/metrics.md
@@ -83,10 +83,10 @@ docs: environment ## build the documentation into site/, strictly
 	@$(BIN)/headrace config reference --errors > docs/errors.md
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
 
-docs-serve: docs ## look at the documentation in a browser
+docs-serve: docs ## serve the documentation locally
 	@NO_MKDOCS_2_WARNING=1 exec $(BIN)/mkdocs serve
 
-lock: environment ## renew the hash-locked requirements and the sums of the server jars
+lock: environment ## renew the locked requirements and the checksums of the server jars
 	@for set in run service all dev; do \
 	  case $$set in run) extras=;; service) extras="--extra assigner --extra monitor --extra pinot";; all) extras="--extra all";; dev) extras="--extra all --group dev --group docs";; esac; \
 	  $(BIN)/uv pip compile pyproject.toml $$extras --universal --python-version 3.11 --generate-hashes \
@@ -95,5 +95,5 @@ lock: environment ## renew the hash-locked requirements and the sums of the serv
 	    --no-annotate --no-header --quiet $(LOCK_ARGS) -o requirements/superset.txt
 	@$(BIN)/python -m stack.jars lock
 
-clean: ## remove what make has made, but not the data of a running stack
+clean: ## remove generated files, except the data of a running stack
 	@rm -rf .venv .cache site report report.html

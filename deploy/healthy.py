@@ -1,7 +1,9 @@
-"""Whether the instance in this container can serve: exit code 0, else 1. Asks `/v1/ready` over loopback.
+"""Health check of the instance in this container: exit code 0 if it is ready, else 1.
 
-The certificate is not checked: it names the host and not 127.0.0.1. Where readiness is not answered without
-credentials (`api.access.open_to_all`), an answer that refuses is an answer.
+Calls `/v1/ready` over loopback.
+
+The certificate is not verified: it names the host and not 127.0.0.1. If readiness requires credentials (see
+`api.access.open_to_all`), a response that rejects the request also counts as healthy.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ WELL = (HTTPStatus.OK, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 def status(connection: HTTPConnection) -> int:
-    """What it answers. Raises OSError, HTTPException."""
+    """Return the HTTP status of `/v1/ready`. Raises OSError, HTTPException."""
     try:
         connection.request("GET", "/v1/ready", headers={"Host": "localhost"})
         return connection.getresponse().status
@@ -26,7 +28,7 @@ def status(connection: HTTPConnection) -> int:
 
 
 def main() -> int:
-    """TLS first: a listener without it fails the handshake at once."""
+    """Try TLS first: a listener without TLS fails the handshake immediately."""
     port = int(os.environ.get("HEADRACE_API__PORT", "32311"))
     unchecked = ssl.create_default_context()
     unchecked.check_hostname = False

@@ -1,4 +1,5 @@
-"""confluent-kafka, where records are handled one by one beside the mirror or an independent client is wanted.
+"""confluent-kafka for code that handles single records beside the mirror, or needs an independent client.
 
-Its settings, its errors in our words, its log. Samplers, rollups and audits use it; the mirror does not.
+Contains its settings, the translation of its errors, and its log. Samplers, rollups and audits use it; the
+mirror does not.
 """

@@ -1,6 +1,6 @@
-"""What librdkafka logs, without a line for each attempt to reach a broker that is away.
+"""librdkafka's log, reduced to one line per outage of a broker instead of one per connection attempt.
 
-Its clients report errors of connections and no successes, so the end of an outage is an absence of errors.
+Its clients report connection errors but no successes, so an outage ends when errors stop.
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ from mirror.repeats import RepeatedErrors
 
 NAME: Final = "librdkafka"
 QUIET_SECONDS: Final = 30.0
-"""Without an error for this time an address counts as reached; clients try again every 2 s at least."""
+"""Time without an error after which an address counts as reachable; clients retry at least every 2 s."""
 _BROKER: Final = re.compile(
     r"\[thrd:(?:\w+://)?(?P<address>[^\]/]+:\d+)(?:/\w+)?\]: (?:\S+: )?(?P<reason>.*?)(?: \(after .*\))?$",
     re.S,
 )
-"""`FAIL [client#producer-1] [thrd:host:9092/1]: host:9092/1: Connect to … failed: … (after 0ms in …)`."""
+"""Example: `FAIL [client#producer-1] [thrd:host:9092/1]: host:9092/1: Connect to … failed: … (after 0ms in
+…)`."""
 _log = logging.getLogger(__name__)
 
 
 def error_of_broker(line: str) -> tuple[str, str] | None:
-    """The address of the broker and the reason, of a line about a connection; None for any other line."""
+    """Return broker address and reason from a line about a connection; None for other lines."""
     found = _BROKER.search(line)
     return None if found is None else (found["address"], found["reason"])
 
 
 class OutageFilter(logging.Filter):
-    """Lets the first error of a broker through and one line when there are no more. Thread-safe."""
+    """Passes the first error of each broker, and logs one line when the errors stop. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +41,7 @@ class OutageFilter(logging.Filter):
         self._is_looking = False
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """False for an error that repeats."""
+        """Return False for a repeated error."""
         found = error_of_broker(record.getMessage()) if record.levelno >= logging.WARNING else None
         if found is None:
             return True
@@ -51,18 +52,21 @@ class OutageFilter(logging.Filter):
         if is_first:
             self._look_later()
         if is_new:
-            record.msg, record.args = f"{record.getMessage()}; its repetitions are counted, not logged", ()
+            record.msg, record.args = f"{record.getMessage()}; repetitions are counted, not logged", ()
         return is_new
 
     def end_silent(self, before: float) -> bool:
-        """Report the brokers without an error since `before` (monotonic seconds). Whether others are left."""
+        """Report brokers without errors since `before` (monotonic seconds).
+
+        Return whether others still fail.
+        """
         with self._lock:
             ended = list(self._errors.silent(before))
             self._is_looking = bool(self._errors)
             is_looking = self._is_looking
         for address, end in ended:
             _log.warning(
-                "%s: %s: no further error; there were %d in %.0f s, the first: %s",
+                "%s: %s: no further errors; %d in %.0f s, the first: %s",
                 NAME,
                 address,
                 end.count,
@@ -82,7 +86,7 @@ class OutageFilter(logging.Filter):
 
 
 def client_logger() -> logging.Logger:
-    """The logger that every client of this process is made with."""
+    """Return the logger for all clients of this process."""
     logger = logging.getLogger(NAME)
     if not any(isinstance(one, OutageFilter) for one in logger.filters):
         logger.addFilter(OutageFilter())

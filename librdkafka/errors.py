@@ -1,7 +1,7 @@
-"""confluent-kafka's errors in our words.
+"""Translation of confluent-kafka's errors.
 
-What a broker answered is judged in one place, `mirror.protocol.codes`; here is what librdkafka itself
-says, by its negative codes.
+`mirror.protocol.codes` classifies the error codes of brokers; this module classifies librdkafka's own
+codes, which are negative.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ _BY_CODE: Final[dict[int, type[HeadraceError]]] = {
     KafkaError._UNKNOWN_PROTOCOL: Refused,
     KafkaError._UNSUPPORTED_FEATURE: Refused,
 }
-"""The client's own errors; the others are troubles of transport, which pass."""
+"""The client's own errors; all other codes are transient transport errors."""
 
 _BROKER_TIMEOUT: Final = KafkaError.REQUEST_TIMED_OUT
 
 
 def translate(error: KafkaError | KafkaException, what: str) -> HeadraceError:
-    """The error of our tree for a client error; `what` was being done."""
+    """Return the HeadraceError for a client error; `what`: the failed action."""
     kafka_error = error.args[0] if isinstance(error, KafkaException) else error
     assert isinstance(kafka_error, KafkaError)
     code = kafka_error.code()

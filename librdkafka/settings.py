@@ -1,4 +1,4 @@
-"""Our settings as librdkafka's. The one place that knows its keys."""
+"""librdkafka's configuration of a cluster. The only module with librdkafka's keys."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from mirror.tokens import expiry_of, token_from_file
 
 
 def client_settings(cluster: KafkaCluster, client_id: str) -> dict[str, Any]:
-    """What every client of a cluster needs: addresses, security, and no surprises. Raises
-    NotAuthorized without a token file that can be read, and for what librdkafka was built without."""
+    """Return the settings that all clients of a cluster share: addresses, security and safe defaults.
+
+    Raises NotAuthorized if the token file is unreadable, or if librdkafka was built without the mechanism.
+    """
     settings: dict[str, Any] = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "client.id": client_id,
@@ -49,7 +51,7 @@ def client_settings(cluster: KafkaCluster, client_id: str) -> dict[str, Any]:
 
 def _token_giver(path: str) -> Callable[[str], tuple[str, float]]:
     read, clock = token_from_file(path), SystemClock()
-    read()  # a client without a token would only say, ten seconds later, that it has none
+    read()  # otherwise a client without a token reports that only after ten seconds
 
     def give(_: str) -> tuple[str, float]:
         token = read()
@@ -60,19 +62,19 @@ def _token_giver(path: str) -> Callable[[str], tuple[str, float]]:
 
 @cache
 def _require_kerberos() -> None:
-    """The packages of confluent-kafka in registries are built without Kerberos."""
+    """Raise NotAuthorized if confluent-kafka lacks Kerberos, as its packages in registries do."""
     try:
         Producer({"security.protocol": "sasl_plaintext", "sasl.mechanism": "GSSAPI"})
     except KafkaException as error:
         raise NotAuthorized(
-            "mechanism GSSAPI: this confluent-kafka was built without Kerberos",
+            "mechanism GSSAPI: confluent-kafka was built without Kerberos",
             advice="build it from its source with librdkafka and libsasl2; "
             "headrace serve, copy and verify need only the package gssapi",
         ) from error
 
 
 def consumer_settings(cluster: KafkaCluster, client_id: str, group_id: str) -> dict[str, Any]:
-    """A consumer that is told what to read and never commits by itself."""
+    """Return settings of a consumer with assigned partitions that never commits."""
     return client_settings(cluster, client_id) | {
         "group.id": group_id,
         "enable.auto.commit": False,
@@ -87,7 +89,7 @@ def consumer_settings(cluster: KafkaCluster, client_id: str, group_id: str) -> d
 
 
 def producer_settings(cluster: KafkaCluster, client_id: str) -> dict[str, Any]:
-    """A producer that loses nothing and keeps the order."""
+    """Return settings of a producer that loses no records and preserves their order."""
     return client_settings(cluster, client_id) | {
         "acks": "all",
         "enable.idempotence": True,

@@ -1,5 +1,5 @@
-"""Tables of measurements in Apache Pinot: their definitions, their deployment, every question asked of them.
+"""Tables of measurements in Apache Pinot: their definitions, their deployment, and all queries.
 
-Imports mirror's model, ports, options and errors; `client.py` is the only user of pinotdb.
-Read `tables.py` (the one source of names), then `queries.py`.
+Imports mirror's model, ports, options and errors; only `client.py` uses pinotdb. Read `tables.py` (the single
+source of names), then `queries.py`.
 """

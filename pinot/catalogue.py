@@ -1,6 +1,6 @@
-"""The named queries: every question of `queries.py` and `partitions/`, called by name with texts.
+"""Named queries: the queries of `queries.py` and `partitions/`, callable by name with text parameters.
 
-For `headrace pinot query`, for dashboards, and as the list of what can be asked.
+For `headrace pinot query` and dashboards, and as a list of available queries.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PROPERTIES: Final = ("p50_ms", "p99_ms")
 
 @dataclass(frozen=True)
 class Question:
-    """One named query: what it answers, and the parameters it takes beside the range of time."""
+    """One named query: its summary, and its parameters besides the time range."""
 
     name: str
     summary: str
@@ -46,7 +46,7 @@ class Question:
 
 
 def questions() -> list[Question]:
-    """Every named query, by name."""
+    """Return all named queries, by name."""
     return [_describe(name) for name in sorted(_QUESTIONS)]
 
 
@@ -65,31 +65,31 @@ def _describe(name: str) -> Question:
 def ask(
     client: PinotClient, name: str, when: TimeRange, parameters: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Answer a named query as plain rows.
+    """Run a named query and return plain rows.
 
-    Raises NotFound for an unknown name, InvalidRequest for a parameter that is missing, unknown or
-    no value of its type, and what the client raises.
+    Raises NotFound for an unknown name, InvalidRequest for a missing, unknown or invalid parameter, and the
+    errors of the client.
     """
     if name not in _QUESTIONS:
-        raise NotFound(f"there is no query {name}", advice=f"known: {', '.join(sorted(_QUESTIONS))}")
+        raise NotFound(f"unknown query {name}", advice=f"known: {', '.join(sorted(_QUESTIONS))}")
     question = _describe(name)
     known = {*question.required, *question.optional}
     for parameter in parameters:
         if parameter not in known:
             raise InvalidRequest(
-                f"the query {name} takes no {parameter}",
-                advice=f"it takes {', '.join(sorted(known)) or 'none'}",
+                f"unknown parameter {parameter} of query {name}",
+                advice=f"parameters: {', '.join(sorted(known)) or 'none'}",
             )
     missing = [parameter for parameter in question.required if parameter not in parameters]
     if missing:
-        raise InvalidRequest(f"the query {name} needs {', '.join(missing)}", advice="give --param name=value")
+        raise InvalidRequest(f"query {name} requires {', '.join(missing)}", advice="add --param name=value")
     hints = get_type_hints(_QUESTIONS[name])
     values = {parameter: _value(parameter, text, hints[parameter]) for parameter, text in parameters.items()}
     return [_row(row) for row in _QUESTIONS[name](client, when=when, **values)]
 
 
 def _value(name: str, text: str, hint: Any) -> Any:
-    """A text as a value of the hinted type; a sequence is separated by commas."""
+    """Convert a text to the hinted type; commas separate the items of a sequence."""
     if get_origin(hint) is UnionType:
         hint = next(choice for choice in get_args(hint) if choice is not NoneType)
     if get_origin(hint) is Sequence:

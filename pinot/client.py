@@ -1,8 +1,8 @@
-"""Questions to a Pinot broker: the only user of pinotdb.
+"""Client of a Pinot broker: the only user of pinotdb.
 
-Pinot reports failures inside a 200, answers with the rows of some of its servers, cuts a result without
-LIMIT to 10 rows and a grouped one at its own limit. Here each of these is an error: a call returns a
-complete answer or raises.
+Pinot reports failures inside a 200, returns the rows of a subset of its servers, truncates a result without
+LIMIT to 10 rows and a grouped one at its own limit. Here each of these is an error: a call returns a complete
+result or raises.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ Row: TypeAlias = list[Any]
 _SOON: Final = wait_random_exponential(multiplier=0.1, max=2.0)
 _NO_SUCH_TABLE: Final = frozenset({190})
 _TOO_LATE: Final = frozenset({240, 250, 400, 427})
-"""Error codes of Pinot: QueryException in pinot-common."""
+"""Error codes of Pinot; see QueryException in pinot-common."""
 _LONGEST_TEXT: Final = 10_000
-"""Characters of a parameter; regular expressions are the longest."""
+"""Maximum length of a parameter in characters; regular expressions are the longest."""
 _CUT: Final = ("partialResult", "numGroupsLimitReached", "maxRowsInJoinReached", "maxRowsInDistinctReached")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Rows as Pinot returned them, and the number of documents it scanned."""
+    """Rows as returned by Pinot, and the number of documents scanned."""
 
     columns: tuple[str, ...]
     rows: list[Row]
@@ -47,7 +47,7 @@ class Answer:
 
 
 class PinotClient:
-    """Asks one broker. Safe for use by several threads; `close` releases the connections."""
+    """Client of one broker. Thread-safe; `close` releases the connections."""
 
     def __init__(self, settings: PinotSettings) -> None:
         self.settings = settings
@@ -70,11 +70,11 @@ class PinotClient:
         self._http.close()
 
     def ask(self, sql: str, parameters: Mapping[str, Value] | None = None) -> Answer:
-        """Ask until the answer is complete, at most `attempts` times.
+        """Run a query until its result is complete, at most `attempts` times.
 
-        `sql` names its parameters as `%(name)s` and carries its own LIMIT. Raises Unreachable,
-        TimedOut, AnalyticsError (an error, an incomplete answer or, as AnswerTooLarge, one that
-        is too large), NotFound (no such table).
+        `sql` names its parameters as `%(name)s` and includes a LIMIT. Raises Unreachable, TimedOut,
+        AnalyticsError (an error, an incomplete result or, as AnswerTooLarge, one that is too large), NotFound
+        (no such table).
         """
         _check(sql, parameters or {})
         for attempt in Retrying(
@@ -106,15 +106,18 @@ def _is_retriable(error: BaseException) -> bool:
 
 
 def _check(sql: str, parameters: Mapping[str, Value]) -> None:
-    """pinotdb would leave a star unquoted, write an empty list as `in ()` and None as a column's name."""
+    """Validate query and parameters: pinotdb leaves a star unquoted, and mishandles empty lists and None.
+
+    It would write an empty list as `in ()`, and None as the name of a column.
+    """
     if " limit " not in sql.lower():
-        raise AssertionError("a query without LIMIT is cut at 10 rows")
+        raise AssertionError("query without LIMIT: Pinot would truncate the result to 10 rows")
     for name, value in parameters.items():
         values = value if isinstance(value, list | tuple) else [value]
         if not values or "*" in values:
-            raise InvalidRequest(f"{name} cannot be {'an empty list' if not values else 'a star'}")
+            raise InvalidRequest(f"{name} must not be {'an empty list' if not values else 'a star'}")
         if any(one is None or one != one for one in values):  # NaN differs from itself
-            raise InvalidRequest(f"{name} has no value")
+            raise InvalidRequest(f"{name} is null or NaN")
         for one in values:
             if isinstance(one, str):
                 bounds.text(name, one, _LONGEST_TEXT)
@@ -132,24 +135,25 @@ def _translated(cursor: Any, sql: str, parameters: dict[str, Value], broker: str
 
 
 def _failure(raw: Mapping[str, Any] | None, error: Exception) -> HeadraceError:
-    """The error that stands for an answer which pinotdb refused."""
+    """Return the error for a response that pinotdb rejected."""
     response = (raw or {}).get("response")
     found = response.get("exceptions", []) if isinstance(response, Mapping) else []
     codes = {int(entry.get("errorCode", 0)) for entry in found}
     messages = [str(entry.get("message", "")).strip() for entry in found] or [str(error).strip()]
     text = " ".join(messages[0].splitlines()[:2])[:300]  # a Java stack trace follows
     if codes & _NO_SUCH_TABLE:
-        return NotFound("Pinot has no such table", advice="headrace pinot apply makes them")
+        return NotFound("Pinot lacks the table", advice="headrace pinot apply creates the tables")
     if codes & _TOO_LATE:
-        return TimedOut(f"Pinot gave up on a query: {text}")
-    return AnalyticsError(f"Pinot answered with an error: {text}")
+        return TimedOut(f"Pinot timed out on a query: {text}")
+    return AnalyticsError(f"Pinot returned an error: {text}")
 
 
 def _refuse_half(response: Mapping[str, Any]) -> None:
     for flag in _CUT:
         if response.get(flag):
-            raise AnalyticsError(f"Pinot answered with a part of the result ({flag})")
+            raise AnalyticsError(f"Pinot returned a partial result ({flag})")
     if response.get("numServersQueried", 0) == 0:
         raise AnalyticsError(
-            "no Pinot server was asked", advice="the table is just being created, or all its servers are down"
+            "no Pinot server was queried",
+            advice="the table is just being created, or all its servers are down",
         )

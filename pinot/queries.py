@@ -1,7 +1,7 @@
-"""Typed questions to Pinot, one function a question.
+"""Typed queries to Pinot, one function per query.
 
-Parameters go through the client and never into the text of a query; only names of our own columns
-are formatted in. Every function raises what `PinotClient.ask` raises.
+Values are passed as parameters of the client and never inserted into the text of a query; only the names of
+Headrace's own columns are. Every function raises the errors of `PinotClient.ask`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from pinot.tables import IncidentRow
 from pinot.time_range import TimeRange
 
 MOST_GROUPS: Final = 1_000_000
-"""Limit of queries that group by partition."""
+"""Limit of queries grouped by partition."""
 
 _SILENT_MS: Final = 4_000
-"""Beyond two of its intervals: a lane of which records wait, and that has said nothing since then."""
+"""Grace period beyond two intervals, after which a lane with waiting records that has not reported is
+silent."""
 _HAVING_NEWS: Final = (
     "having lastwithtime(lag_ms, time_ms, 'long') > %(least)s "
     f"or lastwithtime(lag_ms, time_ms, 'long') = {UNKNOWN} "
@@ -33,9 +34,9 @@ _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """How late records arrived. Empty names where the question did not ask for that depth.
+    """Latency of records. Names below the depth of the query are empty.
 
-    `counts` is the histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` come from it.
+    `counts` is the histogram of `mirror.model.metrics`; `p50_ms` and `p99_ms` are computed from it.
     """
 
     datastream: str
@@ -60,19 +61,19 @@ class LatencyRow:
 
 
 def latency_by_datastream(client: PinotClient, when: TimeRange) -> list[LatencyRow]:
-    """Latency of every datastream that copied something, summed over its partitions."""
+    """Return the latency of each datastream that copied records, summed over its partitions."""
     return _latency(client, ("datastream",), when, None)
 
 
 def latency_by_task(client: PinotClient, when: TimeRange, datastream: str | None = None) -> list[LatencyRow]:
-    """Latency of every task, of one datastream or of all."""
+    """Return the latency of each task, of one datastream or of all."""
     return _latency(client, ("datastream", "task"), when, datastream)
 
 
 def latency_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None
 ) -> list[LatencyRow]:
-    """Latency of every partition, of one datastream or of all."""
+    """Return the latency of each partition, of one datastream or of all."""
     return _latency(client, ("datastream", "task", "topic", "kafka_partition"), when, datastream)
 
 
@@ -119,8 +120,10 @@ def _known(value: int) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class LagRow:
-    """The newest lag of one partition, when it was measured and over how long, and what was copied in the
-    range. `lag_ms` is None where it is not known."""
+    """Latest lag of one partition, its time and interval, and the records copied in the range.
+
+    `lag_ms` is None if unknown.
+    """
 
     datastream: str
     topic: str
@@ -138,8 +141,11 @@ class LagRow:
 def lag_by_partition(
     client: PinotClient, when: TimeRange, datastream: str | None = None, least_ms: int | None = None
 ) -> list[LagRow]:
-    """Lag of every partition that reported in the range, most records first. With `least_ms` those are left
-    out that have nothing older than that, and would have said so by the end of the range if they had."""
+    """Return the lag of each partition that reported in the range, most records first.
+
+    `least_ms`: skip partitions that have no older records and would have reported them by the end of the
+    range.
+    """
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if datastream is not None:
@@ -177,7 +183,7 @@ def placement_events(
     kind: ChangeKind | None = None,
     limit: int = 1000,
 ) -> list[PlacementEvent]:
-    """What changed and why, newest first; at most `limit` events."""
+    """Return changes and their reasons, newest first; at most `limit` events."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     conditions = ""
     for name, value in (("datastream", datastream), ("kind", kind)):
@@ -207,7 +213,7 @@ _INCIDENT_COLUMNS: Final = tuple(field.name for field in fields(IncidentRow))
 def incidents(
     client: PinotClient, when: TimeRange, datastream: str | None = None, limit: int = 1000
 ) -> list[IncidentRow]:
-    """Incidents that changed in the range in their newest state, the newest first."""
+    """Return incidents that changed in the range, in their latest state, newest first."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if datastream is not None:
@@ -223,7 +229,7 @@ def incidents(
 
 
 def _incident(row: IncidentRow) -> IncidentRow:
-    """With None where -1 stands for what is not known."""
+    """Return the row with None for unknown values (-1)."""
 
     def known(value: float | None) -> float | None:
         return None if value == UNKNOWN else value
@@ -242,9 +248,9 @@ def _incident(row: IncidentRow) -> IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class MirrorRateRow:
-    """What the mirror copied of a partition: bytes as fetched and records, per second.
+    """Rates of a partition as copied by the mirror: bytes as fetched, and records, per second.
 
-    `covered_ms`: time that they speak of; `newest_ms`: when it ended.
+    `covered_ms`: time that the rates cover; `newest_ms`: its end.
     """
 
     topic: str
@@ -259,7 +265,7 @@ class MirrorRateRow:
 def mirror_rates(
     client: PinotClient, source_cluster: str, when: TimeRange, topics: Sequence[str], most_lag_ms: float
 ) -> list[MirrorRateRow]:
-    """Rates of partitions whose lag was known and stayed below a bound: what was copied is what came in."""
+    """Return rates of partitions whose lag was known and below a bound: they copied as much as arrived."""
     if not topics:
         return []
     answer = client.ask(

@@ -1,4 +1,4 @@
-"""Rows of an answer that are not what was asked for: another server, another schema, or empty values."""
+"""Errors for unexpected rows: another server, another schema, or empty values."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from mirror.errors import AnalyticsError, named
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _STRANGE: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_ADVICE: Final = "is it a Pinot, with the tables that headrace pinot apply makes, and without null handling?"
+_ADVICE: Final = "check that it is Pinot, with the tables of headrace pinot apply and without null handling"
 
 
 def as_asked(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Have what takes rows apart raise AnalyticsError where they are not as they were asked for."""
+    """Decorate a function that parses rows, so that it raises AnalyticsError for unexpected ones."""
 
     @wraps(read)
     def reading(*args: _P.args, **kwargs: _P.kwargs) -> _T:
         try:
             return read(*args, **kwargs)
         except _STRANGE as error:
-            raise AnalyticsError(f"Pinot's answer cannot be read: {named(error)}", advice=_ADVICE) from error
+            raise AnalyticsError(f"cannot parse Pinot's response: {named(error)}", advice=_ADVICE) from error
 
     return reading

@@ -1,7 +1,7 @@
-"""A table definition as the documents that others read: Pinot's schema and table, and Avro's schema.
+"""Documents from table definitions: Pinot's schema and table, and the Avro schema.
 
-The JSON is accepted by Pinot 0.11 and by 1.x: streams under `ingestionConfig`, no `schemaName`, no
-comparison column (the time column is the default in every version), rows and time as flush limits.
+Pinot 0.11 and 1.x accept the JSON: streams under `ingestionConfig`, no `schemaName`, no comparison column
+(every version defaults to the time column), rows and time as flush limits.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from mirror.model.rows import Column, ColumnType
 from pinot.tables import UNKNOWN, Table
 
 KAFKA_20: Final = "org.apache.pinot.plugin.stream.kafka20.KafkaConsumerFactory"
-"""Known from 0.11 to 1.5, where it is an alias of the newest one."""
+"""Exists from 0.11 to 1.5, there as an alias of the current class."""
 
 _AVRO_DECODER: Final = "org.apache.pinot.plugin.inputformat.avro.SimpleAvroMessageDecoder"
 _LONG_TEXT: Final = 262_144
-"""Characters; Pinot cuts texts at 512 otherwise."""
+"""Characters; Pinot truncates texts at 512 by default."""
 _PINOT_TYPES: Final = {
     ColumnType.LONG: "LONG",
     ColumnType.DOUBLE: "DOUBLE",
@@ -29,10 +29,10 @@ _PINOT_TYPES: Final = {
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a table's rows come from and how they are kept.
+    """Source and storage of a table's rows.
 
-    `kafka_properties` go to the consumer as they are (security), `upsert_options` into `upsertConfig`.
-    `segment_rows` and `segment_hours`: what ends a consuming segment.
+    `kafka_properties` are passed to the consumer unchanged (security), `upsert_options` to `upsertConfig`.
+    `segment_rows` and `segment_hours`: limits at which a consuming segment ends.
     """
 
     bootstrap_servers: str
@@ -47,15 +47,15 @@ class Placement:
 
     @property
     def has_references(self) -> bool:
-        """Whether a property is a variable of the environment of Pinot's processes, `${NAME}`."""
+        """True if a property is an environment variable of Pinot's processes (`${NAME}`)."""
         return any(value.startswith("${") for value in self.kafka_properties.values())
 
 
 def avro_schema(table: Table) -> dict[str, Any]:
-    """The Avro schema of the table's topic: plain records without a header.
+    """Return the Avro schema of the table's topic: plain records without a header.
 
-    Fields are only ever appended: the reader knows one schema, and skips what it does not know only
-    at the end. `version` grows with every such change.
+    Fields may only be appended: the reader has a single schema, and skips unknown fields only at the end.
+    Increment `version` with every such change.
     """
     return {
         "type": "record",
@@ -73,7 +73,7 @@ def _avro_field(table: Table, column: Column) -> dict[str, Any]:
 
 
 def pinot_schema(table: Table) -> dict[str, Any]:
-    """The schema document for `POST /schemas`."""
+    """Return the schema document for `POST /schemas`."""
     schema: dict[str, Any] = {
         "schemaName": table.name,
         "dimensionFieldSpecs": [_field(table, column) for column in table.dimensions],
@@ -102,7 +102,7 @@ def _field(table: Table, column: Column) -> dict[str, Any]:
 
 
 def pinot_table(table: Table, placement: Placement) -> dict[str, Any]:
-    """The table document for `POST /tables`."""
+    """Return the table document for `POST /tables`."""
     document: dict[str, Any] = {
         "tableName": table.name,
         "tableType": "REALTIME",

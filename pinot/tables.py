@@ -1,8 +1,8 @@
-"""Every Pinot table of Headrace: names, columns, keys, retention. The one source of these names.
+"""All Pinot tables of Headrace: names, columns, keys, retention. The single source of these names.
 
-Columns of what the mirror writes come from its record classes; the classes of what the other wings
-write (`PartitionMetric` …) are declared here, because this is where writer and reader meet.
-`schemas.py` turns a definition into Pinot's JSON and into the Avro schema of its topic.
+Columns of tables that the mirror writes come from its record classes; the classes of tables that other
+packages write (`PartitionMetric` …) are declared here, where writer and reader meet. `schemas.py` converts a
+definition to Pinot's JSON and to the Avro schema of its topic.
 """
 
 from __future__ import annotations
@@ -16,21 +16,20 @@ from mirror.model.metrics import MIRROR_METRIC_VERSION, MirrorMetric, PlacementE
 from mirror.model.rows import Column, ColumnType, columns_of
 
 UNKNOWN: Final = -1
-"""What Pinot stores where a nullable number is missing, and what rows carry of `bytes_out`, whose column was
-published without null: a row's Avro type never changes. None of our numbers is ever negative."""
+"""Value that Pinot stores for a null number, and that rows have in `bytes_out` if it is unknown: that column
+was published as not nullable, and the Avro type of a row never changes. No number of Headrace is negative."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetric:
     """One sample of one partition at `time_ms`. Rates per second, sizes in bytes.
 
-    `bytes_in_per_second` and `messages_in_per_second` are as sampled: in Cruise Control an average
-    over the topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN where nobody measures it
-    (our sampler cannot). `growth_bytes` over `growth_ms` is what the
-    partition's own log grew by since the sample before; both are 0 where that is not known.
-    `inflow_bytes_per_second` is the best that is known of this partition: the growth's rate, else
-    its last known one, else the sampled one. `shrunk` is 1 where the log was smaller than before.
-    `source` says who sampled (see `pmp.settings`).
+    `bytes_in_per_second` and `messages_in_per_second` are as sampled: with Cruise Control an average over the
+    topic's partitions on that broker. `bytes_out_per_second` is UNKNOWN if it was not measured (Headrace's
+    sampler cannot). `growth_bytes` over `growth_ms` is the growth of the partition's log since the previous
+    sample; both are 0 if unknown. `inflow_bytes_per_second` is the best known rate of this partition: that of
+    the growth, else the last known one, else the sampled one. `shrunk` is 1 if the log was smaller than
+    before. `source` names the sampler (see `pmp.settings`).
     """
 
     time_ms: int
@@ -52,11 +51,11 @@ class PartitionMetric:
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetricHourly:
-    """All samples of one partition in the hour from `hour_ms` on, in the units of `PartitionMetric`.
+    """All samples of one partition in the hour from `hour_ms`, in the units of `PartitionMetric`.
 
-    `mean`, `p95` and `max` are of the inflow; `sampled_…` is the mean of the sampled rate, and
-    `growth_…` the sums over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample
-    has them.
+    `mean`, `p95` and `max` are those of the inflow; `sampled_…` is the mean of the sampled rate, and
+    `growth_…` are sums over the hour. Rates of bytes out and of messages are UNKNOWN unless every sample has
+    them.
     """
 
     hour_ms: int
@@ -82,11 +81,13 @@ class PartitionMetricHourly:
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """An incident as of `changed_ms`. Of a number that is not known -1 stands; `closed_ms` is that while it
-    lasts. `matters` has names of alerts, with commas between them; `evidence` and `timeline` are JSON.
-    `budget_spent`: the largest share of an error budget that it cost. `is_late`: 1 or 0.
-    `records_delivered`: from its beginning to its end, and of them `records_late`, of the objective that most
-    of them missed."""
+    """An incident as of `changed_ms`.
+
+    Unknown numbers are -1; so is `closed_ms` while the incident is open. `matters`: comma-separated names of
+    alerts; `evidence` and `timeline` are JSON. `budget_spent`: largest share of an error budget that it cost.
+    `is_late`: 1 or 0. `records_delivered`: number from its start to its end, of which `records_late` were
+    late by the objective that most of them missed.
+    """
 
     changed_ms: int
     id: str
@@ -108,7 +109,7 @@ class IncidentRow:
 
 
 class Statistic(StrEnum):
-    """Which number stands for a partition's load over a range of time."""
+    """Statistic that represents a partition's load over a time range."""
 
     MEAN = "mean"
     P95 = "p95"
@@ -117,9 +118,11 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True)
 class Table:
-    """One realtime table. `key` must follow from the Kafka message key, so that equal keys meet in
-    one partition; `inverted` are the columns that queries filter on; `long` are texts of more than 512
-    characters."""
+    """One realtime table.
+
+    `key` must be a function of the Kafka message key, so that equal keys are in one partition. `inverted`:
+    columns that queries filter on. `long`: texts of more than 512 characters.
+    """
 
     name: str
     topic: str
@@ -134,7 +137,7 @@ class Table:
 
     @property
     def dimensions(self) -> tuple[Column, ...]:
-        """Columns to select and group by: texts, and the numbers that name something."""
+        """Columns to select and group by: texts, and numbers that identify something."""
         named = {*self.key, "kafka_partition", "broker", "plan_epoch"}
         return tuple(
             c
@@ -144,7 +147,7 @@ class Table:
 
     @property
     def metrics(self) -> tuple[Column, ...]:
-        """Columns to add up."""
+        """Columns to aggregate."""
         dimensions = set(self.dimensions)
         return tuple(c for c in self.columns if c.name != self.time_column and c not in dimensions)
 
@@ -213,8 +216,8 @@ TABLES: Final = (
 
 
 def table_named(name: str) -> Table:
-    """The definition of that name. Raises NotFound."""
+    """Return the table definition of that name. Raises NotFound."""
     for table in TABLES:
         if table.name == name:
             return table
-    raise NotFound(f"there is no table {name}", advice=f"known: {', '.join(t.name for t in TABLES)}")
+    raise NotFound(f"unknown table {name}", advice=f"known: {', '.join(t.name for t in TABLES)}")

@@ -1,8 +1,8 @@
-"""How late the records of each topic were: two questions of the monitor about thousands of topics.
+"""Latency of the records of each topic: two queries of the monitor over thousands of topics.
 
-Both are asked several times a minute, so answers are kept as Pinot gives them, in rows of numbers or as
-columns, and no object is made for a topic. Where one number for all topics of a place is enough, Pinot adds
-them up: an answer then has a row for each datastream, and not for each topic.
+Both run several times a minute, so results stay in Pinot's form, rows of numbers or columns, without an
+object per topic. If one number for all topics of a place is enough, Pinot sums them: the result then has one
+row for each datastream instead of one for each topic.
 """
 
 from __future__ import annotations
@@ -21,23 +21,26 @@ from pinot.rows import as_asked
 from pinot.time_range import TimeRange
 
 Place: TypeAlias = tuple[str, str, str]
-"""Group of datastreams that share tasks, source cluster, topic, or `EVERY_TOPIC`."""
+"""Group of datastreams that share tasks, source cluster, and topic or `EVERY_TOPIC`."""
 Together: TypeAlias = Collection[tuple[str, str]]
-"""Groups and source clusters of which sums over all topics are enough."""
+"""Groups and source clusters for which sums over all topics are enough."""
 
 _MOST_AGES: Final = 20
-"""In one query."""
+"""Maximum number of ages per query."""
 _MOST_COUNTED: Final = 10**18
 _MOST_NAMED: Final = 100
-"""Groups that a query names; where more are wanted it asks for all."""
+"""Maximum number of groups named in a query; beyond it, the query covers all."""
 _HISTOGRAM: Final = ", ".join(f"sum({column})" for column in HISTOGRAM_COLUMNS)
 
 
 @as_asked
 def arrived(client: PinotClient, when: TimeRange, together: Together = ()) -> list[Row]:
-    """Of every topic with rows in the range: datastream (the group), source cluster, topic, records copied,
-    and the `LATENCY_BUCKETS` counts of its histogram. Numbers are as Pinot sums them. Places of `together`
-    have one row, with `EVERY_TOPIC`. Raises what `PinotClient.ask` raises."""
+    """Return one row for each topic with rows in the range.
+
+    Columns: datastream (the group), source cluster, topic, records copied, and the `LATENCY_BUCKETS` counts
+    of its histogram. Numbers are as summed by Pinot. Places of `together` have one row, with `EVERY_TOPIC`.
+    Raises the errors of `PinotClient.ask`.
+    """
     return _sums(client, f"sum(records_copied), {_HISTOGRAM}", when, together)
 
 
@@ -61,7 +64,7 @@ def _sums(client: PinotClient, columns: str, when: TimeRange, together: Together
 def _grouped(
     client: PinotClient, names: str, columns: str, when: TimeRange, groups: Sequence[str] = ()
 ) -> list[Row]:
-    """`groups`: of these alone; empty: of all."""
+    """Return sums by `names`. `groups`: restriction to some groups; empty for all."""
     parameters: dict[str, Value] = {"since": when.since_ms, "until": when.until_ms}
     only = ""
     if groups:
@@ -82,8 +85,11 @@ def _grouped(
 
 @dataclass(frozen=True, slots=True)
 class LateColumns:
-    """Places as columns of one length. By age in ms: `beyond`, records of the buckets above the one in which
-    the age lies; `within`, those of its own bucket."""
+    """Places as columns of equal length.
+
+    The keys of `beyond` and `within` are ages in ms. `beyond`: records in buckets above that of the age;
+    `within`: records in its own bucket.
+    """
 
     places: Sequence[Place]
     records: Sequence[int]
@@ -95,8 +101,10 @@ class LateColumns:
 def lateness(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int], together: Together = ()
 ) -> LateColumns:
-    """Of every topic with rows in the range, but of all topics at once of places of `together`. Raises what
-    `PinotClient.ask` raises."""
+    """Return the lateness of each topic with rows in the range; one row per place of `together`.
+
+    Raises the errors of `PinotClient.ask`.
+    """
     parts = list(_parts(ages_ms))
     sums = ", ".join(f"sum({' + '.join(HISTOGRAM_COLUMNS[at] for at in part)})" for part in parts)
     rows = _sums(client, sums, when, together)
@@ -117,15 +125,17 @@ def lateness(
 def stale_by_topic(
     client: PinotClient, when: TimeRange, ages_ms: Sequence[int]
 ) -> Mapping[int, Mapping[Place, float]]:
-    """By age in ms, of topics of which something has waited for more than that: the seconds in which it has,
-    to the next ten, or to the interval of the measurements where that is longer. Other topics stay at Pinot.
-    Raises what `PinotClient.ask` raises."""
+    """Return, by age in ms, the seconds for which records of a topic waited for longer than that.
+
+    Rounded to ten seconds, or to the interval of the measurements if that is longer. Topics without such
+    records stay at Pinot. Raises the errors of `PinotClient.ask`.
+    """
     found: dict[int, dict[Place, float]] = {age: {} for age in ages_ms}
     for start in range(0, len(ages_ms), _MOST_AGES):
         ages = ages_ms[start : start + _MOST_AGES]
         for group, cluster, topic, interval, *numbers in _stale(client, when, ages):
             seconds = (interval if interval > WAIT_SLOT_MS else WAIT_SLOT_MS) / 1_000
-            # What was not stale was counted as one more slot.
+            # Measurements that were not stale count as one additional slot.
             for age, slots, fine in zip(ages, numbers[::2], numbers[1::2], strict=True):
                 if slots > fine:
                     found[age][group, cluster, topic] = (slots - fine) * seconds
@@ -149,7 +159,7 @@ def _stale(client: PinotClient, when: TimeRange, ages_ms: Sequence[int]) -> list
 
 
 def _parts(ages_ms: Iterable[int]) -> Iterator[range]:
-    """The buckets in parts that each age needs apart: its own, those below and those above."""
+    """Yield the ranges of buckets that the ages distinguish: each age's own bucket, and those between."""
     begin = 0
     for own in sorted({latency_bucket(age) for age in ages_ms}):
         if own > begin:
@@ -161,7 +171,7 @@ def _parts(ages_ms: Iterable[int]) -> Iterator[range]:
 
 
 def _added(columns: Sequence[Sequence[float]], length: int) -> Sequence[float]:
-    """Row by row."""
+    """Return the row-wise sum of columns."""
     if not columns:
         return [0.0] * length
     total = columns[0]

@@ -1,8 +1,8 @@
 """One HTTP exchange with a Pinot server, bounded in size and in total time.
 
-httpx's own time-outs count for each read, so that a server which sends a byte now and then never reaches
-one, and a compressed response opens into thousands of times its size. A cancelled task has an end, and gzip
-is opened here, step by step.
+httpx applies its time-outs to each read, so a server that sends a byte now and then never exceeds one; and a
+compressed response can expand to thousands of times its size. Cancelling a task bounds the time, and gzip is
+decompressed here in steps.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from mirror.errors import AnswerTooLarge
 from pinot.settings import PinotSettings
 
 HEADERS: Final = {"Accept-Encoding": "gzip"}
-"""For clients on this transport: other compressions are not opened."""
+"""Headers for clients on this transport: it supports no other compression."""
 _AS_SENT: Final = frozenset({"", "identity"})
 _WITH_GZIP_HEADER: Final = zlib.MAX_WBITS | 16
 _RAW_HEADERS: Final = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 
 class BoundedTransport(httpx.BaseTransport):
-    """A connection of its own for each request. Raises AnswerTooLarge beyond
-    `PinotSettings.largest_answer_bytes`, and httpx.ReadTimeout after `seconds`."""
+    """Transport that opens a new connection for each request.
+
+    Raises AnswerTooLarge beyond `PinotSettings.largest_answer_bytes`, and httpx.ReadTimeout after `seconds`.
+    """
 
     def __init__(self, settings: PinotSettings, seconds: float) -> None:
         self._settings = settings
@@ -53,18 +55,26 @@ class BoundedTransport(httpx.BaseTransport):
         return httpx.Response(response.status_code, headers=kept, content=body, request=request)
 
     def _client(self) -> httpx.AsyncClient:
-        """A proxy would read the password of a plain request."""
+        """Return a client.
+
+        It ignores proxies without TLS: a proxy would see the password of a plain request.
+        """
         return httpx.AsyncClient(verify=self._tls, trust_env=self._settings.tls)
 
 
 async def _body(response: httpx.Response, most: int) -> bytes:
-    """Raises AnswerTooLarge; httpx.DecodingError for a compression that was not offered."""
+    """Read the body.
+
+    Raises AnswerTooLarge, and httpx.DecodingError for a compression that was not offered.
+    """
     encoding = response.headers.get("Content-Encoding", "").strip().lower()
     if encoding in _AS_SENT:
         return await _joined(response.aiter_raw(), most)
     if encoding == "gzip":
         return await _joined(_opened(response.aiter_raw()), most)
-    raise httpx.DecodingError(f"the response is compressed by {encoding!r}", request=response.request)
+    raise httpx.DecodingError(
+        f"unexpected compression {encoding!r} of the response", request=response.request
+    )
 
 
 async def _joined(parts: AsyncIterator[bytes], most: int) -> bytes:
@@ -73,14 +83,14 @@ async def _joined(parts: AsyncIterator[bytes], most: int) -> bytes:
         found += part
         if len(found) > most:
             raise AnswerTooLarge(
-                f"Pinot sends more than {most} bytes",
-                advice="narrow the question, or raise pinot.largest_answer_bytes",
+                f"response of Pinot exceeds {most} bytes",
+                advice="narrow the query, or raise pinot.largest_answer_bytes",
             )
     return bytes(found)
 
 
 async def _opened(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the content of gzip in steps of at most 64 KiB. Raises httpx.DecodingError."""
+    """Yield decompressed gzip data in steps of at most 64 KiB. Raises httpx.DecodingError."""
     opener = zlib.decompressobj(_WITH_GZIP_HEADER)
     try:
         async for part in parts:
@@ -90,6 +100,6 @@ async def _opened(parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
                 waiting = opener.unconsumed_tail
         yield opener.flush()
     except zlib.error as error:
-        raise httpx.DecodingError(f"the response is no gzip: {error}") from error
+        raise httpx.DecodingError(f"invalid gzip data in the response: {error}") from error
     if not opener.eof:
-        raise httpx.DecodingError("the response ends halfway")
+        raise httpx.DecodingError("truncated gzip data in the response")

@@ -1,4 +1,4 @@
-"""Translates what httpx raises when a Pinot server cannot be reached."""
+"""Translation of httpx errors for unreachable Pinot servers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from mirror.errors import TimedOut, Unreachable
 
 @contextmanager
 def translated(server: str) -> Iterator[None]:
-    """Raises TimedOut and Unreachable; `server` names it, as in `broker localhost:8099`."""
+    """Raise TimedOut and Unreachable for httpx errors; `server`: for example `broker localhost:8099`."""
     try:
         yield
     except httpx.TimeoutException as error:
-        raise TimedOut(f"the Pinot {server} did not answer in time") from error
+        raise TimedOut(f"timeout waiting for the Pinot {server}") from error
     except httpx.HTTPError as error:
         raise Unreachable(
-            f"the Pinot {server} does not answer ({str(error) or type(error).__name__})",
-            advice="is it running? headrace stack status",
+            f"cannot reach the Pinot {server}: {str(error) or type(error).__name__}",
+            advice="check that it runs: headrace stack status",
         ) from error

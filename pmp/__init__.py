@@ -1,5 +1,5 @@
-"""The Partition Metrics Provider: samples of many clusters in, the load of every partition out.
+"""The Partition Metrics Provider: reads samples of many clusters and provides the load of each partition.
 
-Imports mirror and pinot; pyspark only where the job runs. Read `samples/` (the format), `job/`
-(samples to Avro), then `loads/` (what the leader plans with); `sampler.py` stands in for Cruise Control.
+Imports mirror and pinot; only the job imports pyspark. Read `samples/` (the format), `job/` (samples to
+Avro), then `loads/` (loads for the leader's plans). `sampler.py` replaces Cruise Control where there is none.
 """

@@ -1,4 +1,4 @@
-"""What the sampler and the rollup need from the world."""
+"""Ports of the sampler and the rollup."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pmp.samples.sample import Sample
 
 
 class ClusterProbe(Protocol):
-    """Looks at one cluster."""
+    """Measures one cluster."""
 
     def look(self) -> Look:
-        """Leaders, end offsets and log sizes of all partitions. Raises Unreachable, NotAuthorized."""
+        """Return leaders, end offsets and log sizes of all partitions. Raises Unreachable, NotAuthorized."""
         ...
 
     def close(self) -> None:
@@ -23,10 +23,10 @@ class ClusterProbe(Protocol):
 
 
 class SampleSink(Protocol):
-    """Where samples go."""
+    """Destination of samples."""
 
     def write(self, samples: Sequence[Sample]) -> None:
-        """Write them; returns when all are stored. Raises Unreachable, Refused."""
+        """Write samples; returns when all are stored. Raises Unreachable, Refused."""
         ...
 
     def close(self) -> None:
@@ -35,10 +35,10 @@ class SampleSink(Protocol):
 
 
 class HourSink(Protocol):
-    """Where hourly rollups go."""
+    """Destination of hourly rollups."""
 
     def write(self, rows: Iterable[PartitionMetricHourly]) -> None:
-        """Write them; returns when all are stored. Raises Unreachable, Refused."""
+        """Write rollups; returns when all are stored. Raises Unreachable, Refused."""
         ...
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
-"""The second stream: hours of every partition, for forecasts and what-if, kept for weeks.
+"""Hourly rollups of all partitions, for forecasts and what-if analyses; kept for weeks.
 
-An hour is rolled up whenever Pinot holds more samples of it than its rollup speaks of: the running
-hour, an hour with late samples, one that was interrupted. There is nothing to remember and nothing
-that could be lost; a repeated row replaces itself by its key. An hour with fewer samples than its
-rollup is one whose samples have reached the end of their retention: it stays as it is.
+An hour is rolled up whenever Pinot has more samples than its rollup counts: the current hour, an hour
+with late samples, or an interrupted one. The rollup therefore keeps no state, and a repeated row
+replaces itself by its key. If an hour has fewer samples than its rollup, retention has removed samples; its
+rollup is kept.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _AHEAD_MS: Final = HOUR_MS
 
 
 def hours_to_roll_up(sampled: Mapping[Hour, int], rolled_up: Mapping[Hour, int]) -> list[Hour]:
-    """The hours whose rollup does not speak of all samples, oldest first. Pure."""
+    """Return the hours whose rollups lack samples, oldest first. Pure."""
     behind = [hour for hour, samples in sampled.items() if samples > rolled_up.get(hour, 0)]
     return sorted(behind, key=lambda hour: (hour.hour_ms, hour.cluster))
 
 
 class Rollup:
-    """Service object with one thread: `start`, `stop`; `round` does the work of one interval."""
+    """Service with one thread: `start`, `stop`; `round` does the work of one interval."""
 
     def __init__(
         self, client: PinotClient, sink: HourSink, clock: Clock, interval_seconds: float, horizon_hours: int
@@ -50,28 +50,28 @@ class Rollup:
         self.rows_written = 0
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Start the thread."""
         self._thread = threading.Thread(target=self._run, name="rollup")
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop after the page in progress; waits up to the deadline. Safe to call twice."""
+        """Stop after the current page; waits up to the deadline. Safe to call twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(deadline_seconds)
         self._sink.close()
 
     def is_running(self) -> bool:
-        """Whether its thread lives; `failure` says why it does not."""
+        """Return whether the thread is alive; `failure` has the reason if it ended."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def healthy(self) -> bool:
-        """Whether the thread runs and its last round worked."""
+        """True if the thread runs and its last round succeeded."""
         return self.is_running() and not self.last_problem
 
     def round(self) -> list[Hour]:
-        """Roll up every hour that is behind; the hours. Raises what Pinot and Kafka raise."""
+        """Roll up all hours that lack samples and return them. Raises the errors of Pinot and Kafka."""
         now_ms = self._clock.now_ms()
         since = (now_ms - self._horizon_ms) // HOUR_MS * HOUR_MS
         when = TimeRange(since, now_ms + _AHEAD_MS)
@@ -92,7 +92,7 @@ class Rollup:
                 self._attempt()
         except Exception as error:  # noqa: BLE001 top of a service loop
             self.failure = error
-            _log.exception("the rollup has failed")
+            _log.exception("rollup thread failed")
 
     def _attempt(self) -> None:
         try:
@@ -101,7 +101,7 @@ class Rollup:
             if error.fatal:
                 raise
             if str(error) != self.last_problem:
-                _log.warning("no rollup", problem=str(error))
+                _log.warning("rollup failed", problem=str(error))
             self.last_problem = str(error)
         else:
             self.last_problem = ""

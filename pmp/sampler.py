@@ -1,8 +1,8 @@
 """The sampler: measures a cluster's partitions at an interval and writes Cruise Control samples.
 
-One sampler a cluster is enough and more would double the cost, so it measures only while
-`is_leader` says so. It holds one thread. An unreachable cluster is tried again at the next
-interval; anything unforeseen ends the thread, and `failure` says why.
+One sampler per cluster is enough, and more would only multiply the cost, so it measures only while
+`is_leader` returns True. It has one thread. It retries an unreachable cluster at the next interval; any
+unexpected error ends the thread, and `failure` holds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Sampler:
-    """Service object: the constructor stores, `start` begins, `stop` ends and joins."""
+    """Service: `start` starts the thread, `stop` stops and joins it."""
 
     def __init__(
         self,
@@ -47,21 +47,21 @@ class Sampler:
 
     @property
     def remembers(self) -> bool:
-        """Whether it has a look to compare the next one with."""
+        """True if there is a look to compare the next one with."""
         return self._before is not None
 
     @property
     def healthy(self) -> bool:
-        """Whether the thread runs and its last round worked."""
+        """True if the thread runs and its last round succeeded."""
         return self.is_running() and not self.last_problem
 
     def start(self) -> None:
-        """Begin to measure in the background."""
+        """Start measuring in the background."""
         self._thread = threading.Thread(target=self._run, name=f"sampler-{self._cluster}")
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop measuring; waits for the round in progress up to the deadline. Safe to call twice."""
+        """Stop measuring; waits up to the deadline for the current round. Safe to call twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(deadline_seconds)
@@ -69,11 +69,11 @@ class Sampler:
         self._sink.close()
 
     def is_running(self) -> bool:
-        """Whether its thread lives; `failure` says why it does not."""
+        """Return whether the thread is alive; `failure` has the reason if it ended."""
         return self._thread is not None and self._thread.is_alive()
 
     def round(self) -> int:
-        """Measure once and write; the number of samples. The first look only remembers."""
+        """Measure once, write the samples and return their number. The first look produces none."""
         now = self._probe.look()
         before, self._before = self._before, now
         if before is None:
@@ -92,7 +92,7 @@ class Sampler:
                 self._stopped.wait(self._interval_seconds)
         except Exception as error:  # noqa: BLE001 top of a service loop
             self.failure = error
-            _log.exception("the sampler has failed", cluster=self._cluster)
+            _log.exception("sampler thread failed", cluster=self._cluster)
 
     def _attempt(self) -> None:
         if not self._is_leader():
@@ -104,7 +104,7 @@ class Sampler:
             if not error.retriable:
                 raise
             if str(error) != self.last_problem:
-                _log.warning("no samples", cluster=self._cluster, problem=str(error))
+                _log.warning("cannot sample the cluster", cluster=self._cluster, problem=str(error))
             self.last_problem = str(error)
         else:
             self.last_problem = ""

@@ -1,4 +1,4 @@
-"""What an operator can set about the Partition Metrics Provider."""
+"""Settings of the Partition Metrics Provider."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from pmp.samples.sample import EXECUTION_TOPIC, SAMPLES_TOPIC
 
 
 class SampledCluster(Settings):
-    """A cluster whose samples are read; its name is the alias in `clusters`."""
+    """A cluster whose samples are read; the key is its alias in `clusters`."""
 
     datacenter: str = ""
-    """Stored with every sample."""
+    """Name of the datacenter, stored with every sample."""
     sampled_by: Literal["cruise-control", "sampler"] = "cruise-control"
-    """Who writes the samples: Cruise Control, or `headrace pmp sampler`. Stored as `source`."""
+    """Writer of the samples: Cruise Control, or `headrace pmp sampler`. Stored as `source`."""
     samples_topic: str = SAMPLES_TOPIC
-    """Cruise Control's `partition.metric.sample.store.topic`."""
+    """Value of Cruise Control's `partition.metric.sample.store.topic`."""
     execution_topic: str = EXECUTION_TOPIC
-    """Its `partition.metric.sample.store.on.execution.topic`; the only one that speaks while it moves
-    replicas. A topic that is not there yet is picked up when it appears."""
+    """Value of Cruise Control's `partition.metric.sample.store.on.execution.topic`; the only topic with
+    samples while it moves replicas. A missing topic is read once it exists."""
     include: str = ".*"
-    """Regular expression over topic names: whose samples are kept."""
+    """Regular expression for names of topics whose samples are kept."""
     exclude: str = ""
-    """Regular expression over topic names: whose samples are dropped. Wins over `include`."""
+    """Regular expression for names of topics whose samples are dropped. Takes precedence over `include`."""
     internal: bool = False
-    """Keep samples of topics that begin with two underscores."""
+    """Keep samples of topics whose names start with two underscores."""
     enabled: bool = True
-    """False stops reading this cluster; it goes on where it stopped."""
+    """False stops reading this cluster; once enabled again, reading resumes from its position."""
 
     @model_validator(mode="after")
     def _can_match(self) -> SampledCluster:
@@ -45,7 +45,7 @@ class SampledCluster(Settings):
 
     @property
     def selection(self) -> TopicSelection:
-        """Whose samples are kept."""
+        """Selection of the topics whose samples are kept."""
         return TopicSelection(self.include, self.exclude, self.internal)
 
 
@@ -53,58 +53,58 @@ class JobSettings(Settings):
     """The Spark job `headrace pmp run`."""
 
     master: str = "local[4]"
-    """Spark master; empty where spark-submit says it."""
+    """Spark master; empty to use that of spark-submit."""
     spark_options: dict[str, str] = Field(default_factory=dict)
-    """Spark's own options, such as `spark.executor.memory`; they win over ours."""
+    """Spark options, such as `spark.executor.memory`; they override Headrace's."""
     quick_start: bool = False
-    """Compile less in the driver's JVM: it starts a quarter sooner and runs slower. For short runs."""
+    """Limit JIT compilation in the driver's JVM: a quarter less start-up time, but slower. For short runs."""
     driver_memory: str = "1g"
     """Heap of the driver, in Spark's notation. In local mode everything runs in it."""
     spark_log: str = ".headrace/pmp-spark.log"
-    """File of Spark's own log, where this process starts Spark: 10 MiB, and one older. Empty leaves it on
+    """File of Spark's own log if this process starts Spark: up to 10 MiB, plus one older file. Empty:
     stderr."""
     checkpoint_folder: str = ".headrace/pmp"
-    """Where Spark keeps positions and state; a folder, or a URL that Spark knows (hdfs://, s3a://)."""
+    """Location of positions and state; a folder, or a URL that Spark supports (hdfs://, s3a://)."""
     trigger_interval_seconds: float = Field(default=1.0, ge=0)
-    """How often a cluster's new samples are taken up; 0 means as soon as the last batch is done."""
+    """Interval between batches of a cluster; 0 starts a batch as soon as the last one is done."""
     samples_per_trigger: int = Field(default=1_000_000, ge=1000)
-    """Most samples of one batch of one cluster."""
+    """Maximum number of samples in one batch of one cluster."""
     parallelism: int = Field(default=2, ge=1)
-    """Python tasks per batch and cluster, at most `buckets`. Fixed by the first run over a checkpoint."""
+    """Python tasks per batch and cluster, at most `buckets`. Fixed by the first run on a checkpoint."""
     buckets: int = Field(default=16, ge=1, le=4096)
-    """Pieces of what is remembered of a cluster's partitions: more of them let more tasks share it. Kept
-    with the checkpoint; another number over the same checkpoint is refused."""
+    """Number of parts of a cluster's partition state; more parts let more tasks share it. Fixed by the
+    first run on a checkpoint; any other number is rejected."""
     shards: int = Field(default=1, ge=1)
-    """Drivers that share the clusters, each of them a `headrace pmp run` of its own."""
+    """Number of drivers that share the clusters, each a separate `headrace pmp run`."""
     shard: int = Field(default=0, ge=0)
-    """Which of the shards this driver is, from 0. Shard 0 keeps the rollups up."""
+    """Shard of this driver, from 0. Shard 0 maintains the rollups."""
     clock_tolerance_seconds: Seconds = 600.0
-    """Samples that lie further ahead of our clock are malformed."""
+    """Maximum lead of a sample over the local clock; later samples are malformed."""
     metrics_port: int = Field(default=0, ge=0, le=65535)
-    """Port of the job's Prometheus metrics; 0 means none."""
+    """Port of the job's Prometheus metrics; 0 disables them."""
     metrics_host: str = "127.0.0.1"
-    """Address of that port; others than loopback make it reachable from the network."""
+    """Address of that port; any but loopback exposes it to the network."""
     reload_interval_seconds: Seconds = 30.0
-    """How often the configuration is read again for clusters that were added or removed."""
+    """Interval at which the configuration is reloaded, to add and remove clusters."""
 
     @model_validator(mode="after")
     def _possible(self) -> JobSettings:
         if self.shard >= self.shards:
-            raise ValueError(f"shard {self.shard} is none of {self.shards} shards, which are counted from 0")
+            raise ValueError(f"invalid shard {self.shard} of {self.shards}: the first shard is 0")
         if self.parallelism > self.buckets:
-            raise ValueError(f"parallelism {self.parallelism} is above buckets {self.buckets}")
+            raise ValueError(f"parallelism {self.parallelism} exceeds buckets {self.buckets}")
         return self
 
 
 class RollupSettings(Settings):
-    """The hourly rollups, which `headrace pmp run` keeps up."""
+    """The hourly rollups, which `headrace pmp run` maintains."""
 
     enabled: bool = True
-    """False leaves `partitionMetricsHourly` as it is."""
+    """False leaves `partitionMetricsHourly` unchanged."""
     interval_seconds: Seconds = 300.0
-    """How often hours with new samples are rolled up, the running one too."""
+    """Interval at which hours with new samples are rolled up, including the current hour."""
     horizon_hours: int = Field(default=48, ge=1)
-    """How far back late samples are looked for; less than the retention of `partitionMetrics`."""
+    """Age up to which hours are checked for late samples; less than the retention of `partitionMetrics`."""
 
 
 class SamplerSettings(Settings):
@@ -113,51 +113,51 @@ class SamplerSettings(Settings):
     interval_seconds: Seconds = 30.0
     """Time between two samples of a partition."""
     topic_partitions: int = Field(default=8, ge=1)
-    """Of the samples topic, where the sampler creates it."""
+    """Partitions of the samples topic if the sampler creates it."""
 
 
 class ProviderSettings(Settings):
-    """What the assigner is told."""
+    """The load provider of the assigner."""
 
     window_seconds: Seconds = 3600.0
-    """Loads are taken over this much of the past."""
+    """Window over which loads are computed."""
     statistic: Statistic = Statistic.P95
-    """Which number of the window stands for a partition's load."""
+    """Statistic of the window that is used as a partition's load."""
     default_bytes_per_second: float | None = Field(default=None, ge=0, le=HIGHEST_RATE)
-    """Load of a partition of whose topic nothing is known; where it is 0 or left out,
+    """Load of a partition whose topic has no measurements; if 0 or unset,
     `assigner.unknown.bytes_per_second`."""
     samples_up_to_seconds: Seconds = 7200.0
-    """Longer windows are answered from the hourly rollups."""
+    """Longer windows are computed from the hourly rollups."""
     refresh_seconds: float = Field(default=10.0, ge=0)
-    """Pinot is not asked again within this time."""
+    """Minimum time between two queries to Pinot."""
     stale_after_seconds: Seconds = 600.0
-    """When the newest sample is older, the answer says so."""
+    """Age of the latest sample after which loads are reported as stale."""
     oldest_answer_seconds: Seconds = 86_400.0
-    """While Pinot does not answer, the last known loads serve until they are this old."""
+    """Maximum age of the last known loads, which are used while Pinot does not respond."""
     topic_history_hours: float = Field(default=168.0, gt=0)
-    """How far back a topic without samples is looked up for its mean."""
+    """Age up to which past means are looked up for a topic without samples."""
     kept_up_seconds: Seconds = 60.0
-    """Where loads are only averages, the mirror's own rates of partitions that lagged less than this
-    correct them."""
+    """Maximum lag of a partition whose rate, as measured by the mirror, corrects a load that is only an
+    average."""
     cache_folder: str = ""
-    """Where the last known loads are kept over restarts; empty keeps them in memory only."""
+    """Folder for the last known loads across restarts; empty keeps them in memory only."""
 
 
 class PmpSettings(Settings):
     """Everything about partition metrics."""
 
     output_cluster: str = "destination"
-    """Kafka cluster of the merged topic; the one that Pinot ingests from."""
+    """Kafka cluster of the merged topic, from which Pinot ingests."""
     topic: str = "headrace-partition-metrics"
-    """The one topic that the samples of all clusters become."""
+    """Topic with the merged samples of all clusters."""
     hourly_topic: str = "headrace-partition-metrics-hourly"
-    """Hourly rollups."""
+    """Topic of the hourly rollups."""
     dead_letter_topic: str = "headrace-partition-metrics-dead-letters"
-    """Values that are no samples, as they were, with the reason in their headers."""
+    """Topic of malformed values, unchanged, with the reason in their headers."""
     topic_partitions: int = Field(default=4, ge=1)
-    """Of these topics where we create them."""
+    """Partitions of these topics if Headrace creates them."""
     clusters: dict[str, SampledCluster] = Field(default_factory=lambda: {"source": SampledCluster()})
-    """Whose samples are read, by alias."""
+    """Clusters whose samples are read, by alias."""
     job: JobSettings = JobSettings()
     rollup: RollupSettings = RollupSettings()
     sampler: SamplerSettings = SamplerSettings()

@@ -1,7 +1,7 @@
-"""Runs the real servers on one machine: ZooKeeper, Kafka clusters, Pinot; no root, Docker or Java needed.
+"""Real servers on one machine: ZooKeeper, Kafka clusters and Pinot, without root, Docker or Java.
 
-Decides where their jars and their Java come from, how they are configured and when they are ready, and
-stops each with the process that started it. Imports nothing of the other wings. Read `supervisor.py` first;
-a single server is `zookeeper.py`, `kafka.py` or `pinot.py`; their common life is `server.py` over
+Finds their jars and their Java, configures them, determines when they are ready, and stops each with the
+process that started it. Imports no other package of Headrace. Read `supervisor.py` first; single servers are
+in `zookeeper.py`, `kafka.py` and `pinot.py`; what they share is in `server.py`, on top of
 `process/managed_process.py`.
 """

@@ -1,4 +1,4 @@
-"""Builds the servers of the stack with their memory, their Java and their addresses."""
+"""Construction of the servers with their memory, their Java and their addresses."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ NAMES: Final = ("zookeeper", "source", "destination", "pinot")
 
 @dataclass(frozen=True)
 class Machine:
-    """Resources of the servers: heap in MiB, and a Java; None finds one."""
+    """Resources of the servers: heap in MiB, and a Java (None: find one)."""
 
     zookeeper_heap_mib: int = 128
     kafka_heap_mib: int = 512
     pinot_heap_mib: int = 512
     java: JavaRuntime | None = None
     quick_start: bool = False
-    """For stacks that run for minutes: see `Jvm.quick_start`. ZooKeeper always starts this way."""
+    """For stacks that run for minutes; see `Jvm.quick_start`. ZooKeeper always starts this way."""
 
 
 @dataclass(frozen=True)
 class Addresses:
-    """Addresses that clients connect to, each `host:port`."""
+    """Addresses for clients, each `host:port`."""
 
     zookeeper: str
     source: str
@@ -39,11 +39,11 @@ class Addresses:
     pinot_broker: str
 
     def as_dict(self) -> dict[str, str]:
-        """By name."""
+        """Return the addresses by name."""
         return asdict(self)
 
     def as_environment(self) -> dict[str, str]:
-        """Environment variables that set Headrace's settings to these addresses."""
+        """Return environment variables that set Headrace's settings to these addresses."""
         return {
             "HEADRACE_ZOOKEEPER__SERVERS": self.zookeeper,
             "HEADRACE_CLUSTERS__SOURCE__BOOTSTRAP_SERVERS": self.source,
@@ -54,7 +54,7 @@ class Addresses:
 
 
 def addresses_of(ports: StackPorts) -> Addresses:
-    """The addresses on these ports."""
+    """Return the addresses on these ports."""
     return Addresses(
         zookeeper=f"{LOOPBACK}:{ports.zookeeper}",
         source=f"{LOOPBACK}:{ports.source}",
@@ -65,7 +65,7 @@ def addresses_of(ports: StackPorts) -> Addresses:
 
 
 def build(home: Path, ports: StackPorts, machine: Machine) -> dict[str, Server]:
-    """Every server of the stack, none of them started."""
+    """Return all servers of the stack, not started."""
     kafka = Jvm(machine.kafka_heap_mib, machine.java, machine.quick_start)
     source = NodePorts(ports.source, ports.source_controller)
     destination = NodePorts(ports.destination, ports.destination_controller)

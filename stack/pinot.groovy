@@ -1,4 +1,4 @@
-// A whole Pinot in this JVM: ZooKeeper, controller, broker, server.
+// All of Pinot in one JVM: ZooKeeper, controller, broker, server.
 // Arguments: zoo.cfg, ZooKeeper's port, controller.conf, broker.conf, server.conf
 import java.lang.invoke.MethodHandles
 import java.util.concurrent.Callable
@@ -17,8 +17,8 @@ import org.apache.zookeeper.server.ZooKeeperServerMain
 
 def (zooFile, zooPort, controllerFile, brokerFile, serverFile) = args
 
-// Pinot's server binds its port for queries on every address, and no setting restricts it: the class is
-// changed before it is loaded, so that the port is never open elsewhere.
+// Pinot's server binds its query port on every address, and no setting restricts it. The class is therefore
+// modified before it is loaded, so that the port is never open on another address.
 class OnLoopback extends ExprEditor {
     int calls = 0
 
@@ -37,7 +37,7 @@ def bindQueriesOnLoopback = {
     def editor = new OnLoopback()
     server.instrument(editor)
     if (editor.calls != 1) {
-        throw new IllegalStateException("Pinot's server binds its port in ${editor.calls} calls, not in one")
+        throw new IllegalStateException("expected one call of bind in Pinot's server, found ${editor.calls}")
     }
     MethodHandles.privateLookupIn(ServerResponse, MethodHandles.lookup()).defineClass(server.toBytecode())
 }
@@ -79,7 +79,7 @@ try {
     bindQueriesOnLoopback()
     startZooKeeper()
     PluginManager.get().init()
-    // On an empty cluster the controller must be there before the others can join.
+    // On an empty cluster, broker and server can join only after the controller has started.
     startRole('org.apache.pinot.controller.ControllerStarter', controllerFile)
     def pool = Executors.newFixedThreadPool(2)
     def joining = [

@@ -1,6 +1,6 @@
 """Pinot 0.11 in one JVM: its own ZooKeeper, controller, broker and server, started by `pinot.groovy`.
 
-It is stopped by SIGKILL: a clean stop takes half a minute, and SIGKILL loses nothing.
+It is stopped by SIGKILL: a clean stop takes half a minute, and SIGKILL loses no data.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class PinotPorts:
     controller: int
     broker: int
     server: int
-    """Where brokers reach servers. No setting of Pinot restricts it to an address: `pinot.groovy` does."""
+    """Port for brokers. No setting of Pinot restricts it to an address: `pinot.groovy` does."""
     admin: int
     zookeeper: int
 
     @staticmethod
     def free() -> PinotPorts:
-        """Free ports."""
+        """Return free ports."""
         return PinotPorts(*free_ports(5))
 
 
@@ -50,12 +50,12 @@ class PinotServer(Server):
 
     @property
     def address(self) -> str:
-        """The port of the broker, which takes queries."""
+        """Address of the broker, for queries."""
         return self.broker_address
 
     @property
     def broker_address(self) -> str:
-        """Address of the broker, which takes queries: `host:port`."""
+        """Address of the broker, for queries: `host:port`."""
         return f"{LOOPBACK}:{self._ports.broker}"
 
     @property
@@ -82,7 +82,7 @@ class PinotServer(Server):
         return next(filter(None, answers), "")
 
     def configuration(self) -> dict[str, dict[str, object]]:
-        """Every file by its name. The `access.protocols` keys are the ones that allow loopback only."""
+        """Return all files by name. The `access.protocols` keys restrict listeners to loopback."""
         return {
             "zoo.cfg": self._zookeeper(),
             "controller.conf": self._controller() | self._shared(),
@@ -117,9 +117,9 @@ class PinotServer(Server):
             **_http("controller.access.protocols", self._ports.controller),
             "controller.data.dir": (
                 self.folder / "controller"
-            ).as_uri(),  # it cannot read a path with a space
+            ).as_uri(),  # it cannot read a path that contains a space
             "controller.local.temp.dir": self.folder / "controller.tmp",
-            # Repairs a partition whose commit was cut short by a kill, which else stands still for an hour.
+            # Repairs a partition whose commit was interrupted by a kill; otherwise it stalls for an hour.
             "controller.realtime.segment.validation.frequencyPeriod": "1m",
             "controller.realtime.segment.validation.initialDelayInSeconds": 30,
             "controller.retention.frequencyPeriod": "10m",

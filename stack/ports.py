@@ -1,4 +1,4 @@
-"""The ports of the stack, free ports for tests, and the process that uses a port."""
+"""Ports of the stack, free ports for tests, and the owner of a port."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ class StackPorts:
     pinot_zookeeper: int = 9005
 
     def shifted(self, offset: int) -> StackPorts:
-        """Every port moved by the same number, for a second stack on the machine."""
+        """Return all ports shifted by the same number, for a second stack on the machine."""
         return StackPorts(**{name: port + offset for name, port in asdict(self).items()})
 
     @staticmethod
     def free() -> StackPorts:
-        """Unused ports that no other process gets from `free_ports`."""
+        """Return unused ports that `free_ports` gives to no other process."""
         names = [field.name for field in fields(StackPorts)]
         return StackPorts(**dict(zip(names, free_ports(len(names)), strict=True)))
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that can be bound now, reserved against other calls of this function until the process ends.
+    """Return ports that can be bound now, and reserve them against other calls until the process ends.
 
-    They lie below the range from which the kernel serves outgoing connections, so that no connection
-    takes one by chance while a server is down.
+    They are below the range that the kernel uses for outgoing connections, so that no connection takes one by
+    chance while a server is down.
     """
     found: list[int] = []
     for _ in range(_ATTEMPTS):
@@ -63,12 +63,12 @@ def free_ports(count: int) -> list[int]:
         if reserve(port):
             found.append(port)
     raise PortTaken(
-        f"no {count} free ports from {_LOWEST} to {_first_ephemeral()}", advice="stop what uses them"
+        f"no {count} free ports from {_LOWEST} to {_first_ephemeral()}", advice="stop processes that use them"
     )
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen on that port of loopback."""
+    """Return whether a server could listen on that port of loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -79,17 +79,19 @@ def is_free(port: int) -> bool:
 
 
 def require_free(server: str, ports: Mapping[str, int], advice: str) -> None:
-    """Raise PortTaken that names the first port in use and, where it is found, the process that uses it."""
+    """Raise PortTaken with the first port in use and, if found, the process that uses it."""
     for role, port in ports.items():
         if not 0 < port < 65536:
-            raise PortTaken(f"{server} cannot listen on port {port} ({role})", advice="ports are 1 to 65535")
+            raise PortTaken(
+                f"invalid port {port} for {server} ({role})", advice="choose a port from 1 to 65535"
+            )
         if not is_free(port):
             owner = owner_of([port]) or "another process"
             raise PortTaken(f"port {port}, which {server} needs ({role}), is used by {owner}", advice=advice)
 
 
 def owner_of(ports: Iterable[int]) -> str | None:
-    """`name (process 123)` of the first process found listening on one of the ports."""
+    """Return `name (process 123)` for the first process found listening on one of the ports."""
     wanted = set(ports)
     try:
         connections = psutil.net_connections("tcp")
@@ -113,7 +115,7 @@ def _first_ephemeral() -> int:
 
 
 def reserve(port: int) -> bool:
-    """Reserve a free port against other processes while this one runs; False when it is taken."""
+    """Reserve a free port against other processes while this one runs; return False if it is taken."""
     if port in _reserved or not is_free(port):
         return False
     folder = Path(tempfile.gettempdir()) / f"headrace-ports-{os.getuid()}"

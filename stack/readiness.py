@@ -1,4 +1,4 @@
-"""Asks a server whether it serves: "" means yes, any other text is the reason why not."""
+"""Readiness checks of servers: "" if ready, otherwise the reason."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _CORRELATION: Final = 7
 
 
 def zookeeper(port: int) -> str:
-    """Ask `ruok` whether it runs and `srvr` whether it has a role, that is, serves sessions."""
+    """Check with `ruok` that it runs, and with `srvr` that it has a role, that is, serves sessions."""
     try:
         if _four_letters(port, b"ruok") != "imok":
-            return "ZooKeeper does not answer ruok with imok"
+            return "ZooKeeper does not respond to ruok with imok"
         answer = _four_letters(port, b"srvr")
     except OSError as error:
-        return f"ZooKeeper does not answer ({error})"
+        return f"ZooKeeper does not respond ({error})"
     return "" if "\nMode: " in answer else (answer.strip().partition("\n")[0] or "ZooKeeper has no role yet")
 
 
 def zookeeper_role(port: int) -> str:
-    """`standalone`, `leader`, `follower`, or "" while it does not serve."""
+    """Return `standalone`, `leader`, `follower`, or "" if it does not serve."""
     try:
         answer = _four_letters(port, b"srvr")
     except OSError:
@@ -45,21 +45,21 @@ def _four_letters(port: int, word: bytes) -> str:
 
 
 def kafka(port: int, brokers: int) -> str:
-    """Ask ApiVersions, then Metadata: the cluster must list all its brokers and a controller."""
+    """Request ApiVersions, then Metadata: the cluster must list all its brokers and a controller."""
     try:
         with socket.create_connection((LOOPBACK, port), _PATIENCE_SECONDS) as connection:
             if struct.unpack_from(">h", _request(connection, _API_VERSIONS, 0, b""))[0]:
-                return "Kafka refuses to say which requests it takes"
+                return "Kafka rejected ApiVersions"
             listed, controller = _brokers_in(_request(connection, _METADATA, 1, struct.pack(">i", 0)))
     except (OSError, struct.error) as error:
-        return f"Kafka does not answer ({error})"
+        return f"Kafka does not respond ({error})"
     if controller < 0:
         return "Kafka has no controller yet"
     return "" if listed >= brokers else f"{listed} of {brokers} Kafka brokers are registered"
 
 
 def _request(connection: socket.socket, key: int, version: int, body: bytes) -> bytes:
-    """One request in Kafka's protocol, header version 1; the response after its correlation id."""
+    """Send a request in Kafka's protocol, header version 1; return the response after its correlation id."""
     client = b"headrace-stack"
     header = struct.pack(f">hhih{len(client)}s", key, version, _CORRELATION, len(client), client)
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
@@ -78,28 +78,29 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 def _brokers_in(response: bytes) -> tuple[int, int]:
-    """Number of brokers, and the controller's id or -1, of a Metadata response of version 1.
+    """Return the number of brokers and the controller's id (or -1) from a Metadata response of version 1.
 
-    It holds an array of (id int32, host string, port int32, rack nullable string), then the id.
+    It contains an array of (id int32, host string, port int32, rack nullable string), then the controller's
+    id.
     """
     (count,) = struct.unpack_from(">i", response)
     position = 4
     for _ in range(count):
         position += 4
-        for after in (4, 0):  # the port follows the host, nothing the rack
+        for after in (4, 0):  # the host is followed by the port, the rack by nothing
             (length,) = struct.unpack_from(">h", response, position)
             position += 2 + max(0, length) + after
     return count, struct.unpack_from(">i", response, position)[0]
 
 
 def http_health(port: int, what: str) -> str:
-    """Ask `GET /health` for a 200."""
+    """Check that `GET /health` returns 200."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PATIENCE_SECONDS)
     try:
         connection.request("GET", "/health")
         status = connection.getresponse().status
     except (OSError, http.client.HTTPException) as error:
-        return f"{what} does not answer ({error})"
+        return f"{what} does not respond ({error})"
     finally:
         connection.close()
-    return "" if status == http.client.OK else f"{what} answers {status} to /health"
+    return "" if status == http.client.OK else f"{what} returned {status} for /health"

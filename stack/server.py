@@ -1,6 +1,6 @@
-"""The common life of a server: configured, started, asked until it serves, stopped or killed.
+"""Base class of servers: configuration, start, readiness, stop and kill.
 
-A server keeps its ports, its configuration and its data over `stop()` or `kill()` and `start()`.
+A server keeps its ports, configuration and data from `stop()` or `kill()` to the next `start()`.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _LOG4J: Final = """\
 
 @dataclass(frozen=True)
 class Jvm:
-    """How much heap a server gets and which Java it runs on."""
+    """Heap and Java of a server."""
 
     heap_mib: int
     java: JavaRuntime | None = None
-    """None finds one when the server is first started."""
+    """None: found at the first start of the server."""
     quick_start: bool = False
-    """Use the JVM's first compiler only: half the processor time of a start, slower in the long run."""
+    """Use only the JVM's first compiler: half the processor time of a start, slower in the long run."""
     options: tuple[str, ...] = ()
-    """More options for the JVM."""
+    """Additional options for the JVM."""
 
     def runtime(self) -> JavaRuntime:
-        """The Java it runs on. Raises JavaMissing."""
+        """Return the Java to use. Raises JavaMissing."""
         return self.java or find_java()
 
     def arguments(self) -> list[str]:
-        """The launcher and its options. Raises JavaMissing."""
+        """Return the launcher and its options. Raises JavaMissing."""
         java = self.runtime()
         return [
             *(str(java.executable), f"-Xmx{self.heap_mib}m", "-XX:+UseSerialGC", "-XX:-UsePerfData"),
@@ -68,7 +68,7 @@ class Server(ABC):
     """One server process on loopback, with its files under one folder."""
 
     grace_seconds: float = 10.0
-    """Between SIGTERM and SIGKILL when it is stopped; 0 kills at once."""
+    """Time between SIGTERM and SIGKILL at a stop; 0 kills immediately."""
     log_level: str = "info"
 
     def __init__(self, name: str, folder: Path, jvm: Jvm) -> None:
@@ -81,11 +81,11 @@ class Server(ABC):
     @property
     @abstractmethod
     def address(self) -> str:
-        """What clients connect to, `host:port`."""
+        """Address for clients, `host:port`."""
 
     @abstractmethod
     def ports(self) -> Mapping[str, int]:
-        """Every port that the server listens on, by its role."""
+        """Return all ports that the server listens on, by role."""
 
     @abstractmethod
     def _prepare(self) -> None:
@@ -93,19 +93,19 @@ class Server(ABC):
 
     @abstractmethod
     def _class_path(self) -> str:
-        """Jars with the server's classes."""
+        """Return the jars with the server's classes."""
 
     def _options(self) -> Sequence[str]:
-        """Options for the JVM beside the class path."""
+        """Return JVM options besides the class path."""
         return ()
 
     @abstractmethod
     def _program(self) -> Sequence[str]:
-        """Main class and its arguments."""
+        """Return main class and arguments."""
 
     @abstractmethod
     def lacks(self) -> str:
-        """Ask the server whether it serves: "" or the reason why not."""
+        """Check readiness: return "" or the reason why it is not ready."""
 
     @property
     def pid(self) -> int:
@@ -113,18 +113,18 @@ class Server(ABC):
         return self._held().pid
 
     def is_alive(self) -> bool:
-        """Whether its process runs."""
+        """Return whether its process runs."""
         return self._process is not None and self._process.is_alive()
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Launch and wait until it serves. Raises what `launch` and `wait_until_ready` raise."""
+        """Launch and wait until ready. Raises the errors of `launch` and `wait_until_ready`."""
         self.launch()
         self.wait_until_ready(cancelled=cancelled)
 
     def launch(self, *, releasable: bool = False) -> None:
-        """Start the process and return at once; nothing happens when it runs.
+        """Start the process and return immediately; no effect if it runs.
 
-        Raises PortTaken, JavaMissing, JarsUnavailable and its kin, DiskFull, ServerDied.
+        Raises PortTaken, JavaMissing, JarsUnavailable and its subclasses, DiskFull, ServerDied.
         """
         if self.is_alive():
             return
@@ -144,13 +144,15 @@ class Server(ABC):
     def wait_until_ready(
         self, timeout_seconds: float = _START_TIMEOUT_SECONDS, cancelled: threading.Event | None = None
     ) -> None:
-        """Ask until it serves. Raises ServerDied with the end of its log, PortTaken, NotInTime, Cancelled.
+        """Wait until the server is ready.
 
-        The server is killed before NotInTime and Cancelled are raised.
+        Raises ServerDied with the end of its log, PortTaken, NotInTime, Cancelled.
+
+        Kills the server before raising NotInTime or Cancelled.
         """
         process = self._held()
         deadline = time.monotonic() + timeout_seconds
-        lack = "it was not asked"
+        lack = "not checked yet"
         while time.monotonic() < deadline:
             code = process.wait(_TICK_SECONDS)
             if code is not None:
@@ -160,14 +162,14 @@ class Server(ABC):
                 return
             if cancelled is not None and cancelled.is_set():
                 self.kill()
-                raise Cancelled(f"starting {self.name} was given up")
+                raise Cancelled(f"starting {self.name} was cancelled")
         self.kill()
         raise NotInTime(
             f"{self.name} is not ready after {timeout_seconds:g} s ({lack}); {log_shown(self.log_file)}"
         )
 
     def stop(self) -> None:
-        """Stop it in the way of its kind and wait until the process has ended. Idempotent."""
+        """Stop the server in the way that suits its kind and wait until the process has ended. Idempotent."""
         if self._process is not None:
             if self.grace_seconds > 0:
                 self._process.stop()
@@ -175,33 +177,33 @@ class Server(ABC):
                 self._process.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait until the process has ended. Idempotent."""
+        """Send SIGKILL, and wait until the process has ended. Idempotent."""
         if self._process is not None:
             self._process.kill()
 
     def suspend(self) -> None:
-        """Freeze it: it keeps its connections and answers nothing."""
+        """Freeze the server: it keeps its connections but does not respond."""
         self._held().suspend()
 
     def resume(self) -> None:
-        """Resume it after `suspend`."""
+        """Resume the server after `suspend`."""
         self._held().resume()
 
     def release(self) -> int:
-        """Let a server launched as releasable outlive this process. Its process id."""
+        """Let a server launched as releasable outlive this process. Return its process id."""
         return self._held().release()
 
     def wipe(self) -> None:
         """Remove its folder with configuration, data and log; it must not run."""
-        assert not self.is_alive(), f"{self.name} runs"
+        assert not self.is_alive(), f"{self.name} is running"
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def log_tail(self, lines: int = LOG_LINES_SHOWN) -> list[str]:
-        """The last lines of its log."""
+        """Return the last lines of its log."""
         return tail(self.log_file, lines)
 
     def java_command(self, options: Sequence[str], program: Sequence[str]) -> list[str]:
-        """The command that runs `program`; the options go to a file, so that `ps` stays legible."""
+        """Return the command that runs `program`. Its options are in a file, so that `ps` stays legible."""
         temporary = self.folder / "tmp"
         temporary.mkdir(exist_ok=True)
         logging = self.folder / "log4j2.xml"
@@ -214,13 +216,13 @@ class Server(ABC):
         return [launcher, f"@{_argument_file(self.folder, program[0], arguments)}", *program]
 
     def has_class_archive(self) -> bool:
-        """Whether its next start uses an archive of its classes."""
+        """Return whether its next start uses a class archive."""
         return bool(archive_options(self.jvm.runtime(), self._class_path()))
 
     def make_class_archive(self) -> None:
-        """Start it once for an archive of its classes, unless there is one, and kill it; it must not run.
+        """Make a class archive unless it exists: start the server once, and kill it; it must not run.
 
-        Raises what `start` raises, and ServerDied when the JVM makes no archive.
+        Raises the errors of `start`, and ServerDied if the JVM makes no archive.
         """
         usual = self.jvm
 
@@ -244,7 +246,7 @@ class Server(ABC):
         ports.require_free(self.name, self.ports(), advice)
 
     def _died(self, code: int) -> ServerDied:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
         if _ADDRESS_IN_USE.search("\n".join(self.log_tail(_LOG_LINES_SEARCHED))):
             self._require_ports()
         return ServerDied(f"{self.name} {how} while starting; {log_shown(self.log_file)}")
@@ -255,7 +257,7 @@ class Server(ABC):
 
 
 def tail(file: Path, lines: int) -> list[str]:
-    """The last lines of a text file; none when there is no file."""
+    """Return the last lines of a text file; empty without a file."""
     if not file.exists():
         return []
     with file.open("rb") as stream:
@@ -266,13 +268,13 @@ def tail(file: Path, lines: int) -> list[str]:
 
 
 def log_shown(file: Path) -> str:
-    """The last lines of a log, for the message of an error."""
+    """Return the last lines of a log, for an error message."""
     lines = tail(file, LOG_LINES_SHOWN) or ["(nothing)"]
     return f"the last lines of {file}:\n" + "\n".join(f"    {line}" for line in lines)
 
 
 def _argument_file(folder: Path, main_class: str, arguments: Sequence[str]) -> Path:
-    """Java reads one quoted argument a line from it."""
+    """Write a file from which Java reads one quoted argument per line."""
     file = folder / f"{main_class.rpartition('.')[2]}.options"
     quoted = (argument.replace("\\", "\\\\").replace('"', '\\"') for argument in arguments)
     file.write_text("".join(f'"{argument}"\n' for argument in quoted), encoding="utf-8")
@@ -280,5 +282,5 @@ def _argument_file(folder: Path, main_class: str, arguments: Sequence[str]) -> P
 
 
 def properties_text(values: Mapping[str, object]) -> str:
-    """A Java properties file, one `key=value` a line."""
+    """Return a Java properties file, one `key=value` per line."""
     return "".join(f"{key}={value}\n" for key, value in values.items())

@@ -1,7 +1,7 @@
-"""The whole stack as one thing: up, down, status, addresses.
+"""The whole stack: up, down, status, addresses.
 
-`up` starts what does not run yet, all servers side by side, each as soon as its jars are there; it
-ends with every server serving, or with none left that it started.
+`up` starts all servers that do not run, concurrently, each as soon as its jars are available. It ends with
+all servers ready, or with all servers stopped that it had started.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Report = Callable[[str], None]
 
 
 class Lifetime(enum.Enum):
-    """How long servers live."""
+    """Lifetime of servers."""
 
     HELD = "held"
     """Servers end with the process that started them, however it ends."""
@@ -52,11 +52,11 @@ class ServerStatus:
 
     name: str
     state: str
-    """`up`, `down`, `not ready` (runs and does not serve) or `died` (was up and was not taken down)."""
+    """`up`, `down`, `not ready` (runs but does not serve) or `died` (was up and was not stopped)."""
     address: str
     pid: int | None = None
     lacks: str = ""
-    """Why it is not ready."""
+    """Reason why it is not ready."""
     memory_mib: int | None = None
     """Resident memory."""
     log_file: str = ""
@@ -74,7 +74,7 @@ class Stack:
         machine: Machine | None = None,
         report: Report = lambda _: None,
     ) -> None:
-        """`ports` None takes those of the last `up` in this home, or the default ones."""
+        """`ports`: None uses the ports of the last `up` in this home, or the default ports."""
         self.home = (home or stack_home()).absolute()
         self._ports_file = self.home / "ports.json"
         self.ports = ports or self._remembered() or StackPorts()
@@ -84,10 +84,10 @@ class Stack:
         self._mine: set[str] = set()
 
     def up(self, names: Iterable[str] = (), *, fresh: bool = False) -> list[ServerStatus]:
-        """Start the named servers, or all, that do not run; `fresh` ends them first and wipes their data.
+        """Start the given servers (default all) that do not run; `fresh` stops and wipes them first.
 
-        Raises what a server's start raises, JarsUnavailable and its kin, AlreadyBusy, UnknownName,
-        after ending what this call had started.
+        Raises the errors of a server's start, JarsUnavailable and its subclasses, AlreadyBusy and
+        UnknownName, after stopping the servers that this call had started.
         """
         wanted = self._checked(names)
         with self._exclusively():
@@ -101,15 +101,17 @@ class Stack:
         return self.status(wanted)
 
     def down(self, names: Iterable[str] = ()) -> list[ServerStatus]:
-        """End the named servers, or all, whichever process started them, and wait for it."""
+        """Stop the given servers (default all), whichever process started them, and wait for their end."""
         wanted = self._checked(names)
         with self._exclusively():
             self._down(wanted)
         return self.status(wanted)
 
     def release(self) -> list[str]:
-        """Release the servers that this object started, so that they outlive the process. Returns their
-        names; one that has ended is left out."""
+        """Release the servers that this object started, so that they outlive the process.
+
+        Return the names of the released servers; servers that have already ended are omitted.
+        """
         kept = []
         for name in sorted(self._mine):
             try:
@@ -122,25 +124,25 @@ class Stack:
         return kept
 
     def status(self, names: Iterable[str] = ()) -> list[ServerStatus]:
-        """State of the named servers, or of all; each running one is asked."""
+        """Return the state of the given servers (default all); checks the readiness of running ones."""
         wanted = self._checked(names)
         found: dict[str, ServerStatus] = {}
         for_each(wanted, lambda name: found.update({name: self._status_of(name)}))
         return [found[name] for name in wanted]
 
     def addresses(self) -> Addresses:
-        """Addresses of the servers, also of those that do not run."""
+        """Return the addresses of the servers, including stopped ones."""
         return addresses_of(self.ports)
 
     def server(self, name: str) -> Server:
-        """One of the servers. Raises UnknownName."""
+        """Return one of the servers. Raises UnknownName."""
         return self.servers[self._checked([name])[0]]
 
     def __enter__(self) -> Stack:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the servers that this object started and has not released."""
+        """Stop the servers that this object started and has not released."""
         self._end_mine()
 
     def _start(self, names: list[str]) -> None:
@@ -177,16 +179,16 @@ class Stack:
         self._report(f"{name}: ready at {server.address}")
 
     def _require_serving(self, name: str) -> None:
-        """A server that runs already must also answer, now or soon. Raises NotInTime."""
+        """Wait until a server that is already running is ready. Raises NotInTime."""
         server = self.servers[name]
         try:
             wait_until(lambda: not server.lacks(), _SERVING_TIMEOUT_SECONDS)
         except NotInTime as error:
             raise NotInTime(
-                f"{name} runs and does not serve ({server.lacks()})",
-                advice=f"see headrace stack logs {name}, or take it down and up again",
+                f"{name} is running but not ready: {server.lacks()}",
+                advice=f"see headrace stack logs {name}, or restart it with down and up",
             ) from error
-        self._report(f"{name}: runs already at {server.address}")
+        self._report(f"{name}: already running at {server.address}")
 
     def _down(self, names: Iterable[str]) -> None:
         for_each(list(names), self._end)
@@ -227,7 +229,7 @@ class Stack:
         wanted = list(dict.fromkeys(names))
         for name in wanted:
             if name not in NAMES:
-                raise UnknownName(f"there is no server {name!r}", advice=f"there are {', '.join(NAMES)}")
+                raise UnknownName(f"unknown server {name!r}", advice=f"choose from {', '.join(NAMES)}")
         return wanted or list(NAMES)
 
     def _remembered(self) -> StackPorts | None:
@@ -244,7 +246,7 @@ class Stack:
         if before not in (None, self.ports) and any(self._is_running(name) for name in NAMES):
             raise AlreadyBusy(
                 f"servers of {self.home} run on other ports",
-                advice="take them down first, or give the second stack another --home",
+                advice="stop them first with headrace stack down, or use another --home for the second stack",
             )
 
     @contextlib.contextmanager
@@ -264,7 +266,7 @@ class Stack:
 
 
 def _first_failure(results: list) -> None:  # type: ignore[type-arg]
-    """Wait until all are done or one has failed, in steps, so that a signal gets through; raise its error."""
+    """Wait in steps, so that signals are handled, until all are done or one has failed; raise its error."""
     done, pending = wait(results, timeout=_TICK_SECONDS, return_when=FIRST_EXCEPTION)
     while pending and not any(result.exception() for result in done):
         done, pending = wait(results, timeout=_TICK_SECONDS, return_when=FIRST_EXCEPTION)

@@ -1,4 +1,4 @@
-"""Waits until a condition holds; the error names the last answer."""
+"""Waiting for a condition; the error contains its last result."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from stack.errors import Cancelled, NotInTime
 
 T = TypeVar("T")
 Pace = Callable[[float, float], float]
-"""Seconds until it is asked again, of the seconds that the answer took and those since the beginning."""
+"""Function that returns the seconds until the next check, from the duration of the last one and the time
+since the start."""
 
 
 def wait_until(
@@ -22,10 +23,10 @@ def wait_until(
     interval_seconds: float | Pace = 0.05,
     cancelled: threading.Event | None = None,
 ) -> T:
-    """Ask `condition` until its answer is truthy, and return that answer.
+    """Check `condition` until its result is truthy, and return that result.
 
-    It is asked at least once and once more at the deadline. What it raises is not caught. Raises
-    NotInTime with `what` and the last answer, and Cancelled as soon as the event is set.
+    Checks at least once, and once more at the deadline. Does not catch exceptions of `condition`. Raises
+    NotInTime with `what` and the last result, and Cancelled as soon as the event is set.
     """
     pause = cancelled or threading.Event()
     began = time.monotonic()
@@ -39,11 +40,11 @@ def wait_until(
             return answer
         if late:
             name = what or getattr(condition, "__qualname__", "the condition")
-            raise NotInTime(f"{name}: not within {timeout_seconds:g} s; last seen: {answer!r}")
+            raise NotInTime(f"{name}: timeout after {timeout_seconds:g} s; last result: {answer!r}")
         wanted = (
             interval_seconds(answered - asked, answered - began)
             if callable(interval_seconds)
             else interval_seconds
         )
         if pause.wait(min(wanted, max(0.0, deadline - time.monotonic()))):
-            raise Cancelled(f"{what or 'waiting'}: given up")
+            raise Cancelled(f"{what or 'waiting'}: cancelled by the caller")

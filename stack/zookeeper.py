@@ -1,4 +1,4 @@
-"""ZooKeeper from the jars inside the PySpark wheel: one server, or an ensemble of several."""
+"""ZooKeeper from the jars inside the PySpark wheel: one server, or an ensemble."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _JARS: Final = (
 
 @dataclass(frozen=True)
 class Member:
-    """The ports of one server of an ensemble; a server alone needs the client port only."""
+    """Ports of one server of an ensemble; a standalone server needs only the client port."""
 
     client: int
     quorum: int = 0
@@ -41,7 +41,7 @@ class Member:
 
 
 class ZooKeeperServer(Server):
-    """One ZooKeeper server, alone or as a member of an ensemble."""
+    """One ZooKeeper server, standalone or as a member of an ensemble."""
 
     def __init__(
         self,
@@ -53,7 +53,10 @@ class ZooKeeperServer(Server):
         jvm: Jvm = DEFAULT_JVM,
         settings: Mapping[str, object] | None = None,
     ) -> None:
-        """`members`, when given, is the whole ensemble with this server in it; `settings` go to zoo.cfg."""
+        """`members`: the whole ensemble including this server; empty for standalone.
+
+        `settings`: keys of zoo.cfg.
+        """
         super().__init__(name, folder, jvm)
         self.port = port
         self.members = tuple(members)
@@ -65,7 +68,7 @@ class ZooKeeperServer(Server):
 
     @property
     def role(self) -> str:
-        """`standalone`, `leader`, `follower`, or "" while it does not serve."""
+        """`standalone`, `leader`, `follower`, or "" if it does not serve."""
         return readiness.zookeeper_role(self.port)
 
     def ports(self) -> Mapping[str, int]:
@@ -79,7 +82,7 @@ class ZooKeeperServer(Server):
         return readiness.zookeeper(self.port)
 
     def configuration(self) -> dict[str, object]:
-        """zoo.cfg. Ticks of 0.5 s let sessions of 1 s and more expire when they should."""
+        """Return zoo.cfg. Ticks of 0.5 s let sessions of 1 s and more expire on time."""
         values: dict[str, object] = {
             "dataDir": self.folder / "data",
             "clientPort": self.port,
@@ -133,24 +136,24 @@ class ZooKeeperEnsemble:
 
     @property
     def address(self) -> str:
-        """Every server's address, joined by commas."""
+        """Comma-separated addresses of all servers."""
         return ",".join(server.address for server in self.servers)
 
     @property
     def leader(self) -> ZooKeeperServer | None:
-        """The server that leads now, if one does."""
+        """The current leader, None if there is none."""
         return next((server for server in self.servers if server.role == "leader"), None)
 
     def start(self, cancelled: threading.Event | None = None) -> None:
-        """Start all of them side by side; raises what a server's start raises."""
+        """Start all servers concurrently; raises the errors of a server's start."""
         for server in self.servers:
             server.launch()
         for_each(self.servers, lambda server: server.wait_until_ready(cancelled=cancelled))
 
     def stop(self) -> None:
-        """Stop all of them. Idempotent."""
+        """Stop all servers. Idempotent."""
         for_each(self.servers, ZooKeeperServer.stop)
 
     def kill(self) -> None:
-        """Kill all of them. Idempotent."""
+        """Kill all servers. Idempotent."""
         for_each(self.servers, ZooKeeperServer.kill)

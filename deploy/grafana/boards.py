@@ -1,7 +1,7 @@
-"""The boards for Grafana, as code: `python -m deploy.grafana.boards` writes the JSON files beside this one.
+"""The boards for Grafana, as code: `python -m deploy.grafana.boards` writes the JSON files in this folder.
 
 Import them in Grafana (Dashboards, Import), or provision the folder. Data sources are variables of each
-board: a Prometheus, and for the offending partitions a Pinot by the plugin `startree-pinot-datasource`.
+board: a Prometheus, and for the offending partitions a Pinot with the plugin `startree-pinot-datasource`.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ _MINE: Final = '{datastream="$datastream"}'
 
 
 def on_call() -> board_builder.Dashboard:
-    """What is wrong, where, and since when."""
+    """Return the board for on-call engineers: current problems, where and since when."""
     numbers = (
-        number("Leaders", "sum(headrace_leader)", "none", "1; 0 for long: nobody plans", Limits(1, 0, True)),
+        number("Leaders", "sum(headrace_leader)", "none", "1; plans stop while it is 0", Limits(1, 0, True)),
         number(
             "Objectives missed",
             'sum(headrace_objective_standing{standing="breached"})',
             "none",
-            "datastreams that miss an objective now",
+            "datastreams that currently miss an objective",
             Limits(1, 1),
         ),
         number(
-            "Set aside",
+            "Cannot be planned",
             "sum(max by (datastream) (headrace_datastream_problem)) or vector(0)",
             "none",
-            "datastreams that cannot be prepared or planned: `headrace datastream get` has the reason",
+            "datastreams that cannot be prepared or planned: `headrace datastream get` shows the reason",
             Limits(1, 1),
         ),
         number(
             "Longest wait",
             "max(headrace_lag_seconds)",
             "s",
-            "age of the oldest record that is not copied yet",
+            "age of the oldest record that is not copied",
             Limits(60, 300),
         ),
         number(
             "First loss in",
             "min(headrace_time_to_loss_seconds)",
             "s",
-            "until a source deletes what is not copied; not known while nothing is behind",
+            "time until a source deletes records that are not copied; no data while no partition lags",
             Limits(86_400, 3_600, True),
         ),
         number(
             "Not copied",
             "sum(headrace_unplaced_partitions) + sum(headrace_paused_partitions)",
             "none",
-            "partitions without a task, paused by a person or by themselves",
+            "partitions without a task, or paused (by an operator or automatically)",
             Limits(1, 10),
         ),
     )
@@ -68,7 +68,7 @@ def on_call() -> board_builder.Dashboard:
             "Age of the oldest waiting record",
             [Series("max by (datastream) (headrace_lag_seconds)", _BY_DATASTREAM)],
             "s",
-            "of each datastream, over its partitions",
+            "maximum over the partitions of each datastream",
         ),
         lines(
             "Latency, 99th percentile",
@@ -83,7 +83,7 @@ def on_call() -> board_builder.Dashboard:
             "from a record's timestamp to its acknowledgement at the destination",
         ),
         lines(
-            "Partitions that are not well",
+            "Unhealthy partitions",
             [
                 Series(
                     'sum by (datastream, state) (headrace_partitions{state!~"OK|CATCHING_UP"}) > 0',
@@ -91,53 +91,53 @@ def on_call() -> board_builder.Dashboard:
                 )
             ],
             "none",
-            "by what their copying does: docs/operate/states.md",
+            "by copy state: docs/operate/states.md",
         ),
         listing(
-            "Error budget left",
+            "Remaining error budget",
             "sort(min by (datastream, objective) (headrace_error_budget_left_ratio))",
             "percentunit",
-            "of each objective over its period; below 0 where more was late than may be",
+            "of each objective over its period; below 0 if the objective was missed",
         ),
     )
     service = (
         lines(
-            "Parts that are not well",
+            "Unhealthy components",
             [Series("headrace_part_healthy == 0", "{{instance}} {{part}}")],
             "none",
-            "`GET /v1/health` of that instance has the reason",
+            "`GET /v1/health` of that instance shows the reason",
             8,
         ),
         lines(
-            "Deaths of workers",
+            "Worker crashes",
             [Series("sum by (instance) (increase(headrace_worker_deaths_total[15m]))", "{{instance}}")],
             "none",
-            "in a quarter of an hour; each is started again",
+            "in 15 minutes; crashed workers are restarted",
             8,
         ),
         lines(
-            "Alerts not told",
+            "Undelivered alerts",
             [Series("max by (receiver) (headrace_alerts_waiting)", "{{receiver}}")],
             "none",
-            "alerts whose newest state a receiver does not know",
+            "alerts whose latest state a receiver has not accepted",
             8,
         ),
     )
-    rows: Sequence[Row] = (("Now", numbers), ("Who is late", late), ("The service itself", service))
-    return board("on-call", "Headrace: on call", "What is wrong, where, and since when", rows)
+    rows: Sequence[Row] = (("Now", numbers), ("Latency by datastream", late), ("The service itself", service))
+    return board("on-call", "Headrace: on call", "Current problems, where and since when", rows)
 
 
 def capacity() -> board_builder.Dashboard:
-    """Whether there are enough tasks, instances and loads that are known."""
+    """Return the board on tasks, instances and quotas."""
     tasks = (
         lines(
-            "Tasks and what the load needs",
+            "Planned and required tasks",
             [
                 Series("max by (datastream) (headrace_tasks)", "{{datastream}}: planned"),
                 Series("max by (datastream) (headrace_tasks_required)", "{{datastream}}: required"),
             ],
             "none",
-            "required above planned: `max_tasks` forbids them, or nobody has rebalanced",
+            "required above planned: `max_tasks` is too low, or a rebalance is pending",
         ),
         lines(
             "Tasks above their capacity, offending partitions",
@@ -149,7 +149,7 @@ def capacity() -> board_builder.Dashboard:
                 ),
             ],
             "none",
-            "an offending partition is too much for one task, so that no placement helps",
+            "an offending partition exceeds the capacity of one task, so no placement helps",
         ),
         lines(
             "Bytes copied by task",
@@ -160,10 +160,10 @@ def capacity() -> board_builder.Dashboard:
                 )
             ],
             "Bps",
-            "the 20 tasks that carry most, as fetched",
+            "the 20 tasks with the highest rates, as fetched",
         ),
         lines(
-            "Unknown and old loads",
+            "Unknown and stale loads",
             [
                 Series(
                     "max by (datastream) (headrace_partitions_of_unknown_load)", "{{datastream}}: unknown"
@@ -174,12 +174,12 @@ def capacity() -> board_builder.Dashboard:
                 ),
             ],
             "none",
-            "partitions planned by the default load, and how old the newest load of a source is",
+            "partitions planned with the default load, and age of the latest load of each source",
         ),
     )
     machines = (
         lines(
-            "Processor time of workers",
+            "CPU time of workers",
             [
                 Series(
                     "sum by (instance) (rate(headrace_cpu_seconds_total[$__rate_interval]))", "{{instance}}"
@@ -190,7 +190,7 @@ def capacity() -> board_builder.Dashboard:
             8,
         ),
         lines(
-            "Bytes per second of processor time",
+            "Bytes per second of CPU time",
             [
                 Series(
                     "sum by (instance) (rate(headrace_bytes_total[$__rate_interval])) / "
@@ -199,18 +199,18 @@ def capacity() -> board_builder.Dashboard:
                 )
             ],
             "Bps",
-            "what a core copies; small batches and the interpreted data plane lower it",
+            "bytes copied per core; small batches and the interpreted data plane reduce it",
             8,
         ),
         lines(
             "Memory of the control process",
             [Series("process_resident_memory_bytes and on (instance) headrace_leader", "{{instance}}")],
             "bytes",
-            "workers have their own: docs/sizing.md",
+            "excludes workers: docs/sizing.md",
             8,
         ),
         lines(
-            "Throttled by quotas of Kafka",
+            "Throttling by Kafka quotas",
             [
                 Series(
                     "sum by (cluster) (rate(headrace_throttled_seconds_total[$__rate_interval]))",
@@ -218,30 +218,30 @@ def capacity() -> board_builder.Dashboard:
                 )
             ],
             "none",
-            "seconds of waiting a second, summed over workers",
+            "seconds of throttling per second, summed over workers",
             8,
         ),
         lines(
-            "Lanes held back by a quota of Headrace",
+            "Lanes held back by a Headrace quota",
             [Series("sum by (datastream) (headrace_held_back_lanes)", _BY_DATASTREAM)],
             "none",
-            "`headrace lanes` names the quota",
+            "`headrace lanes` shows the quota",
             8,
         ),
         lines(
             "Data plane",
             [Series("sum by (data_plane, version) (headrace_build_info)", "{{data_plane}} {{version}}")],
             "none",
-            "instances by what their workers run",
+            "instances by data plane and version",
             8,
         ),
     )
     rows: Sequence[Row] = (("Tasks", tasks), ("Instances", machines))
-    return board("capacity", "Headrace: capacity", "Whether tasks, instances and quotas suffice", rows)
+    return board("capacity", "Headrace: capacity", "Tasks, instances and quotas compared with the load", rows)
 
 
 def datastream() -> board_builder.Dashboard:
-    """Everything about one datastream."""
+    """Return the board of one datastream."""
     stages = f"sum by (stage) (rate(headrace_latency_stage_seconds_total{_MINE}[$__rate_interval]))"
     batches = f"sum(rate(headrace_batches_total{_MINE}[$__rate_interval]))"
     flow = (
@@ -252,7 +252,7 @@ def datastream() -> board_builder.Dashboard:
                 Series(f"sum(rate(headrace_records_total{_MINE}[$__rate_interval]))", "records/s"),
             ],
             "short",
-            "copied, bytes as fetched",
+            "copied; bytes as fetched",
         ),
         lines(
             "Latency",
@@ -265,22 +265,22 @@ def datastream() -> board_builder.Dashboard:
                 for share, legend in ((0.5, "median"), (0.99, "99 %"), (0.999, "99.9 %"))
             ],
             "s",
-            "from a record's timestamp to its acknowledgement; a bucket is twice the one before",
+            "from a record's timestamp to its acknowledgement; each bucket is twice the previous one",
         ),
         lines(
-            "Where batches spend their time",
+            "Latency of batches by stage",
             [Series(f"{stages} / scalar({batches})", "{{stage}}")],
             "s",
-            "mean of all batches: at the source, being fetched, in our queue, until the acknowledgement",
+            "mean over all batches: at the source, fetch, queue in Headrace, acknowledgement",
         ),
         lines(
             "Waiting records and their age",
             [
                 Series(f"sum(headrace_lag_records{_MINE})", "records"),
-                Series(f"max(headrace_lag_seconds{_MINE})", "age of the oldest in s"),
+                Series(f"max(headrace_lag_seconds{_MINE})", "oldest record, age in s"),
             ],
             "short",
-            "no line where it is not known",
+            "gaps where the lag is unknown",
         ),
     )
     parts = (
@@ -288,10 +288,10 @@ def datastream() -> board_builder.Dashboard:
             "Partitions by state",
             [Series(f"sum by (state) (headrace_partitions{_MINE})", "{{state}}")],
             "none",
-            "what their copying does: docs/operate/states.md",
+            "by copy state: docs/operate/states.md",
         ),
         lines(
-            "Batches that pass unopened",
+            "Batches passed through unopened",
             [
                 Series(
                     'sum(rate(headrace_batches_total{datastream="$datastream",path="passthrough"}'
@@ -300,33 +300,33 @@ def datastream() -> board_builder.Dashboard:
                 )
             ],
             "percentunit",
-            "opened ones cost more: compaction, small batches, transforms, other topics' timestamps",
+            "opened batches cost more: compaction, small batches, transforms, different timestamp types",
         ),
         listing(
-            "Partitions that wait longest",
+            "Partitions with the longest wait",
             f"topk(20, headrace_partition_lag_seconds{_MINE})",
             "s",
-            "of those that have series: api.metrics.top_partitions",
+            "only partitions with their own series: api.metrics.top_partitions",
         ),
         listing(
             "Busiest partitions",
             f"topk(20, headrace_partition_bytes_per_second{_MINE})",
             "Bps",
-            "of those that have series: api.metrics.top_partitions",
+            "only partitions with their own series: api.metrics.top_partitions",
         ),
     )
     safety = (
         lines(
-            "Time to loss and to have caught up",
+            "Time to loss and time to catch up",
             [
                 Series(f"min(headrace_time_to_loss_seconds{_MINE})", "first loss in"),
                 Series(f"max(headrace_catch_up_seconds{_MINE})", "caught up in"),
             ],
             "s",
-            "the second must stay below the first",
+            "the time to catch up must stay below the time to loss",
         ),
         lines(
-            "How fast error budgets burn",
+            "Burn rates of error budgets",
             [
                 Series(
                     f"max by (objective, window) (headrace_error_budget_burn_rate{_MINE})",
@@ -334,7 +334,7 @@ def datastream() -> board_builder.Dashboard:
                 )
             ],
             "none",
-            "1 uses up a budget in exactly its period",
+            "a rate of 1 uses up the budget in exactly its period",
         ),
     )
     rows: Sequence[Row] = (("Flow", flow), ("Partitions", parts), ("Safety", safety))
@@ -347,7 +347,7 @@ def datastream() -> board_builder.Dashboard:
         .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
     )
     return board(
-        "datastream", "Headrace: one datastream", "Everything about one of them", rows
+        "datastream", "Headrace: one datastream", "Flow, partitions and safety of one datastream", rows
     ).with_variable(names)
 
 
@@ -355,7 +355,7 @@ BOARDS: Final = {"on-call": on_call, "capacity": capacity, "datastream": datastr
 
 
 def text_of(name: str) -> str:
-    """The file of a board."""
+    """Return the JSON text of a board."""
     found: Any = BOARDS[name]().build()
     return json.dumps(found, cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
 

@@ -1,4 +1,4 @@
-"""The board of offending partitions: partitions that are too much for one task, as Pinot has sampled them."""
+"""The board of offending partitions, which exceed the capacity of one task, from the samples in Pinot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME: Final = "concat(topic, cast(kafka_partition as string), '-')"
 
 
 def offending() -> board_builder.Dashboard:
-    """Partitions that are too much for one task, as Pinot has sampled them."""
+    """Return the board of partitions that exceed the capacity of one task, from the samples in Pinot."""
     share = f"{_P95} / ${{usable}}"
     worst = (
         "select topic, kafka_partition, "
@@ -50,9 +50,9 @@ def offending() -> board_builder.Dashboard:
             "Partitions",
             (
                 pinot_table(
-                    "Partitions that carry half of a task or more",
+                    "Partitions that use at least half of a task",
                     PinotQuery("partitionMetrics", worst),
-                    "above 100 % no placement helps: spread the key, add partitions, or raise the capacity",
+                    "above 100 % no placement helps: spread the keys, add partitions, or raise the capacity",
                     {**rates, **times},
                 ),
                 pinot_lines(
@@ -70,29 +70,29 @@ def offending() -> board_builder.Dashboard:
                 pinot_table(
                     "Topics by their busiest partition",
                     PinotQuery("partitionMetrics", topics),
-                    "a skew far above 1: the key is the reason, and more partitions do not help",
+                    "a skew far above 1 is caused by the keys; more partitions do not help",
                     rates,
                     14,
                 ),
                 pinot_table(
-                    "How new the samples are",
+                    "Time of the latest samples",
                     PinotQuery("partitionMetrics", fresh),
-                    "by cluster and who has sampled",
+                    "by cluster and sampler",
                     times,
                     10,
                 ),
                 lines(
-                    "Offending partitions as the leader plans",
+                    "Offending partitions in the plan",
                     [Series("max by (datastream) (headrace_offending_partitions)", "{{datastream}}")],
                     "none",
-                    "of each datastream, at its last planning",
+                    "of each datastream, at its latest planning",
                     24,
                 ),
             ),
         ),
     )
     made = board(
-        "offending", "Headrace: offending partitions", "Partitions that are too much for a task", found
+        "offending", "Headrace: offending partitions", "Partitions that exceed the capacity of a task", found
     )
     return (
         made.with_variable(board_builder.DatasourceVariable("pinot").label("Pinot").type(str(PINOT.type_val)))

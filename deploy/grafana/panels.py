@@ -1,4 +1,4 @@
-"""What boards are made of: a number, lines over time, a table, from Prometheus or from Pinot."""
+"""Building blocks of boards: numbers, lines over time and tables, from Prometheus or Pinot."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _HEIGHT: Final = 8
 
 
 Row = tuple[str, Sequence[Builder[dashboard.Panel]]]
-"""A heading, and the panels below it."""
+"""Heading of a row, and its panels."""
 
 
 class Series(NamedTuple):
-    """An expression, and how its series are called."""
+    """An expression, and the legend of its series."""
 
     expression: str
     legend: str
 
 
 class Limits(NamedTuple):
-    """Numbers from which on a value is yellow, and red. `is_least`: they are lower bounds of what is well."""
+    """Thresholds for yellow and red. `is_least`: they are lower bounds of the healthy range."""
 
     yellow: float
     red: float
@@ -38,7 +38,7 @@ class Limits(NamedTuple):
 
 
 class PinotQuery(Dataquery):
-    """A question in Pinot's SQL; times of the board are `${__from}` and `${__to}`, in epoch milliseconds."""
+    """A query in Pinot's SQL; `${__from}` and `${__to}` are the board's time range in epoch milliseconds."""
 
     def __init__(self, table_name: str, text: str, time_column: str = "") -> None:
         self.table_name = table_name
@@ -46,7 +46,7 @@ class PinotQuery(Dataquery):
         self.time_column = time_column
 
     def to_json(self) -> dict[str, object]:
-        """As the plugin stores it."""
+        """Return the form that the plugin stores."""
         shown: dict[str, object] = {"displayType": "TABLE"}
         if self.time_column:
             shown = {
@@ -77,7 +77,7 @@ class _Asked(Builder[Dataquery]):
 def number(
     title: str, expression: str, unit: str, description: str, limits: Limits | None = None
 ) -> stat.Panel:
-    """One number, as of now."""
+    """Return a panel with one current value."""
     found = (
         stat.Panel()
         .title(title)
@@ -88,7 +88,7 @@ def number(
         .span(4)
         .graph_mode(common.BigValueGraphMode.NONE)
         .reduce_options(common_builder.ReduceDataOptions().calcs(["lastNotNull"]))
-        .no_value("not known")
+        .no_value("no data")
         .with_target(prometheus.Dataquery().expr(expression).instant().ref_id("A"))
     )
     return found.thresholds(_thresholds(limits)) if limits else found
@@ -97,7 +97,7 @@ def number(
 def lines(
     title: str, series: Sequence[Series], unit: str, description: str, width: int = 12
 ) -> timeseries.Panel:
-    """Lines over time."""
+    """Return a panel with lines over time."""
     found = (
         timeseries.Panel()
         .title(title)
@@ -123,7 +123,7 @@ def lines(
 
 
 def listing(title: str, expression: str, unit: str, description: str, width: int = 12) -> table.Panel:
-    """A table of series, as of now."""
+    """Return a table of series with current values."""
     query = prometheus.Dataquery().expr(expression).instant().format(PromQueryFormat.TABLE).ref_id("A")
     hidden: Any = {"excludeByName": {"Time": True}, "indexByName": {}, "renameByName": {"Value": title}}
     return (
@@ -142,7 +142,7 @@ def listing(title: str, expression: str, unit: str, description: str, width: int
 def pinot_table(
     title: str, query: PinotQuery, description: str, units: dict[str, str], width: int = 24
 ) -> table.Panel:
-    """A table of what Pinot answers. `units`: by column."""
+    """Return a table with the result of a Pinot query. `units`: by column."""
     found = (
         table.Panel()
         .title(title)
@@ -160,7 +160,7 @@ def pinot_table(
 def pinot_lines(
     title: str, query: PinotQuery, unit: str, description: str, width: int = 12
 ) -> timeseries.Panel:
-    """Lines over time of what Pinot answers: the column of time, `value`, and what names a line."""
+    """Return lines over time from a Pinot query with the columns time, `value` and the line's name."""
     return (
         timeseries.Panel()
         .title(title)
@@ -175,7 +175,7 @@ def pinot_lines(
 
 
 def board(name: str, title: str, description: str, rows: Sequence[Row]) -> board_builder.Dashboard:
-    """A board with its Prometheus, and links to the others."""
+    """Return a board with a variable for Prometheus, and links to the other boards."""
     found = (
         board_builder.Dashboard(title)
         .uid(f"headrace-{name}")

@@ -1,7 +1,8 @@
-"""The manifests of the chart with its own values, in deploy/kubernetes: `python -m deploy.helm.render`.
+"""Renders the chart with its default values to deploy/kubernetes: `python -m deploy.helm.render`.
 
-It takes `helm` of the PATH, or the package helm-python-sdk (Helm itself as a library), which is not among the
-requirements because it has 75 MB. The first line of the file has the digest of the chart that it was made of.
+Uses `helm` on the PATH, or the package helm-python-sdk (Helm as a library), which is not among the
+requirements because of its 75 MB. The first line of the file contains the digest of the chart from which it
+was made.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _SECONDS: Final = 60
 
 
 def digest() -> str:
-    """Of every file of the chart."""
+    """Return the digest of all files of the chart."""
     found = hashlib.sha256()
     for file in sorted(one for one in CHART.rglob("*") if one.is_file()):
         found.update(str(file.relative_to(CHART)).encode() + b"\0" + file.read_bytes() + b"\0")
@@ -31,12 +32,12 @@ def digest() -> str:
 
 
 def can_render() -> bool:
-    """Whether there is a Helm here."""
+    """Return whether Helm is available."""
     return shutil.which("helm") is not None or importlib.util.find_spec("helm_python") is not None
 
 
 def rendered(values: dict[str, Any] | None = None) -> str:
-    """Every manifest, with these values over the chart's own. Raises ImportError where there is no Helm."""
+    """Return all manifests; `values` override the chart's defaults. Raises ImportError without Helm."""
     if shutil.which("helm"):
         words = ["helm", "template", _RELEASE, str(CHART), "--namespace", _RELEASE, "--values", "-"]
         given = json.dumps(values or {})
@@ -50,7 +51,7 @@ def rendered(values: dict[str, Any] | None = None) -> str:
 
 
 def lint() -> list[str]:
-    """What Helm has to say against the chart. Raises ImportError where there is no Helm."""
+    """Return Helm's complaints about the chart. Raises ImportError without Helm."""
     if shutil.which("helm"):
         words = ["helm", "lint", "--strict", str(CHART)]
         done = subprocess.run(words, capture_output=True, check=False, text=True, timeout=_SECONDS)
@@ -60,6 +61,6 @@ def lint() -> list[str]:
 
 
 if __name__ == "__main__":
-    head = f"# Made of the chart {digest()} by `python -m deploy.helm.render`\n"
+    head = f"# Generated from the chart {digest()} by `python -m deploy.helm.render`\n"
     MANIFESTS.write_text(head + rendered(), encoding="utf-8")
     sys.exit(1 if lint() else 0)

@@ -1,5 +1,5 @@
 #!/bin/bash
-# What Spark on Kubernetes asks of an image: `executor` starts one, anything else is run as it is.
+# Entry point that Spark on Kubernetes requires: `executor` starts an executor, any other command runs unchanged.
 set -euo pipefail
 
 if [ "${1:-}" != "executor" ]; then

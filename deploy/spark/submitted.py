@@ -1,6 +1,6 @@
-"""What spark-submit runs: `headrace pmp run` with the arguments behind this file's name.
+"""Application for spark-submit: `headrace pmp run` with the arguments that follow this file's name.
 
-Not named like a package of ours: its folder comes first on the path.
+Must not have the name of a package of Headrace, because its folder comes first on the path.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The bundle for Superset, as code: `python -m deploy.superset.bundle` writes the files beside this one.
+"""The bundle for Superset, as code: `python -m deploy.superset.bundle` writes the files in this folder.
 
     python -m deploy.superset.bundle headrace.zip           also packs them
-    superset import-dashboards -p headrace.zip -u admin     imports it, over what was imported before
+    superset import-dashboards -p headrace.zip -u admin     imports it, replacing an earlier import
 
-It has the database (Pinot, over the dialect of `pinotdb`), two datasets, four charts and a dashboard.
+It contains the database (Pinot, through the dialect of `pinotdb`), two datasets, four charts and a dashboard.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ METRICS: Final[Mapping[str, Mapping[str, str]]] = {
         "passthrough_share": "sum(passthrough_batches) / sum(batches)",
     },
 }
-"""By table and name; the SQL is Pinot's."""
+"""SQL expressions for Pinot, by table and name."""
 
 
 def uuid_of(kind: str, name: str) -> str:
-    """The same at every time, so that an import replaces what was imported before."""
+    """Return a constant UUID, so that an import replaces an earlier one."""
     return str(uuid5(_NAMES, f"{kind}/{name}"))
 
 
@@ -69,7 +69,7 @@ def _column(table: Table, name: str, kind: ColumnType) -> dict[str, Any]:
 
 
 def dataset(table: Table) -> dict[str, Any]:
-    """A table with its columns, and what is asked of it."""
+    """Return the dataset of a table, with its columns and metrics."""
     return {
         "table_name": table.name,
         "main_dttm_col": table.time_column,
@@ -87,7 +87,7 @@ def dataset(table: Table) -> dict[str, Any]:
 
 
 def chart(title: str, table: Table, kind: str, description: str, **params: Any) -> dict[str, Any]:
-    """`params`: as its kind of chart takes them."""
+    """Return a chart. `params`: parameters of its kind of chart."""
     return {
         "slice_name": title,
         "description": description,
@@ -100,13 +100,13 @@ def chart(title: str, table: Table, kind: str, description: str, **params: Any) 
 
 
 def charts() -> list[dict[str, Any]]:
-    """What the dashboard shows, in its order."""
+    """Return the charts of the dashboard, in order."""
     return [
         chart(
             "Busiest partitions",
             PARTITION_METRICS,
             "table",
-            "compare with the usable bytes/s of a task: what exceeds it alone is offending",
+            "compare with the usable bytes/s of a task: partitions above it are offending",
             query_mode="aggregate",
             groupby=["cluster", "topic", "kafka_partition"],
             metrics=["p95_bytes_per_second", "largest_bytes_per_second", "samples"],
@@ -118,7 +118,7 @@ def charts() -> list[dict[str, Any]]:
             "Skewed topics",
             PARTITION_METRICS,
             "table",
-            "a skew far above 1: the key is the reason, and more partitions do not help",
+            "a skew far above 1 is caused by the keys; more partitions do not help",
             query_mode="aggregate",
             groupby=["cluster", "topic"],
             metrics=["largest_bytes_per_second", "mean_bytes_per_second", "skew", "partitions"],
@@ -130,7 +130,7 @@ def charts() -> list[dict[str, Any]]:
             "Longest wait by datastream",
             MIRROR_METRICS,
             "echarts_timeseries_line",
-            "age of the oldest record that waited, in ms",
+            "age of the oldest waiting record, in ms",
             x_axis=MIRROR_METRICS.time_column,
             time_grain_sqla="PT1M",
             groupby=["datastream"],
@@ -140,7 +140,7 @@ def charts() -> list[dict[str, Any]]:
             "Bytes copied by task",
             MIRROR_METRICS,
             "echarts_timeseries_line",
-            "as fetched, in each minute",
+            "as fetched, per minute",
             x_axis=MIRROR_METRICS.time_column,
             time_grain_sqla="PT1M",
             groupby=["task"],
@@ -150,7 +150,7 @@ def charts() -> list[dict[str, Any]]:
 
 
 def dashboard() -> dict[str, Any]:
-    """Two rows of two charts."""
+    """Return the dashboard: two rows of two charts."""
     shown = charts()
     rows = [shown[:2], shown[2:]]
     position: dict[str, Any] = {
@@ -180,7 +180,7 @@ def dashboard() -> dict[str, Any]:
                 "parents": [*above, f"ROW-{number}"],
                 "children": [],
                 "meta": {
-                    "chartId": shown.index(one) + 1,  # an import puts its own in its place
+                    "chartId": shown.index(one) + 1,  # an import replaces it
                     "width": 6,
                     "height": 50,
                     "uuid": one["uuid"],
@@ -189,7 +189,7 @@ def dashboard() -> dict[str, Any]:
             }
     return {
         "dashboard_title": "Headrace",
-        "description": "Offending partitions and what the mirror does",
+        "description": "Offending partitions and activity of the mirror",
         "slug": "headrace",
         "uuid": uuid_of("dashboard", "Headrace"),
         "position": position,
@@ -200,7 +200,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """The text of every file, by its path in the bundle."""
+    """Return the text of all files, by path in the bundle."""
     database = {
         "database_name": _DATABASE,
         "sqlalchemy_uri": "pinot://pinot-broker:8099/query/sql?controller=http://pinot-controller:9000/",
@@ -211,7 +211,7 @@ def files() -> dict[str, str]:
         "version": _VERSION,
     }
     found: dict[str, Any] = {
-        # The moment is part of the format, and the same in every bundle that is made of these sources.
+        # The format requires a timestamp; a constant one makes bundles of the same sources identical.
         "metadata.yaml": {"version": _VERSION, "type": "Dashboard", "timestamp": "2026-01-01T00:00:00+00:00"},
         f"databases/{_DATABASE}.yaml": database,
         "dashboards/Headrace.yaml": dashboard(),
@@ -224,7 +224,7 @@ def files() -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the files, and pack them where a name is given."""
+    """Write the files, and pack them into each archive named in the arguments."""
     for path, text in files().items():
         (FOLDER / path).parent.mkdir(parents=True, exist_ok=True)
         (FOLDER / path).write_text(text, encoding="utf-8")

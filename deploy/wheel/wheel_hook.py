@@ -1,7 +1,7 @@
-"""What a wheel holds: one import name, and the data plane compiled, where that was done of these sources.
+"""Content of a wheel: one import package, and the compiled data plane if it was built from these sources.
 
-`HEADRACE_WHEEL=pure` leaves the machine code out. An isolated build (`pip install` of a source distribution)
-has no compiler's environment and makes a pure wheel, which runs interpreted and says so.
+`HEADRACE_WHEEL=pure` omits the machine code. An isolated build (`pip install` of a source distribution) has
+no compiler environment and makes a pure wheel, whose data plane is interpreted and reported as such.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ PURE = "pure"
 
 
 class WheelHook(BuildHookInterface[Any]):
-    """Called by hatchling, which finds it by `tool.hatch.build.targets.wheel.hooks.custom`."""
+    """Build hook of hatchling, registered by `tool.hatch.build.targets.wheel.hooks.custom`."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Choose the files and the tag."""
+        """Select the files and the tag."""
         if version == EDITABLE:
             return
         root = Path(self.root)
@@ -38,7 +38,7 @@ class WheelHook(BuildHookInterface[Any]):
             build_data["infer_tag"] = True
 
     def _compiled(self, root: Path) -> Path | None:
-        """The machine code of exactly these sources."""
+        """Return the machine code if it was built from exactly these sources."""
         if os.environ.get(SWITCH) == PURE:
             return None
         sys.path.insert(0, str(root))

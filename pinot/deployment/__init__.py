@@ -1,4 +1,6 @@
-"""How Pinot gets and feeds its tables: `deploy.py` compares and applies definitions through
-`controller.py`, `java_kafka.py` spells a cluster's settings for its consumers, `ingestion.py` reads how
-far they are. Imports `tables.py`, `schemas.py` and what is below them.
+"""Deployment of Pinot's tables and their ingestion.
+
+`deploy.py` compares and applies definitions through `controller.py`, `java_kafka.py` converts a cluster's
+settings for Pinot's consumers, `ingestion.py` reads their positions. Imports `tables.py`, `schemas.py` and
+the modules below them.
 """

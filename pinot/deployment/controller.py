@@ -1,4 +1,4 @@
-"""Reads and writes schemas and tables through Pinot's controller. Errors are translated once, here."""
+"""Client of Pinot's controller for schemas and tables; translates its errors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pinot.transport import HEADERS, BoundedTransport
 from pinot.unreachable import translated
 
 _LEAST_SECONDS: Final = 30.0
-"""A creation of a table takes longer than a query."""
+"""Minimum timeout: creating a table takes longer than a query."""
 _REFERENCE: Final = re.compile(r"\$\{[A-Za-z0-9_]+\}")
 
 
 class PinotController:
-    """One controller. `close` releases the connections."""
+    """Client of one controller. `close` releases the connections."""
 
     def __init__(self, settings: PinotSettings) -> None:
         self._address = settings.controller
@@ -40,18 +40,20 @@ class PinotController:
         self._http.close()
 
     def schema(self, name: str) -> dict[str, Any] | None:
-        """The schema document, None when the schema does not exist."""
+        """Return the schema document, None if the schema does not exist."""
         found = self._call("GET", f"/schemas/{name}", missing_is_none=True)
         return found if found is None else dict(found)
 
     def table(self, name: str) -> dict[str, Any] | None:
-        """The document of the realtime table, None when the table does not exist."""
+        """Return the document of the realtime table, None if the table does not exist."""
         found = self._call("GET", f"/tables/{name}", missing_is_none=True)
         return dict(found["REALTIME"]) if found and "REALTIME" in found else None
 
     def references(self, name: str) -> frozenset[str]:
-        """Environment variables that the stored table names, `${NAME}`; `table` may have their values in
-        their places. Empty where the table does not exist."""
+        """Return the environment variables (`${NAME}`) in the stored table. `table` may return their values.
+
+        Empty if the table does not exist.
+        """
         cluster = self._call("GET", "/cluster/info")["clusterName"]
         path = f"/{cluster}/PROPERTYSTORE/CONFIGS/TABLE/{name}_REALTIME"
         with translated(f"controller {self._address}"):
@@ -62,14 +64,14 @@ class PinotController:
         return frozenset(_REFERENCE.findall(answer.text))
 
     def put_schema(self, document: dict[str, Any], *, exists: bool) -> None:
-        """Create or replace a schema. Raises Refused where Pinot cannot change it in place."""
+        """Create or replace a schema. Raises Refused if Pinot cannot change it in place."""
         if exists:
             self._call("PUT", f"/schemas/{document['schemaName']}", document)
         else:
             self._call("POST", "/schemas", document)
 
     def put_table(self, document: dict[str, Any], *, exists: bool) -> None:
-        """Create or replace a table. A creation that Pinot rolled back is tried again."""
+        """Create or replace a table. Retries a creation that Pinot rolled back."""
         if exists:
             self._call("PUT", f"/tables/{document['tableName']}", document)
             return
@@ -83,16 +85,16 @@ class PinotController:
                 self._call("POST", "/tables", document)
 
     def reload(self, name: str) -> None:
-        """Reload the segments, so that they get new columns and indexes."""
+        """Reload the segments to add new columns and indexes."""
         self._call("POST", f"/segments/{name}_REALTIME/reload")
 
     def drop(self, name: str) -> None:
-        """Delete a realtime table with its rows, and its schema. A missing one is no error."""
+        """Delete a realtime table with its rows, and its schema. Ignores missing ones."""
         self._call("DELETE", f"/tables/{name}?type=realtime", missing_is_none=True)
         self._call("DELETE", f"/schemas/{name}", missing_is_none=True)
 
     def consuming(self, name: str) -> dict[str, list[dict[str, Any]]]:
-        """State of the consuming segments by segment name; an empty list stands still."""
+        """Return the state of the consuming segments by segment name; that of a stalled segment is empty."""
         found = self._call("GET", f"/tables/{name}/consumingSegmentsInfo")
         return dict(found["_segmentToConsumingInfoMap"])
 
@@ -112,7 +114,7 @@ def _raise_for(answer: httpx.Response, what: str) -> None:
         return
     text = answer.text.strip()[:500]
     if answer.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise NotAuthorized(f"Pinot refused {what}: {text}", advice="set pinot.username and pinot.password")
+        raise NotAuthorized(f"Pinot rejected {what}: {text}", advice="set pinot.username and pinot.password")
     if answer.is_server_error:
-        raise AnalyticsError(f"Pinot could not do {what}: {text}")
-    raise Refused(f"Pinot refused {what}: {text}")
+        raise AnalyticsError(f"Pinot failed to execute {what}: {text}")
+    raise Refused(f"Pinot rejected {what}: {text}")

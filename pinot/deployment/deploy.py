@@ -1,7 +1,7 @@
-"""Bring Pinot's tables to their definitions: idempotent, shows what differs, never drops data.
+"""Idempotent deployment of Pinot's tables: shows differences, never drops data.
 
-What Pinot cannot change under existing rows (type of a column, key, removal of a column) is
-reported as `blocked`; only `recreate` drops a table, by its name.
+Changes that Pinot cannot make to a table with rows (type of a column, key, removal of a column) are reported
+as `blocked`; only `recreate` drops a table, by name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pinot.tables import Table
 
 
 class Step(StrEnum):
-    """What applying does with one document."""
+    """Action of `apply` on one document."""
 
     UNCHANGED = "unchanged"
     CREATE = "create"
@@ -29,7 +29,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True)
 class Change:
-    """One document (`schema` or `table`) of a table, and how it differs, a line each."""
+    """One document (`schema` or `table`) of a table, and its differences, one per line."""
 
     table: str
     document: str
@@ -44,7 +44,7 @@ _FIELDS: Final = ("dimensionFieldSpecs", "metricFieldSpecs", "dateTimeFieldSpecs
 def plan(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
 ) -> list[Change]:
-    """What `apply` would do, without doing it."""
+    """Return the changes that `apply` would make."""
     changes = []
     for table, placement in wanted.items():
         schema, document = controller.schema(table.name), controller.table(table.name)
@@ -61,13 +61,13 @@ def plan(
 def apply(
     controller: PinotController, wanted: Mapping[Table, Placement], recreate: Sequence[str] = ()
 ) -> list[Change]:
-    """Do it. Raises Refused before anything is changed when a change is blocked."""
+    """Apply the changes. Raises Refused, before changing anything, if a change is blocked."""
     changes = plan(controller, wanted, recreate)
     blocked = [change for change in changes if change.step is Step.BLOCKED]
     if blocked:
         raise Refused(
-            f"{blocked[0].table} cannot be changed in place: {'; '.join(blocked[0].differences)}",
-            advice=f"headrace pinot apply --recreate {blocked[0].table} drops its rows and reads its topic",
+            f"cannot change {blocked[0].table} in place: {'; '.join(blocked[0].differences)}",
+            advice=f"headrace pinot apply --recreate {blocked[0].table} drops its rows and rereads its topic",
         )
     by_name = {table.name: (table, placement) for table, placement in wanted.items()}
     for change in changes:
@@ -92,7 +92,7 @@ def _carry_out(controller: PinotController, change: Change, table: Table, placem
 
 
 def judge_schema(table: Table, present: dict[str, Any] | None) -> Change:
-    """The change from the schema that Pinot has to the wanted one. Pure."""
+    """Return the change from Pinot's schema to the wanted one. Pure."""
     wanted = pinot_schema(table)
     if present is None:
         return Change(table.name, "schema", Step.CREATE)
@@ -113,7 +113,7 @@ def judge_schema(table: Table, present: dict[str, Any] | None) -> Change:
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str]:
-    """Type by column name."""
+    """Return the types by column name."""
     return {spec["name"]: spec["dataType"] for fields in _FIELDS for spec in schema.get(fields) or ()}
 
 
@@ -123,8 +123,10 @@ def judge_table(
     present: dict[str, Any] | None,
     references: frozenset[str] = frozenset(),
 ) -> Change:
-    """The change from the table that Pinot has to the wanted one. Pure. `references`: environment variables
-    that the stored table names; `present` may have their values."""
+    """Return the change from Pinot's table to the wanted one. Pure.
+
+    `references`: environment variables in the stored table; `present` may have their values instead.
+    """
     wanted = pinot_table(table, placement)
     if present is None:
         return Change(table.name, "table", Step.CREATE)
@@ -137,7 +139,7 @@ def judge_table(
 
 
 def _differences(path: str, have: Any, want: Any, references: frozenset[str]) -> Iterator[str]:
-    """Differences from the wanted document; keys that Pinot adds by itself are ignored."""
+    """Yield the differences from the wanted document; ignores keys that Pinot adds."""
     if isinstance(want, Mapping) and isinstance(have, Mapping):
         for key, value in want.items():
             yield from _differences(f"{path}.{key}" if path else key, have.get(key), value, references)

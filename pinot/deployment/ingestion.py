@@ -1,4 +1,4 @@
-"""Reads how far Pinot has consumed the topic of a table: a restarted server answers while it replays."""
+"""Pinot's positions in the topic of a table. A restarted server answers queries while it replays it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _CONSUMING = "CONSUMING"
 
 
 def positions(controller: PinotController, table: str) -> dict[int, int]:
-    """The next offset that Pinot reads, by partition of the table's topic; of replicas the one behind.
+    """Return Pinot's next offset in each partition of the table's topic; among replicas, the lowest.
 
-    A partition that no server reads is missing. Raises what the controller raises.
+    Partitions without a consuming server are missing. Raises the errors of the controller.
     """
     found: dict[int, int] = {}
     for replicas in controller.consuming(table).values():

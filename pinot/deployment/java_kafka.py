@@ -1,4 +1,4 @@
-"""A cluster's settings as the Java Kafka client spells them: for Pinot's consumers and for Spark."""
+"""A cluster's settings as properties of the Java Kafka client, for Pinot's consumers and for Spark."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SECRETS: Final = frozenset({"sasl.jaas.config", "ssl.keystore.key", "ssl.key.pa
 
 
 def client_properties(cluster: KafkaCluster) -> dict[str, str]:
-    """Properties besides `bootstrap.servers`; empty for an open cluster.
+    """Return all properties except `bootstrap.servers`; empty for a cluster without security.
 
-    Certificates are handed over by value, so that they need not lie on the other machine. Raises
-    ConfigError when a file cannot be read or the mechanism has no user name and password.
+    Certificates are passed by value, so they need not exist on the other machine. Raises ConfigError if a
+    file cannot be read or the mechanism is not supported.
     """
     security = cluster.security
     if security.protocol == "PLAINTEXT":
@@ -31,8 +31,10 @@ def client_properties(cluster: KafkaCluster) -> dict[str, str]:
 
 
 def by_reference(properties: Mapping[str, str]) -> dict[str, str]:
-    """The same with environment variables in place of secrets, as Pinot reads them in its tables: `${NAME}`
-    as a whole value."""
+    """Return the properties with secrets replaced by environment variables.
+
+    Pinot resolves them in its tables as `${NAME}`, if they are the whole value.
+    """
     return {key: _reference(key) if key in _SECRETS else value for key, value in properties.items()}
 
 
@@ -61,7 +63,7 @@ def _login(security: KafkaSecurity) -> dict[str, str]:
     module = _LOGIN_MODULES.get(security.mechanism)
     if module is None:
         raise ConfigError(
-            f"clusters with mechanism {security.mechanism} cannot be handed to Spark and Pinot",
+            f"mechanism {security.mechanism} is not supported for Spark and Pinot",
             advice="use PLAIN or SCRAM, or give the Java client a JAAS file",
         )
     user, password = _quoted(security.username), _quoted(security.password.get_secret_value())
@@ -80,4 +82,4 @@ def _read(path: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"the certificate file {path} cannot be read ({error.strerror})") from error
+        raise ConfigError(f"cannot read the certificate file {path}: {error.strerror}") from error

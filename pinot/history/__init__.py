@@ -1,4 +1,5 @@
-"""What Pinot remembers: loads of partitions by hour, and how late a datastream's records were.
+"""History in Pinot: hourly loads of partitions, and latencies of a datastream's records.
 
-`points.py` has the answers and what follows from them, and needs no client; `loads.py` and `latency.py` ask.
+`points.py` defines the results and computations on them, without a client; `loads.py` and `latency.py` run
+queries.
 """

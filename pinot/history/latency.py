@@ -1,4 +1,4 @@
-"""Asks Pinot how late the records of a datastream were, step by step. Conventions as in `pinot.queries`."""
+"""Queries for the latency of a datastream's records over time. Conventions as in `pinot.queries`."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def latency_steps(
     most: int,
     topics: Collection[str] | None = None,
 ) -> LatencyHistory:
-    """Of a group of datastreams, or of some of its topics; at most `most` steps. Raises what
-    `PinotClient.ask` raises."""
+    """Return at most `most` steps for a group of datastreams, or for some of its topics.
+
+    Raises the errors of `PinotClient.ask`.
+    """
     step = step_for(when, most)
     if topics is not None and not topics:
         return LatencyHistory(step, ())

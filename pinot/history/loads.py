@@ -1,6 +1,6 @@
-"""Asks Pinot what partitions carried, hour by hour.
+"""Queries for the hourly loads of partitions.
 
-Hours come from the rollups; the newest two from the samples, which know more of them. Conventions as in
+Hours come from the rollups, the latest two from the samples, which are more complete. Conventions as in
 `pinot.queries`.
 """
 
@@ -25,8 +25,10 @@ _SAMPLED_HOURS: Final = 2
 def partition_hours(
     client: PinotClient, cluster: str, when: TimeRange, places: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[LoadHour]]:
-    """Hours of some partitions, the oldest first; a partition without any is left out. Raises what
-    `PinotClient.ask` raises."""
+    """Return the hours of some partitions, oldest first; omits partitions without data.
+
+    Raises the errors of `PinotClient.ask`.
+    """
     if not places:
         return {}
     given, chosen = bounds(cluster, when), _chosen(places)
@@ -53,8 +55,10 @@ def partition_hours(
 def topics_hours(
     client: PinotClient, cluster: str, when: TimeRange, topics: Collection[str]
 ) -> list[LoadHour]:
-    """The sums of all partitions of some topics, the oldest hour first, from the rollups alone. Raises what
-    `PinotClient.ask` raises."""
+    """Return the sums over all partitions of some topics, oldest hour first, from the rollups only.
+
+    Raises the errors of `PinotClient.ask`.
+    """
     if not topics:
         return []
     answer = client.ask(
@@ -66,7 +70,7 @@ def topics_hours(
 
 
 def _condition(places: Sequence[TopicPartition]) -> str:
-    """With parameters in place of the names."""
+    """Return a condition with parameters for the topic names."""
     return " or ".join(
         f"(topic = %(topic{at})s and kafka_partition = {int(place.partition)})"
         for at, place in enumerate(places)
@@ -78,7 +82,7 @@ def _chosen(places: Sequence[TopicPartition]) -> dict[str, Value]:
 
 
 def _hours(rows: Sequence[Row], unit_ms: int) -> dict[TopicPartition, list[LoadHour]]:
-    """`unit_ms`: what hours are counted in."""
+    """Return rows as hours. `unit_ms`: unit of the hour column."""
     found: dict[TopicPartition, list[LoadHour]] = defaultdict(list)
     for topic, number, hour, begin, mean, p95, most in rows:
         found[TopicPartition(topic, int(number))].append(

@@ -1,4 +1,4 @@
-"""Loads and latencies over time, as values, and since when a load is high. Pure."""
+"""Loads and latencies over time as values, and the start of a high load. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _STEPS_MS: Final = tuple(
 
 
 class LoadHour(NamedTuple):
-    """What arrived in an hour from `hour_ms` (epoch ms) on, in bytes per second. `begin_ms`: from when on it
-    was measured, as far as that is known. `p95`, `most`: of the samples; None of a sum of partitions."""
+    """Load in the hour from `hour_ms` (epoch ms), in bytes per second.
+
+    `begin_ms`: start of its measurements, if known, or else of the hour. `p95`, `most`: of the samples; None
+    for a sum of partitions.
+    """
 
     hour_ms: int
     begin_ms: int
@@ -28,20 +31,25 @@ class LoadHour(NamedTuple):
 
 
 LoadHours = Mapping[TopicPartition, Sequence[LoadHour]]
-"""Of each partition that was measured, the oldest first; an hour without samples is missing."""
+"""Hours of each measured partition, oldest first; hours without samples are missing."""
 
 
 class HighLoad(NamedTuple):
-    """Since when a load is high without a break. `is_longer`: nothing is known of the time before, so that it
-    may have been for longer."""
+    """Start of an uninterrupted high load.
+
+    `is_longer`: it may have started earlier, as the time before is unknown.
+    """
 
     since_ms: int
     is_longer: bool
 
 
 def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
-    """Since when the p95 of each hour is at least `least` bytes per second; None where the newest hour's is
-    not, or none is known. `hours`: the oldest first. An hour without samples ends what is known."""
+    """Return since when the p95 of each hour is at least `least` bytes per second.
+
+    None if that of the latest hour is lower, or if none is known. `hours`: oldest first. An hour without
+    samples ends the known time.
+    """
     since: LoadHour | None = None
     for one in reversed(hours):
         if since is not None and since.hour_ms - one.hour_ms > HOUR_MS:
@@ -53,7 +61,7 @@ def high_since(hours: Sequence[LoadHour], least: float) -> HighLoad | None:
 
 
 def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, list[LoadHour]]:
-    """Of each partition all hours, the oldest first; where both have one, the samples' counts."""
+    """Return all hours of each partition, oldest first; samples take precedence over rollups."""
     found: dict[TopicPartition, dict[int, LoadHour]] = {}
     for hours in (rolled_up, sampled):
         for place, some in hours.items():
@@ -62,9 +70,12 @@ def merged(rolled_up: LoadHours, sampled: LoadHours) -> dict[TopicPartition, lis
 
 
 class LatencyStep(NamedTuple):
-    """One step of time from `begin_ms` (epoch ms) on: records copied, batches, the latencies of all batches
-    summed by stage (ms: source, fetch, queue, produce), the age in ms of the oldest record that waited (None:
-    not known), the histogram of `mirror.model.metrics`, and bytes copied."""
+    """One time step from `begin_ms` (epoch ms).
+
+    Records copied, batches, the latencies of all batches summed by stage (ms: source, fetch, queue, produce),
+    the age in ms of the oldest waiting record (None: unknown), the histogram of `mirror.model.metrics`, and
+    bytes copied.
+    """
 
     begin_ms: int
     records: int
@@ -86,7 +97,7 @@ class LatencyStep(NamedTuple):
 
     @property
     def mean_stages_ms(self) -> tuple[float | None, ...]:
-        """Of an average batch; None of each without batches."""
+        """Mean time of a batch in each stage, in ms; None without batches."""
         if not self.batches:
             return (None,) * len(self.stages_ms)
         return tuple(one / self.batches for one in self.stages_ms)
@@ -94,15 +105,17 @@ class LatencyStep(NamedTuple):
 
 @dataclass(frozen=True)
 class LatencyHistory:
-    """Steps of `step_ms`, the oldest first; one in which nothing was measured is missing."""
+    """Steps of `step_ms`, oldest first; steps without measurements are missing."""
 
     step_ms: int
     steps: Sequence[LatencyStep]
 
 
 def step_for(when: TimeRange, most: int) -> int:
-    """The shortest usual step, in ms, that needs at most `most` of them for the range; beyond the longest
-    usual one, whole days."""
+    """Return the shortest standard step (ms) that covers the range with at most `most` steps.
+
+    If even the longest one is too short, whole days.
+    """
     for step in _STEPS_MS:
         if when.length_ms <= step * (most - 1):
             return step
@@ -111,10 +124,10 @@ def step_for(when: TimeRange, most: int) -> int:
 
 
 def begun(when: TimeRange, step_ms: int) -> range:
-    """Beginnings of all steps that the range touches."""
+    """Return the starts of all steps that overlap the range."""
     return range(when.since_ms // step_ms * step_ms, when.until_ms, step_ms)
 
 
 def sums_by_hour(hours: Iterable[tuple[int, float]]) -> list[LoadHour]:
-    """Sums of partitions as hours, the oldest first. `hours`: each hour once, with its sum."""
+    """Return sums of partitions as hours, oldest first. `hours`: each hour once, with its sum."""
     return [LoadHour(hour, hour, total, None, None) for hour, total in sorted(hours)]

@@ -1,3 +1,5 @@
-"""What Pinot knows about partitions: their loads, the offending ones, hourly rollups. Every question about
-all partitions of a cluster goes in the pages of `pages.py`. Imports `client.py` and what is below it.
+"""Queries about partitions: loads, offending partitions and hourly rollups.
+
+Queries over all partitions of a cluster use the pages of `pages.py`. Imports `client.py` and the modules
+below it.
 """

@@ -1,7 +1,6 @@
-"""Asks Pinot about loads: rates by partition and topic, movers, freshness.
+"""Queries about loads: rates by partition and topic, movers, freshness.
 
-Conventions as in `queries.py`. Rows carry the sums and means that `pmp.loads` turns into loads;
-judging them is not done here.
+Conventions as in `queries.py`. Rows contain sums and means; `pmp.loads` converts and judges them.
 """
 
 from __future__ import annotations
@@ -20,17 +19,18 @@ from pinot.time_range import TimeRange
 
 
 class PartitionRates(NamedTuple):
-    """What the samples of one partition say over a range. Rates per second, sizes in bytes.
+    """Measurements of one partition over a range. Rates per second, sizes in bytes.
 
-    `oldest_ms`, `newest_ms`: times of its first and last sample (of hours: the end of the first one, and the
-    beginning of the last); `begin_ms`: from when on its growths speak. `broker`: of the newest sample.
-    `inflow`: the asked statistic of the inflow; over hours, p95 is the p95 of the hours' p95, and it is, as
-    the maximum is, that of every hour that the range touches. Means of hours weigh them by their samples.
-    `sampled`: mean of the sampled rate, which in Cruise Control is an average over the topic on that
-    broker. `messages`: mean of the sampled message rate, None where it is not known throughout.
-    `growth_bytes` over `growth_ms`: what the log grew by, where that is known; of a growth that began
-    before the range, and of the hour in which it begins, only the share inside. `longest_ms`: of one growth
-    inside the range; 0 over hours, which do not say it. `shrunk` samples found the log smaller than before.
+    `oldest_ms`, `newest_ms`: times of its first and last sample (with rollups: end of the first hour, start
+    of the last); `begin_ms`: start of the time that its growths cover. `broker`: that of the latest sample.
+    `inflow`: requested statistic of the inflow. With rollups, p95 is the p95 of the hours' p95, and it and
+    the maximum include every hour that overlaps the range; means of hours are weighted by samples. `sampled`:
+    mean of the sampled rate, which with Cruise Control is an average over the topic on that broker.
+    `messages`: mean of the sampled message rate, None unless all samples have it. `growth_bytes` over
+    `growth_ms`: known growth of the log; of a growth that started before the range, and of the hour in which
+    the range starts, only the share inside. `longest_ms`: longest growth inside the range; 0 with rollups,
+    which lack it. `shrunk`: number of samples that found the log smaller than before.
+
     A tuple, because there are hundreds of thousands of them.
     """
 
@@ -52,14 +52,14 @@ class PartitionRates(NamedTuple):
 
 
 _WEIGHT: Final = "samples * (case when hour_ms < %(window)s then %(inside)s / 3600000.0 else 1 end)"
-"""Samples of an hour that lie inside the range, were they spread evenly."""
+"""Samples of an hour inside the range, assuming that they are evenly distributed."""
 _HOURS_GROWTH: Final = (
     "sum(case when hour_ms < %(window)s "
     "then {0} * %(inside)s / (case when growth_ms > 3600000 then growth_ms else 3600000 end) else {0} end)"
 )
-"""A growth of the hour in which the range begins may have begun before that hour."""
+"""A growth in the hour in which the range starts may have started before that hour."""
 _INSIDE: Final = "case when time_ms - growth_ms >= %(since)s then growth_ms else time_ms - %(since)s end"
-"""Of a growth, the time inside the range."""
+"""Time of a growth inside the range."""
 _COLUMNS: Final = {
     Grain.SAMPLES: (
         "count(*), count(*), max(time_ms), min(time_ms), min(time_ms - growth_ms), "
@@ -101,9 +101,9 @@ def partition_rates(
     grain: Grain = Grain.SAMPLES,
     topics: Sequence[str] | None = None,
 ) -> list[PartitionRates]:
-    """Rates of every partition with samples in the range; of some topics, or of all.
+    """Return rates of each partition with samples in the range; of some topics, or of all.
 
-    The hour in which a range of hours ends counts whole: let it end now, or with an hour.
+    A range of hours includes its last hour completely: end it at the current time, or with an hour.
     """
     pages = partition_rates_pages(
         client,
@@ -127,7 +127,7 @@ def partition_rates_pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[list[PartitionRates]]:
-    """The same in pages of about `page_partitions`, sorted by topic; memory stays that of one page."""
+    """Yield the rates in pages of about `page_partitions`, sorted by topic, to limit memory to one page."""
     select = _COLUMNS[grain].format(inflow=_INFLOW[grain][statistic])
     wanted = None if topics is None else set(topics)
     given = bounds(cluster, when) if grain is Grain.SAMPLES else _hours(cluster, when)
@@ -146,7 +146,7 @@ def partition_rates_pages(
 
 
 def _hours(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Values for the hours that a range touches, and for how much of the first one lies inside."""
+    """Return values for the hours that overlap a range, and for the share of the first one inside."""
     begin = when.since_ms // HOUR_MS * HOUR_MS
     inside_ms = float(begin + HOUR_MS - when.since_ms)
     touched = bounds(cluster, TimeRange(begin, when.until_ms))
@@ -177,9 +177,9 @@ def _rates(row: Row, statistic: Statistic) -> PartitionRates:
 
 @dataclass(frozen=True, slots=True)
 class TopicRates:
-    """What is known of a topic as a whole: mean inflow of one of its partitions, bytes per second.
+    """Measurements of a whole topic: mean inflow per partition, in bytes per second.
 
-    `partitions`: how many of them have samples. `newest_ms`: beginning of the newest hour.
+    `partitions`: number of partitions with samples. `newest_ms`: start of the latest hour.
     """
 
     topic: str
@@ -192,7 +192,7 @@ class TopicRates:
 def topic_rates(
     client: PinotClient, cluster: str, when: TimeRange, *, topics: Sequence[str] | None = None
 ) -> list[TopicRates]:
-    """Topic-level loads from the hourly rollups, for partitions that have none of their own."""
+    """Return topic-level loads from the hourly rollups, for partitions without their own."""
     if topics is not None and not topics:
         return []
     only = "" if topics is None else "and topic in (%(topics)s)"
@@ -218,8 +218,11 @@ _CHANGE: Final = f"{_SUMS[0]} / {_KNOWN[0]} - {_SUMS[1]} / {_KNOWN[1]}"
 
 @dataclass(frozen=True, slots=True)
 class MoverRow:
-    """A partition whose load changed. Means over the hours of a day that have samples, bytes per second;
-    `day_hours` and `day_before_hours` say how many of 24 that are, at least one."""
+    """A partition whose load changed.
+
+    Means over the hours of a day that have samples, in bytes per second; `day_hours` and `day_before_hours`
+    are the number of these hours, 1 to 24.
+    """
 
     topic: str
     kafka_partition: int
@@ -231,7 +234,7 @@ class MoverRow:
 
 
 def top_movers(client: PinotClient, cluster: str, when: TimeRange, *, limit: int = 50) -> list[MoverRow]:
-    """The largest changes from the day before to the day that ends with the range, either way."""
+    """Return the largest changes, up or down, from the day before to the day that ends with the range."""
     until = when.until_ms
     given = bounds(cluster, TimeRange(until - 2 * _DAY_MS, until))
     given |= {"middle": until - _DAY_MS}
@@ -263,7 +266,7 @@ def _mover(row: Row) -> MoverRow:
 
 
 def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
-    """Each partition once, without those that did not change."""
+    """Return the largest changes; each partition once, omitting unchanged ones."""
     changed = {(row.topic, row.kafka_partition): row for row in rows if row.change_bytes_per_second}
     ordered = sorted(
         changed.values(), key=lambda row: (-abs(row.change_bytes_per_second), row.topic, row.kafka_partition)
@@ -273,9 +276,9 @@ def _largest(rows: list[MoverRow], limit: int) -> list[MoverRow]:
 
 @dataclass(frozen=True, slots=True)
 class FreshnessRow:
-    """How far one cluster's samples reach, and how much they cover.
+    """Time of the latest sample of one cluster, and coverage of its samples.
 
-    `grown`: share of the samples whose log growth is known, 0 to 1.
+    `grown`: share of samples with known log growth, 0 to 1.
     """
 
     datacenter: str
@@ -290,7 +293,7 @@ class FreshnessRow:
 
 @as_asked
 def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
-    """Newest sample and coverage per cluster and sampler, over the samples of the range."""
+    """Return the latest sample and coverage per cluster and sampler, over the samples of the range."""
     answer = client.ask(
         "select datacenter, cluster, source, max(time_ms), count(*), "
         "distinctcount(concat(topic, cast(kafka_partition as string), '/')), distinctcount(topic), "
@@ -307,7 +310,7 @@ def freshness(client: PinotClient, when: TimeRange) -> list[FreshnessRow]:
 
 @as_asked
 def newest_sample(client: PinotClient, cluster: str, when: TimeRange) -> int | None:
-    """Time of a cluster's newest sample in the range, epoch milliseconds; None without one."""
+    """Return the time of a cluster's latest sample in the range, epoch milliseconds; None without one."""
     answer = client.ask(
         "select count(*), max(time_ms) from partitionMetrics where cluster = %(cluster)s "
         "and time_ms >= %(since)s and time_ms < %(until)s limit 1",

@@ -1,4 +1,4 @@
-"""Finds offending partitions: those too heavy for a task, since when, and the remedy."""
+"""Offending partitions: those too heavy for a task, since when, and the remedy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from pinot.tables import Statistic
 from pinot.time_range import TimeRange
 
 SKEWED: Final = 2.0
-"""From this multiple of the topic's other partitions on, more partitions would not help: the key would."""
+"""Multiple of the mean of the topic's other partitions from which more partitions do not help; a better key
+does."""
 
 _TOPICS_AT_ONCE: Final = 100
-"""Few enough for one query, with Pinot's limit of groups in mind."""
+"""Topics per query; few enough for Pinot's limit of groups."""
 _LOADS: Final = {
     Statistic.MEAN: "avg(inflow_bytes_per_second)",
     Statistic.P95: "percentile(inflow_bytes_per_second, 95)",
@@ -32,17 +33,17 @@ _WHERE: Final = "where cluster = %(cluster)s and time_ms >= %(since)s and time_m
 class Advice(StrEnum):
     """The remedy for an offending partition."""
 
-    ADD_PARTITIONS = "add partitions: the topic's load is even, and too high for its number of partitions"
-    FIX_KEY = "fix the key: this partition carries far more than the others of its topic"
+    ADD_PARTITIONS = "add partitions: the topic's load is even but too high for its number of partitions"
+    FIX_KEY = "fix the key: this partition carries far more than the topic's other partitions"
 
 
 @dataclass(frozen=True, slots=True)
 class OffendingRow:
-    """A partition that takes a large share of what one task can bear.
+    """A partition that takes a large share of one task's capacity.
 
-    `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled
-    partitions. `since_ms`: time of its last sample that was not above the usable capacity, or the
-    start of the range; None when its newest sample is not above.
+    `share`: load over a task's usable capacity. `skew`: load over the mean of the topic's sampled partitions.
+    `since_ms`: time of its last sample at or below the usable capacity, or of its first sample in the range
+    if there is none; None if its latest sample is not above.
     """
 
     topic: str
@@ -66,9 +67,9 @@ def offending_partitions(
     statistic: Statistic = Statistic.P95,
     limit: int = 100,
 ) -> list[OffendingRow]:
-    """Partitions whose load is at least `least_share` of a task's usable capacity, largest first.
+    """Return partitions whose load is at least `least_share` of a task's usable capacity, largest first.
 
-    No statistic is above the largest sample, so only topics with such a sample are queried.
+    No statistic exceeds the largest sample, so only topics with such a sample are queried.
     """
     given: dict[str, Value] = {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
     least = float(least_share * usable_bytes_per_second)
@@ -95,7 +96,7 @@ def offending_partitions(
 
 
 def _offending(rows: list[Row], least: float, usable: float) -> list[OffendingRow]:
-    """Partitions of some topics whose load is above `least`."""
+    """Return the offending rows: those with a load of at least `least`."""
     loads: dict[str, list[float]] = defaultdict(list)
     for topic, _, rate, *_ in rows:
         loads[topic].append(float(rate))
@@ -109,7 +110,7 @@ def _since(oldest_ms: int, newest_ms: int, last_below_ms: int) -> int | None:
 
 
 def _row(row: Row, of_topic: list[float], usable: float) -> OffendingRow:
-    """`of_topic`: loads of all partitions of its topic, the offending one among them."""
+    """Return the result row. `of_topic`: loads of all partitions of the topic, including this one."""
     topic, number, rate, *times = row
     mean = sum(of_topic) / len(of_topic)
     others = (sum(of_topic) - rate) / max(1, len(of_topic) - 1)

@@ -1,7 +1,7 @@
-"""Asks about all partitions of a cluster in pages of topics.
+"""Queries over all partitions of a cluster, in pages of topics.
 
-Neither Pinot nor this process holds more than a few pages at a time, and no page reaches Pinot's own limit
-of groups, which would cut it.
+Neither Pinot nor this process holds more than a few pages at a time, and no page reaches Pinot's limit of
+groups, which would truncate it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from pinot.tables import PARTITION_METRICS, PARTITION_METRICS_HOURLY
 from pinot.time_range import TimeRange
 
 PAGE_PARTITIONS: Final = 25_000
-"""Partitions of one page: far below Pinot's default limit of groups, and small enough to be read quickly."""
+"""Partitions per page: far below Pinot's default limit of groups, and small enough for a quick query."""
 PAGES_AT_ONCE: Final = 2
-"""A server groups a query on half of its cores at most, and rows are read while it works on others."""
+"""A server uses at most half of its cores for one query, and rows are read while it runs the next."""
 MOST_TOPICS: Final = 100_000
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ _EVERY_NUMBER: Final = 2**31
 
 
 class Grain(StrEnum):
-    """The table that is asked: single samples, or hourly rollups for days and weeks."""
+    """Table to query: single samples, or hourly rollups for days and weeks."""
 
     SAMPLES = "samples"
     HOURS = "hours"
@@ -43,7 +43,7 @@ class Grain(StrEnum):
 
     @property
     def where(self) -> str:
-        """The condition that `bounds` gives values to: one cluster, one range of time."""
+        """Condition for one cluster and time range; `bounds` has its values."""
         time = _TABLES[self].time_column
         return f"where cluster = %(cluster)s and {time} >= %(since)s and {time} < %(until)s"
 
@@ -54,11 +54,11 @@ ON_PAGE: Final = (
     "and topic >= %(first)s and topic <= %(last)s "
     "and kafka_partition >= %(low)s and kafka_partition < %(high)s"
 )
-"""The condition that `Page.parameters` give values to, behind `Grain.where`."""
+"""Condition to follow `Grain.where`; `Page.parameters` has its values."""
 
 
 def bounds(cluster: str, when: TimeRange) -> dict[str, Value]:
-    """Values for `Grain.where`."""
+    """Return values for `Grain.where`."""
     return {"cluster": cluster, "since": when.since_ms, "until": when.until_ms}
 
 
@@ -86,9 +86,9 @@ def pages(
     topics: Sequence[str] | None = None,
     page_partitions: int = PAGE_PARTITIONS,
 ) -> Iterator[Page]:
-    """The pages that hold every partition with samples; `given` are the `bounds`, `topics` a choice.
+    """Return pages that cover every partition with samples; `given`: the `bounds`, `topics`: None for all.
 
-    Rows with impossible topics or partitions are skipped, so that they do not fail the others.
+    Skips rows with invalid topics or partition numbers, so that they do not fail the others.
     """
     if topics is not None and not topics:
         return iter(())
@@ -103,7 +103,7 @@ def pages(
 
 
 def answered(pages: Iterator[Page], ask: Callable[[Page], T]) -> Iterator[T]:
-    """The answers of `ask` for each page, in order; a few pages are asked at the same time."""
+    """Yield the result of `ask` for each page, in order; a few pages are queried concurrently."""
     with ThreadPoolExecutor(PAGES_AT_ONCE) as pool:
         under_way: deque[Future[T]] = deque()
         try:
@@ -119,7 +119,7 @@ def answered(pages: Iterator[Page], ask: Callable[[Page], T]) -> Iterator[T]:
 
 
 def cut(sizes: Sequence[tuple[str, int]], page_partitions: int) -> Iterator[Page]:
-    """Pages of topics (sorted, with their partition counts); a huge topic becomes several. Pure."""
+    """Yield pages of topics (sorted, with partition counts); a huge topic spans several pages. Pure."""
     first, last, filled = "", "", 0
     for topic, count in sizes:
         if filled and filled + count > page_partitions:

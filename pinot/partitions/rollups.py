@@ -1,7 +1,7 @@
-"""Rolls samples up to hours: finds the hours that are missing, and computes their rows.
+"""Hourly rollups: finds hours without a complete rollup, and computes their rows.
 
-Pinot holds the samples without duplicates, so it computes the hours: counts and percentiles are exact,
-and no state is kept between two runs.
+Pinot stores the samples without duplicates, so it computes the hours: counts and percentiles are exact, and
+no state is kept between two runs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """One hour of one cluster, from `hour_ms` on."""
+    """One hour of one cluster; starts at `hour_ms`."""
 
     cluster: str
     hour_ms: int
@@ -38,7 +38,7 @@ class Hour:
 
 @as_asked
 def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
-    """Number of samples in every hour of the range; its first hour may be there in part."""
+    """Return the number of samples in each hour of the range; the first hour may be incomplete."""
     answer = client.ask(
         "select cluster, datetrunc('HOUR', time_ms), count(*) from partitionMetrics "
         "where time_ms >= %(since)s and time_ms < %(until)s "
@@ -50,7 +50,7 @@ def sampled_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
 
 @as_asked
 def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
-    """Number of samples that the rollups of every hour in the range speak of."""
+    """Return the number of samples that the rollups of each hour in the range count."""
     answer = client.ask(
         "select cluster, hour_ms, sum(samples) from partitionMetricsHourly "
         "where hour_ms >= %(since)s and hour_ms < %(until)s group by cluster, hour_ms limit 100000",
@@ -62,7 +62,7 @@ def rolled_up_hours(client: PinotClient, when: TimeRange) -> dict[Hour, int]:
 def hour_pages(
     client: PinotClient, hour: Hour, *, page_partitions: int = PAGE_PARTITIONS
 ) -> Iterator[list[PartitionMetricHourly]]:
-    """The rollup of one hour, in pages of about `page_partitions` rows."""
+    """Yield the rollup of one hour in pages of about `page_partitions` rows."""
     given = bounds(hour.cluster, TimeRange(hour.hour_ms, hour.hour_ms + HOUR_MS))
     grain = Grain.SAMPLES
     for page in pages(client, grain, given, page_partitions=page_partitions):

@@ -1,1 +1,1 @@
-"""The only rooms of this wing that import Kafka's client libraries; they satisfy `pmp.ports`."""
+"""The only modules of this package that import Kafka client libraries; they implement `pmp.ports`."""

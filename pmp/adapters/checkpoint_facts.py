@@ -1,6 +1,6 @@
-"""What a checkpoint folder was begun with and cannot be changed: a small file beside Spark's own.
+"""Settings that the first run on a checkpoint folder fixes, in a small file beside Spark's own.
 
-It is read and written by Hadoop's file systems, so that it works wherever Spark can keep a checkpoint.
+Hadoop's file systems read and write it, so it works wherever Spark can keep a checkpoint.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from mirror.errors import AnalyticsError, ConfigError
 
 _FILE: Final = "job.json"
 _BEFORE_FACTS: Final = {"buckets": 16}
-"""Of a checkpoint without the file."""
+"""Values of a checkpoint without the file."""
 
 
 def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
-    """Note what a new checkpoint folder is begun with. Raises ConfigError when an old one began otherwise."""
+    """Store the settings of a new checkpoint folder.
+
+    Raises ConfigError if those of an existing one differ.
+    """
     try:
         kept = _kept(session, folder)
         if kept is None:
@@ -27,17 +30,17 @@ def hold_to_facts(session: SparkSession, folder: str, buckets: int) -> None:
             return
     except Py4JJavaError as error:
         what = str(error.java_exception.toString()).splitlines()[0]
-        raise AnalyticsError(f"the checkpoint folder {folder} cannot be used: {what}") from error
+        raise AnalyticsError(f"cannot use the checkpoint folder {folder}: {what}") from error
     if kept["buckets"] != buckets:
         raise ConfigError(
-            f"pmp.job.buckets is {buckets}, but the checkpoint {folder} was begun with {kept['buckets']}",
-            advice=f"set it to {kept['buckets']}, or begin another pmp.job.checkpoint_folder: it reads the "
-            "sample topics from their beginning, and one growth a partition is unknown",
+            f"pmp.job.buckets is {buckets}, but the checkpoint {folder} was created with {kept['buckets']}",
+            advice=f"set it to {kept['buckets']}, or set a new pmp.job.checkpoint_folder: the job then reads "
+            "the sample topics from their start, and one growth per partition is unknown",
         )
 
 
 def _kept(session: SparkSession, folder: str) -> dict[str, int] | None:
-    """None for a folder that nobody has begun."""
+    """Return the stored settings, None for a new folder."""
     if _exists(session, f"{folder}/{_FILE}"):
         found: dict[str, int] = json.loads(_read(session, f"{folder}/{_FILE}"))
         return found
@@ -68,7 +71,7 @@ def _write(session: SparkSession, path: str, text: str) -> None:
 
 
 def _place(session: SparkSession, path: str) -> tuple[Any, Any]:
-    """The file system of a path, and the path as Hadoop spells it."""
+    """Return the file system of a path, and the path as a Hadoop object."""
     context: Any = session.sparkContext
     java, configuration = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 no other way
     place = java.org.apache.hadoop.fs.Path(path)

@@ -1,7 +1,7 @@
-"""Locks on what lies in a checkpoint folder, so that no two jobs work over the same.
+"""Locks in a checkpoint folder that prevent two jobs from using the same checkpoint.
 
-They are locks of the file system on files in the folder; they end with the process, however it ends. A
-folder that is a URL (hdfs, s3a) has none: there Spark's own log refuses the second writer of a batch.
+They are file locks (flock) on files in the folder and end with the process. A folder given as a URL (hdfs,
+s3a) has no locks: there Spark's log rejects the second writer of a batch.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from mirror.errors import ConfigError, Refused
 
 
 class CheckpointLocks:
-    """The locks that this process holds in one folder. Safe for use by several threads, a name by one."""
+    """Locks that this process holds in one folder.
+
+    Thread-safe if each name is used by one thread only.
+    """
 
     def __init__(self, folder: str) -> None:
         self._name = folder
@@ -25,9 +28,9 @@ class CheckpointLocks:
         self._held: dict[str, int] = {}
 
     def take(self, name: str) -> None:
-        """Hold the lock of that name; one that is held stays so.
+        """Take the lock of that name; no effect if this object already holds it.
 
-        Raises Refused when another holds it, ConfigError when the folder cannot be written.
+        Raises Refused if another job holds it, ConfigError if the folder is not writable.
         """
         if self._folder is None or name in self._held:
             return
@@ -37,7 +40,7 @@ class CheckpointLocks:
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise ConfigError(
-                f"pmp.job.checkpoint_folder {self._name} cannot be written ({error.strerror})"
+                f"cannot write pmp.job.checkpoint_folder {self._name}: {error.strerror}"
             ) from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,22 +48,22 @@ class CheckpointLocks:
             holder = os.read(lock, 200).decode(errors="replace")
             os.close(lock)
             raise Refused(
-                f"another job ({holder}) works over the checkpoint {self._name}",
-                advice="stop it, or give this one a pmp.job.checkpoint_folder or a pmp.job.shard of its own",
+                f"another job ({holder}) uses the checkpoint {self._name}",
+                advice="stop it, or set a different pmp.job.checkpoint_folder or pmp.job.shard",
             ) from error
         os.ftruncate(lock, 0)
         os.write(lock, f"process {os.getpid()} on {socket.gethostname()}".encode())
         self._held[name] = lock
 
     def release(self, name: str) -> None:
-        """Give it back; one that is not held is left alone."""
+        """Release the lock; no effect if it is not held."""
         lock = self._held.pop(name, None)
         if lock is not None:
             os.close(lock)
 
 
 def _local(folder: str) -> Path | None:
-    """The folder on this machine; None for a URL of another file system."""
+    """Return the local folder, or None for a URL of another file system."""
     url = urlparse(folder)
     if url.scheme == "file":
         return Path(unquote(url.path))

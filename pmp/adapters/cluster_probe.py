@@ -1,7 +1,7 @@
-"""Looks at a cluster's partitions: metadata and end offsets by librdkafka, log sizes by kafka-python.
+"""Probe of a cluster's partitions: metadata and end offsets by librdkafka, log sizes by kafka-python.
 
-librdkafka has no DescribeLogDirs. A look costs the brokers one Metadata request, one ListOffsets
-request a leader and one DescribeLogDirs request a broker, however many partitions there are.
+librdkafka has no DescribeLogDirs. One look costs the brokers one Metadata request, one ListOffsets request
+per leader and one DescribeLogDirs request per broker, regardless of the number of partitions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REFUSALS: Final = (kafka.errors.AuthorizationError, kafka.errors.SaslAuthentica
 
 
 class KafkaClusterProbe:
-    """Satisfies `pmp.ports.ClusterProbe`. Connects at the first look; used by one thread."""
+    """Implements `pmp.ports.ClusterProbe`. Connects at the first look; used by one thread."""
 
     def __init__(self, cluster: KafkaCluster, clock: Clock) -> None:
         self._cluster = cluster
@@ -41,7 +41,10 @@ class KafkaClusterProbe:
         self._admin: AdminClient | None = None
 
     def look(self) -> Look:
-        """Leaders, end offsets and log sizes, in this order."""
+        """Read leaders, end offsets and log sizes, in this order.
+
+        Raises Unreachable, NotAuthorized, Refused.
+        """
         leaders = self._leaders()
         offsets = self._end_offsets(leaders)
         offsets_seconds = self._clock.monotonic()
@@ -90,9 +93,9 @@ class KafkaClusterProbe:
         return ends
 
     def _sizes(self, leaders: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Size of every partition's log on its leader."""
-        # kafka-python tells of every attempt to connect; what matters arrives here as an error. Its
-        # client would go on trying while a cluster is down, so it lives only for one question.
+        """Return the size of each partition's log on its leader."""
+        # kafka-python logs every connection attempt; failures arrive here as exceptions. Its client would
+        # keep reconnecting while a cluster is down, so it is closed after each request.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
         try:
             with closing(KafkaAdminClient(**_python_settings(self._cluster))) as client:
@@ -117,7 +120,7 @@ def _entries(answers: list[dict[str, Any]]) -> Iterator[tuple[int, TopicPartitio
 
 
 def _python_settings(cluster: KafkaCluster) -> dict[str, Any]:
-    """Our settings as kafka-python spells them."""
+    """Return the cluster's settings under kafka-python's names."""
     security = cluster.security
     given = {
         "ssl_cafile": security.ca_file,
@@ -142,7 +145,7 @@ def _python_settings(cluster: KafkaCluster) -> dict[str, Any]:
 def _problem(error: kafka.errors.KafkaError, address: str) -> HeadraceError:
     what = f"reading log sizes of {address}: {error}"
     if isinstance(error, _REFUSALS):
-        return NotAuthorized(what, advice="the sampler needs Describe on the cluster")
+        return NotAuthorized(what, advice="grant the sampler Describe on the cluster")
     if error.retriable or not isinstance(error, kafka.errors.BrokerResponseError):
         return Unreachable(what)
     return Refused(what)

@@ -1,4 +1,4 @@
-"""Which topics of a cluster are compacted: their log sizes say nothing about what comes in."""
+"""Compacted topics of clusters, whose log sizes do not show the inflow."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _RETRY_SECONDS: Final = 60.0
 
 
 class CompactedTopics:
-    """Callable as `World.compacted`. Asks a cluster once an hour; one that does not answer is asked
-    again after a minute, and until then what was known stands. Used by one thread.
+    """Callable for `World.compacted`. Used by one thread.
 
-    `resolve` gives the address of a cluster, None for one that is not in the settings.
+    Queries a cluster once an hour, and once a minute after a failure; meanwhile it returns the last result.
+    `resolve` returns the address of a cluster, None if the settings do not have it.
     """
 
     def __init__(self, resolve: Callable[[ClusterRef], KafkaCluster | None], clock: Clock) -> None:
@@ -32,7 +32,7 @@ class CompactedTopics:
         self._next: dict[ClusterRef, float] = {}
 
     def __call__(self, cluster: ClusterRef) -> Set[str]:
-        """Names of its topics whose own `cleanup.policy` has compact in it."""
+        """Return the names of the cluster's topics whose own `cleanup.policy` contains compact."""
         now = self._clock.monotonic()
         address = self._resolve(cluster)
         if address is not None and now >= self._next.get(cluster, now):
@@ -41,7 +41,7 @@ class CompactedTopics:
                 self._next[cluster] = now + _REFRESH_SECONDS
             except HeadraceError as error:
                 self._next[cluster] = now + _RETRY_SECONDS
-                _log.warning("compacted topics are not known", cluster=cluster, problem=str(error))
+                _log.warning("cannot list compacted topics", cluster=cluster, problem=str(error))
         return self._known.get(cluster, frozenset())
 
 

@@ -1,8 +1,8 @@
-"""Which of several samplers of a cluster measures: the one that the cluster's own group protocol picks.
+"""Leader election among the samplers of a cluster, by the group protocol of that cluster.
 
-The samplers form a consumer group on the samples topic; the one that has its partition 0 leads. This
-needs nothing but the cluster that is measured anyway. Nothing is consumed. While the group changes
-hands two samplers may both measure once: that gives two samples close together, not a wrong one.
+The samplers form a consumer group on the samples topic; the member with partition 0 leads. This needs only
+the measured cluster. No records are consumed. During a rebalance two samplers may both measure once: that
+gives two correct samples close together.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_SECONDS: Final = 0.2
 
 
 class GroupLeadership:
-    """`is_leader` may be asked from any thread. `start` joins the group, `stop` leaves it."""
+    """`is_leader` is safe to call from any thread. `start` joins the group, `stop` leaves it."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
@@ -32,22 +32,22 @@ class GroupLeadership:
         self.failure: Exception | None = None
 
     def is_leader(self) -> bool:
-        """Whether this one measures now."""
+        """Return whether this sampler is the leader."""
         return self._leads.is_set()
 
     def start(self) -> None:
-        """Join in the background; the topic must be there."""
+        """Join the group in the background; the topic must exist."""
         self._thread = threading.Thread(target=self._run, name="sampler-leadership")
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Leave, so that another one leads at once. Safe to call twice."""
+        """Leave the group, so that another sampler leads at once. Safe to call twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(deadline_seconds)
 
     def is_running(self) -> bool:
-        """Whether its thread lives; `failure` says why it does not."""
+        """Return whether the thread is alive; `failure` has the reason if it ended."""
         return self._thread is not None and self._thread.is_alive()
 
     def _run(self) -> None:
@@ -64,16 +64,16 @@ class GroupLeadership:
                 consumer.poll(_POLL_SECONDS)
         except KafkaException as error:
             self.failure = error
-            _log.exception("the sampler's group cannot be joined", topic=self._topic)
+            _log.exception("cannot join the samplers' group", topic=self._topic)
         finally:
             self._leads.clear()
             consumer.close()
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        consumer.assign([])  # a place in the group is all that is wanted, not its records
+        consumer.assign([])  # membership is enough; the records are not needed
         if any(partition.partition == 0 for partition in partitions):
             self._leads.set()
-            _log.info("this sampler measures", topic=self._topic)
+            _log.info("sampler became leader", topic=self._topic)
 
     def _revoked(self, _: Consumer, __: list[TopicPartition]) -> None:
         self._leads.clear()

@@ -1,4 +1,4 @@
-"""Writes hourly rollups to their topic: plain Avro, keyed by cluster, topic and partition."""
+"""Writer of hourly rollups: plain Avro, keyed by cluster, topic and partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FLUSH_SECONDS: Final = 30.0
 
 
 class HourlyTopic:
-    """Satisfies `pmp.ports.HourSink`. Connects at the first write; used by one thread."""
+    """Implements `pmp.ports.HourSink`. Connects at the first write; used by one thread."""
 
     def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._cluster = cluster
@@ -33,7 +33,7 @@ class HourlyTopic:
         self._error: KafkaError | None = None
 
     def write(self, rows: Iterable[PartitionMetricHourly]) -> None:
-        """Write them and wait for the acknowledgements. Raises Unreachable, Refused."""
+        """Write rollups and wait for the acknowledgements. Raises Unreachable, Refused."""
         if self._producer is None:
             self._producer = Producer(
                 producer_settings(self._cluster, "headrace-rollup")
@@ -53,7 +53,7 @@ class HourlyTopic:
             )
 
     def close(self) -> None:
-        """Release the connection; what is not acknowledged is given up."""
+        """Release the connection; unacknowledged rollups are abandoned."""
         self._producer = None
 
     def _encoded(self, row: PartitionMetricHourly) -> bytes:

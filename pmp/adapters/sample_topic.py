@@ -1,4 +1,4 @@
-"""Writes samples the way Cruise Control does: no key, the sample's time as timestamp, gzip."""
+"""Writer of samples in Cruise Control's form: no key, the sample's time as timestamp, gzip."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _HOUR_MS: Final = "3600000"
 
 
 class SampleTopic:
-    """Satisfies `pmp.ports.SampleSink`. Creates the topic at the first write; used by one thread."""
+    """Implements `pmp.ports.SampleSink`. Creates the topic at the first write; used by one thread."""
 
     def __init__(self, cluster: KafkaCluster, topic: str, partitions: int) -> None:
         self._cluster = cluster
@@ -32,11 +32,11 @@ class SampleTopic:
         self._error: KafkaError | None = None
 
     def create(self) -> None:
-        """Create the topic; one that exists is left as it is. Raises Unreachable, Refused."""
+        """Create the topic unless it exists. Raises Unreachable, Refused."""
         KafkaAdmin(self._cluster).create(self._description)
 
     def write(self, samples: Sequence[Sample]) -> None:
-        """Write them as version 1 and wait for the acknowledgements."""
+        """Write samples as version 1 and wait for the acknowledgements. Raises Unreachable, Refused."""
         producer = self._connected()
         self._error = None
         for one in samples:
@@ -51,7 +51,7 @@ class SampleTopic:
             )
 
     def close(self) -> None:
-        """Release the connection; what is not acknowledged is given up."""
+        """Release the connection; unacknowledged samples are abandoned."""
         self._producer = None
 
     def _connected(self) -> Producer:

@@ -1,4 +1,4 @@
-"""Where the partitions of a topic end."""
+"""End offsets of a topic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIMEOUT_SECONDS: Final = 10.0
 
 
 def topic_ends(cluster: KafkaCluster, topic: str) -> dict[int, int]:
-    """The offset behind the last record, by partition. Raises Unreachable, Refused."""
+    """Return the end offset of each partition. Raises Unreachable, Refused."""
     admin = AdminClient(client_settings(cluster, "headrace-ends"))
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     try:

@@ -1,1 +1,1 @@
-"""The Spark job: samples of every cluster into the one topic that Pinot ingests."""
+"""The Spark job: merges the samples of all clusters into the topic that Pinot ingests."""

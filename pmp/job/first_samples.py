@@ -1,4 +1,4 @@
-"""What a cluster's query waits for before it has read anything, and what a person can do about it. Pure."""
+"""Reason why a cluster has no samples yet, with advice. Pure."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from pmp.settings import SampledCluster
 
 
 class Wait(NamedTuple):
-    """`problem`: what is missing; `advice`: what brings it."""
+    """`problem`: the missing topics or samples; `advice`: how to get them."""
 
     problem: str
     advice: str
 
 
 def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> Wait | None:
-    """By a progress report of Spark: the topics of samples, or the first sample. None where samples are
-    there, or have been."""
+    """Return the missing part according to a progress report of Spark: sample topics or the first sample.
+
+    None if the topics have or had samples.
+    """
     known: dict[tuple[str, str], int] = {}
     for source in progress.get("sources", ()):
         known |= offsets(source.get("endOffset")) | offsets(source.get("latestOffset"))
@@ -26,15 +28,15 @@ def awaited(progress: Mapping[str, Any], name: str, sampled: SampledCluster) -> 
         return None
     topics = sorted({topic for topic, _ in known})
     if topics:
-        return Wait(f"no sample was written to {' or '.join(topics)} yet", _advice(name, sampled))
+        return Wait(f"no samples in {' or '.join(topics)} yet", _advice(name, sampled))
     wanted = f"{sampled.samples_topic} or {sampled.execution_topic}"
-    return Wait(f"it has no topic {wanted}", _advice(name, sampled))
+    return Wait(f"the cluster has no topic {wanted}", _advice(name, sampled))
 
 
 def _advice(name: str, sampled: SampledCluster) -> str:
     if sampled.sampled_by == "sampler":
-        return f"headrace pmp sampler --cluster {name} writes them"
+        return f"run headrace pmp sampler --cluster {name}"
     return (
-        f"Cruise Control writes them; does pmp.clusters.{name}.samples_topic name its topic? "
-        f"Where there is no Cruise Control, headrace pmp sampler --cluster {name} writes them"
+        f"check that pmp.clusters.{name}.samples_topic names the topic that Cruise Control writes to; "
+        f"without Cruise Control, run headrace pmp sampler --cluster {name}"
     )

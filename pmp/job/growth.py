@@ -1,22 +1,23 @@
-"""True rates from log sizes: what each partition's log grew by since its sample before.
+"""True rates from log sizes: the growth of each partition's log since its previous sample.
 
-Cruise Control divides a topic's rate on a broker by the topic's leader partitions there, so that a
-partition of 404,000 B/s and one of 1,070 B/s both read 127,200. Its log size, however, is the
-partition's own and exact: growth over time is the true inflow. A growth counts only if both sizes
-come from the same leader and nothing was removed in between as far as one can see:
+Cruise Control divides a topic's rate on a broker by the number of the topic's leader partitions there, so
+partitions of 404,000 B/s and 1,070 B/s both read 127,200. The log size, however, is exact and specific to the
+partition: its growth over time is the true inflow. A growth counts only if both sizes come from the same
+leader and apparently nothing was removed in between:
 
-1. no sample before, or one more than `LONGEST_GAP_MS` ago: unknown
-2. another broker measured the one before (leader moved: other files, other segments): unknown
-3. the log shrank (retention, compaction, truncation, topic created again): unknown, and marked; or it
-   grew faster than anything can: a size is damaged, and the growth is unknown
+1. no previous sample, or one more than `LONGEST_GAP_MS` ago: unknown
+2. previous sample by another broker (leader moved: other files, other segments): unknown
+3. the log shrank (retention, compaction, truncation, topic recreated): unknown, and marked; or it grew
+   faster than physically possible: a size is damaged, and the growth is unknown
 4. a second sample of the same time (both topics, replay): dropped
 
-"Before" is the sample before it in time of those at hand: the batch, and the newest one of earlier
-batches. A late sample therefore has a growth when the one before it is late as well; it never changes
-what is remembered. An unknown growth is 0 bytes over 0 ms, so that sums over any range need no
-filter; its rate is the partition's last known one, else the sampled average.
+The previous sample is the one before it in time among those available: the batch, and the latest sample of
+earlier batches. A late sample therefore has a growth only if its predecessor is late as well; it never
+changes the memory. An unknown growth is 0 bytes over 0 ms, so that sums over any range need no filter; its
+rate is the partition's last known rate, or else the sampled average.
 
-Everything is vectorised over one batch; the memory between batches is a few columns per partition.
+Everything is vectorised over one batch; the memory between batches is a few columns with one row per
+partition.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from pmp.samples.sample import FASTEST
 
 LONGEST_GAP_MS: Final = 3_600_000
 FORGET_AFTER_MS: Final = 6 * 3_600_000
-"""A partition that was not sampled for this time is forgotten."""
+"""Time without a sample after which a partition is forgotten."""
 
 UNKNOWN_RATE: Final = -1.0
 
@@ -49,9 +50,9 @@ _SCHEMA: Final = pa.schema(_FIELDS, metadata={"memory": "2"})
 
 @dataclass(frozen=True)
 class Memory:
-    """The newest sample of every partition, and its last known rate in bytes per second.
+    """The latest sample of each partition, and its last known rate in bytes per second.
 
-    `key` identifies a partition inside its cluster; `rate` is UNKNOWN_RATE before the first growth.
+    `key` identifies a partition within its cluster; `rate` is UNKNOWN_RATE before the first growth.
     """
 
     key: pa.BinaryArray
@@ -61,7 +62,7 @@ class Memory:
     rate: Floats
 
     def to_bytes(self) -> bytes:
-        """As an Arrow stream, to be kept in a state store."""
+        """Serialize as an Arrow stream for a state store."""
         columns = [
             self.key,
             *(pa.array(c) for c in (self.time_ms, self.broker, self.size_bytes, self.rate)),
@@ -73,7 +74,7 @@ class Memory:
 
     @staticmethod
     def from_bytes(data: bytes) -> Memory:
-        """Read it back. What another version wrote is forgotten: that costs one growth a partition."""
+        """Deserialize. Data of another version is discarded, which costs one growth per partition."""
         with pa.ipc.open_stream(data) as reader:
             if reader.schema.metadata != _SCHEMA.metadata:
                 return EMPTY
@@ -92,7 +93,7 @@ EMPTY: Final = Memory(
 
 @dataclass(frozen=True)
 class Samples:
-    """Good samples of one cluster, in any order; arrays of equal length. `sampled` is their own rate."""
+    """Good samples of one cluster, in any order; arrays of equal length. `sampled`: rate in the sample."""
 
     key: pa.BinaryArray
     time_ms: Integers
@@ -103,8 +104,11 @@ class Samples:
 
 @dataclass(frozen=True)
 class Growth:
-    """Per sample: bytes and ms since the one before (0 and 0 if unknown), the best known rate in
-    bytes per second, whether the log was smaller than before, and whether to keep the sample."""
+    """Growth per sample.
+
+    Bytes and ms since the previous sample (0 and 0 if unknown), the best known rate in bytes per second,
+    whether the log shrank, and whether to keep the sample.
+    """
 
     growth_bytes: Floats
     growth_ms: Integers
@@ -114,7 +118,7 @@ class Growth:
 
 
 def advance(memory: Memory, samples: Samples) -> tuple[Growth, Memory]:
-    """The growth of every sample, and the memory after them. Pure."""
+    """Return the growth of each sample, and the memory after them. Pure."""
     known = len(memory.key)
     partition = pa.concat_arrays([memory.key, samples.key]).dictionary_encode()
     code = partition.indices.to_numpy().astype(np.int64)
@@ -149,9 +153,9 @@ def advance(memory: Memory, samples: Samples) -> tuple[Growth, Memory]:
 
 
 def _in_order(code: Integers, time: Integers) -> Integers:
-    """Positions by partition and time, without second ones of the same time.
+    """Return positions by partition and time, without repeated samples of the same time.
 
-    The sort is stable and what is remembered comes first, so that it stands before its equals.
+    The sort is stable and the memory comes first, so that it precedes samples of the same time.
     """
     order: Integers = np.lexsort((time, code))
     repeated = _follows(code[order]) & (np.diff(time[order], prepend=0) == 0)
@@ -160,13 +164,13 @@ def _in_order(code: Integers, time: Integers) -> Integers:
 
 
 def _follows(code: Integers) -> Flags:
-    """Whether each row belongs to the same partition as the one before it."""
+    """Return whether each row belongs to the same partition as the row before it."""
     same: Flags = np.diff(code, prepend=-1) == 0
     return same
 
 
 def _held(rate: Floats, follows: Flags) -> Floats:
-    """Every unknown rate replaced by the last known one of the same partition, if there is one."""
+    """Return the rates, with unknown ones replaced by the last known rate of the same partition, if any."""
     position = np.arange(len(rate))
     first = np.maximum.accumulate(np.where(follows, 0, position))
     last = np.maximum.accumulate(np.where(rate >= 0, position, -1))
@@ -175,7 +179,7 @@ def _held(rate: Floats, follows: Flags) -> Floats:
 
 
 def _placed(at: Integers, values: npt.NDArray[Any], length: int) -> npt.NDArray[Any]:
-    """`values` at the positions `at`, zero elsewhere."""
+    """Return an array with `values` at the positions `at`, and zero elsewhere."""
     out = np.zeros(length, dtype=values.dtype)
     out[at] = values
     return out

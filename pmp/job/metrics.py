@@ -1,4 +1,4 @@
-"""What the job says of itself, for Prometheus. Pure bookkeeping over Spark's progress reports."""
+"""Prometheus metrics of the job, from Spark's progress reports. Pure bookkeeping."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from prometheus_client.registry import Collector
 from pmp.samples.sample import Malformed
 
 OBSERVATION: Final = "headrace"
-"""Name of the observed metrics in Spark's progress (see `transforms.observed`)."""
+"""Name of the observed metrics in Spark's progress reports (see `transforms.observed`)."""
 TOO_OLD: Final = "too_old"
-"""Name of the count of samples that are left out there."""
+"""Name of the count of samples dropped because of their age."""
 
 _BY_CLUSTER: Final = ("cluster",)
 
 
 class JobMetrics:
-    """One registry. `record` takes one progress report of a cluster's query, each report once."""
+    """Metrics in one registry. `record` takes each progress report of a cluster's query once."""
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self.registry = registry or CollectorRegistry()
@@ -33,18 +33,18 @@ class JobMetrics:
         self._kept = self._counter("samples_written", "Samples written to the merged topic")
         self._malformed = Counter(
             "headrace_pmp_malformed",
-            "Values that are no samples",
+            "Malformed values in sample topics",
             ("cluster", "reason"),
             registry=self.registry,
         )
         self._too_old = self._counter(
-            "samples_too_old", "Samples left out because they are older than the retention of their table"
+            "samples_too_old", "Samples dropped because they are older than the retention of their table"
         )
-        self._lag = self._gauge("lag_records", "Records of the sample topics that are not read yet")
-        self._newest = self._gauge("newest_sample_timestamp_seconds", "Time of the newest sample read")
-        self._batch = self._gauge("batch_duration_seconds", "Duration of the newest batch")
-        self._last = self._gauge("last_batch_timestamp_seconds", "When the newest batch with records ended")
-        self._restarts = self._counter("restarts", "How often a query had to be started again")
+        self._lag = self._gauge("lag_records", "Unread records of the sample topics")
+        self._newest = self._gauge("newest_sample_timestamp_seconds", "Time of the latest sample read")
+        self._batch = self._gauge("batch_duration_seconds", "Duration of the latest batch")
+        self._last = self._gauge("last_batch_timestamp_seconds", "End of the latest batch with records")
+        self._restarts = self._counter("restarts", "Restarts of queries after failures")
 
     def _gauge(self, name: str, text: str) -> Gauge:
         return Gauge(f"headrace_pmp_{name}", text, _BY_CLUSTER, registry=self.registry)
@@ -53,26 +53,26 @@ class JobMetrics:
         return Counter(f"headrace_pmp_{name}", text, _BY_CLUSTER, registry=self.registry)
 
     def watch_rollup(self, healthy: Callable[[], bool], rows: Callable[[], int]) -> None:
-        """Show the rollup beside the job; both are asked whenever the metrics are."""
-        up = Gauge("headrace_pmp_rollup_up", "1 while hours are rolled up", registry=self.registry)
+        """Add the rollup's metrics; both functions are called at each scrape."""
+        up = Gauge("headrace_pmp_rollup_up", "1 while hourly rollups succeed", registry=self.registry)
         up.set_function(lambda: float(healthy()))
         self.registry.register(_RollupRows(rows))
 
     def set_up(self, cluster: str, is_up: bool) -> None:
-        """Whether the cluster is read."""
+        """Set whether the cluster is being read."""
         self._up.labels(cluster).set(int(is_up))
 
     def count_restart(self, cluster: str) -> None:
-        """A query has ended by itself."""
+        """Count a restart of the cluster's query."""
         self._restarts.labels(cluster).inc()
 
     def forget(self, cluster: str) -> None:
-        """The cluster is not read any more."""
+        """Remove the gauges of a cluster that is no longer read."""
         for gauge in (self._up, self._lag, self._newest, self._batch, self._last):
             gauge.remove(cluster)
 
     def record(self, cluster: str, progress: Mapping[str, Any], now_ms: int) -> None:
-        """Take over one report (the JSON that Spark gives, parsed)."""
+        """Record one progress report (Spark's JSON, parsed)."""
         records = int(progress.get("numInputRows") or 0)
         self._read.labels(cluster).inc(records)
         self._expired.labels(cluster).inc(expired(progress))
@@ -92,7 +92,7 @@ class JobMetrics:
 
 
 class _RollupRows(Collector):
-    """A counter that is kept elsewhere."""
+    """Counter of rows that `Rollup` counts."""
 
     def __init__(self, rows: Callable[[], int]) -> None:
         self._rows = rows
@@ -102,10 +102,11 @@ class _RollupRows(Collector):
 
 
 def expired(progress: Mapping[str, Any]) -> int:
-    """Offsets that a batch covers and that had no record any more: retention was faster than the job.
+    """Return how many offsets of a batch had no record, because retention removed it before the job read it.
 
-    The sample topics are neither compacted nor written in transactions, so each offset had a record once.
-    A topic that was created again begins below where it was read to; that is no loss of the new one's.
+    The sample topics are neither compacted nor written in transactions, so each offset had a record once. A
+    recreated topic starts below the last position; the new topic has not lost these offsets, so they do not
+    count.
     """
     return sum(_expired(source) for source in progress.get("sources", ()))
 
@@ -114,18 +115,18 @@ def _expired(source: Mapping[str, Any]) -> int:
     begun, read = offsets(source.get("startOffset")), offsets(source.get("endOffset"))
     known = {partition: start for partition, start in begun.items() if read.get(partition, start) > start}
     covered = sum(read[partition] - start for partition, start in known.items())
-    fresh = any(partition not in begun for partition in read)  # where such a partition began is not reported
+    fresh = any(partition not in begun for partition in read)  # its start offset is not reported
     return 0 if fresh else max(0, covered - int(source.get("numInputRows") or 0))
 
 
 def _behind(source: Mapping[str, Any]) -> int:
-    """Records between what was read and the end of the topics."""
+    """Return the number of records between the read position and the end of the topics."""
     latest, read = offsets(source.get("latestOffset")), offsets(source.get("endOffset"))
     return sum(max(0, end - read.get(partition, 0)) for partition, end in latest.items())
 
 
 def offsets(value: Any) -> dict[tuple[str, str], int]:
-    """Of a progress report, by topic and partition; it may be JSON, or null."""
+    """Return the offsets in a progress report by topic and partition. `value` may be JSON or null."""
     if isinstance(value, str):
         value = json.loads(value)
     return {

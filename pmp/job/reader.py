@@ -1,6 +1,6 @@
-"""The Python step of the job: bytes of samples in, rows out, a bucket at a time.
+"""The Python step of the job: sample bytes to rows, one bucket at a time.
 
-Spark's Python workers import this module and nothing else of ours, so it stays light.
+Keep imports light: Spark's Python workers import this module, and of Headrace only what it imports.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ ROWS: Final = (
     "reason string, value binary, origin_partition bigint, origin_offset bigint, origin_bytes bigint, "
     "too_old bigint"
 )
-"""Schema of the step's answer, in Spark's notation. `reason` and the columns behind it are null for a good
-sample. A row whose `too_old` is a number is no sample: it counts samples that are left out."""
+"""Output schema of the step, in Spark's notation. `reason` and the columns after it are null for a good
+sample. A row with a number in `too_old` is not a sample: it is the number of samples dropped because of their
+age."""
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class SampleReader:
-    """The Python step of one cluster: called by Spark with all new records of a bucket.
+    """The Python step of one cluster. Spark calls it with all new records of a bucket.
 
-    `retention_ms`: samples that are older are counted and left out; Pinot would drop them.
+    `retention_ms`: older samples are counted and dropped; Pinot would drop them anyway.
     """
 
     selection: TopicSelection
@@ -52,7 +53,7 @@ class SampleReader:
     def __call__(
         self, key: tuple[Any, ...], frames: Iterable[pd.DataFrame], state: GroupState
     ) -> Iterator[pd.DataFrame]:
-        """Rows of the good and of the malformed; remembers the newest sample of each partition."""
+        """Return rows of good and malformed samples; stores the latest sample of each partition."""
         records = pd.concat(list(frames), ignore_index=True)
         values = pa.array(records["value"], pa.binary())
         now_ms = SystemClock().now_ms()
@@ -72,7 +73,7 @@ class SampleReader:
             yield _empty(1).assign(too_old=int(too_old.sum()))
 
     def _wanted(self, decoded: Decoded) -> Flags:
-        """Whether the topic is selected; every distinct name is asked about once."""
+        """Return which topics are selected; matches each distinct name once."""
         names = decoded.topic.dictionary_encode()
         verdicts = [
             name is not None and self.selection.matches(name) for name in names.dictionary.to_pylist()
@@ -124,7 +125,7 @@ def _grown(
 
 
 def _empty(count: int) -> pd.DataFrame:
-    """Rows of which nothing is known."""
+    """Return rows of nulls."""
     columns = [column.split()[0] for column in ROWS.split(", ")]
     return pd.DataFrame(dict.fromkeys(columns, None), index=range(count))
 

@@ -1,12 +1,12 @@
-"""Keeps one query a cluster running, as the configuration says now.
+"""Service that keeps one query per cluster running, according to the current configuration.
 
-A query that fails is started again after a wait that doubles; the others do not notice. One line says when
-a cluster is not read, one when it is read again. Several are started at once, and none waits for another.
-The configuration is read again at an interval, so that clusters come and go without a restart.
+A failed query is restarted after a delay that doubles each time; the others are not affected. The log has one
+line when a cluster becomes unreadable and one when it recovers. Several queries start at a time,
+independently. The configuration is reloaded at an interval, so clusters can be added and removed without a
+restart.
 
-A stop signal that is sent to all processes may end Spark's processes in the middle of what they do. That is
-a stop like any other: what was not committed is repeated at the next start. A Spark that ends by itself is
-a failure.
+A stop signal sent to all processes may end Spark's processes at any point. That is a regular stop: the next
+start repeats uncommitted work. If Spark ends on its own, that is a failure.
 """
 
 from __future__ import annotations
@@ -38,22 +38,23 @@ from pmp.settings import JobSettings, PmpSettings
 _log = structlog.get_logger(__name__)
 
 _AT_ONCE: Final = 8
-"""Queries that are started at the same time: each waits for the driver to plan it and to make its folder."""
+"""Maximum number of queries starting at a time: each waits for the driver to plan it and create its
+folder."""
 _TICK_SECONDS: Final = 0.5
 _LONGEST_WAIT_SECONDS: Final = 60.0
 _SILENCE_SECONDS: Final = 20.0
-"""Spark reports every 10 s even when nothing arrives; only a batch at work may be silent for longer."""
+"""Spark reports every 10 s even when idle; only a batch in progress may be silent for longer."""
 _LONGEST_BATCH_SECONDS: Final = 600.0
 _SIGNAL_SECONDS: Final = 2.0
-"""From Spark's end by a signal until that signal has made this process stop, at most."""
+"""Maximum time from Spark's end by a signal until this process handles that signal."""
 _NO_CLUSTER: Final = ""
-"""Stands for all clusters among what is waited for."""
+"""Key for all clusters in `_waits`."""
 _RUN: Final = re.compile(r"\[id = [^\]]*\] ")
 
 
 @dataclass
 class Running:
-    """One cluster's query and how it fares. Times are monotonic seconds."""
+    """One cluster's query and its state. Times are monotonic seconds."""
 
     stream: Stream
     query: StreamingQuery | None = None
@@ -66,7 +67,7 @@ class Running:
 
 
 class PmpService:
-    """Service object: `start` starts the queries, `stop` ends them and Spark."""
+    """Service: `start` starts the queries, `stop` stops them."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class PmpService:
         metrics: JobMetrics | None = None,
         stopped: threading.Event | None = None,
     ) -> None:
-        """`stopped`: set by a stop signal too, so that what the signal ends elsewhere is no failure."""
+        """`stopped`: also set by a stop signal, so that processes ended by the signal are no failure."""
         self._session = session
         self._configuration = configuration
         self._clock = clock
@@ -94,9 +95,9 @@ class PmpService:
         self.failure: Exception | None = None
 
     def start(self) -> None:
-        """Read the configuration and start every cluster's query.
+        """Load the configuration and start every cluster's query.
 
-        Raises ConfigError, also where the checkpoint was begun with other settings.
+        Raises ConfigError, also if the checkpoint was created with other settings.
         """
         self._reload()
         self._locks = CheckpointLocks(self._known_settings.job.checkpoint_folder)
@@ -104,17 +105,17 @@ class PmpService:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """End the queries after their batches, up to the deadline. Safe to call twice."""
+        """Stop the queries after their batches, up to the deadline. Safe to call twice."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join(deadline_seconds)
 
     def is_running(self) -> bool:
-        """Whether its thread lives; `failure` says why it does not."""
+        """Return whether the thread is alive; `failure` has the reason if it ended."""
         return self._thread is not None and self._thread.is_alive()
 
     def problems(self) -> dict[str, str]:
-        """What is wrong, by cluster, and of the `configuration`; empty when every cluster is read."""
+        """Return problems by cluster, and that of the `configuration`; empty if every cluster is read."""
         found = {name: running.problem for name, running in self._running.items() if running.problem}
         return found | ({"configuration": self._refused} if self._refused else {})
 
@@ -134,25 +135,25 @@ class PmpService:
             self._pool.shutdown()
 
     def _ended_by(self, error: Exception) -> None:
-        """An error that no cluster's query stands for."""
+        """Handle an error outside the queries of clusters."""
         if is_alive(self._session):
             self.failure = error
-            _log.exception("the job has failed")
+            _log.exception("job failed")
         elif self._stopped.wait(_SIGNAL_SECONDS):
-            _log.info("Spark has ended by the stop signal; unfinished batches are repeated at the next start")
+            _log.info("Spark was stopped by the signal; the next start repeats unfinished batches")
         else:
             self.failure = AnalyticsError(
-                "Spark has ended by itself",
-                advice=f"{self._more_in_log} Where it lacked memory, raise pmp.job.driver_memory; "
-                "start the job again: it continues where it stopped",
+                "Spark ended unexpectedly",
+                advice=f"{self._more_in_log} If it lacked memory, raise pmp.job.driver_memory; "
+                "start the job again: it resumes from its checkpoint",
             )
             self.failure.__cause__ = error
 
     @property
     def _more_in_log(self) -> str:
-        """Where a person finds what Spark says of a failure."""
+        """Reference to Spark's log for operators; empty without a log file."""
         job = self._known_settings.job
-        return f"Spark's own words are in {job.spark_log}." if job.master and job.spark_log else ""
+        return f"Spark's own log is {job.spark_log}." if job.master and job.spark_log else ""
 
     def _tick(self) -> None:
         now = self._clock.monotonic()
@@ -161,7 +162,7 @@ class PmpService:
                 self._reload()
             except HeadraceError as error:
                 if str(error) != self._refused:
-                    _log.warning("the configuration is not taken over", problem=str(error))
+                    _log.warning("configuration rejected", problem=str(error))
                 self._refused = str(error)
             else:
                 self._refused = ""
@@ -182,7 +183,7 @@ class PmpService:
         self._settings = configuration.settings
         for name in list(self._running):
             if wanted.get(name) != self._running[name].stream:
-                _log.info("the cluster is not read as before any more", cluster=name)
+                _log.info("cluster removed or changed", cluster=name)
                 self._end(name)
         for name, stream in wanted.items():
             if name not in self._running:
@@ -195,30 +196,30 @@ class PmpService:
             self._waits.succeeded(_NO_CLUSTER, now)
         elif self._waits.failed(_NO_CLUSTER, "", now):
             _log.warning(
-                "no cluster is read",
-                advice="name one as [pmp.clusters.ALIAS], or set enabled = true again; with several shards "
-                "another one may read them all",
+                "no cluster to read",
+                advice="add one as [pmp.clusters.ALIAS], or set enabled = true; with several shards, "
+                "another driver may read them all",
             )
 
     def _hold_to_facts(self, job: JobSettings) -> None:
-        """Raises ConfigError where a setting differs that a checkpoint cannot change."""
+        """Raise ConfigError if a setting that a checkpoint fixes has changed."""
         before = None if self._settings is None else self._settings.job
         if before is not None and before.checkpoint_folder != job.checkpoint_folder:
             raise ConfigError(
-                f"pmp.job.checkpoint_folder has become {job.checkpoint_folder} while the job runs",
+                f"pmp.job.checkpoint_folder changed to {job.checkpoint_folder} while the job runs",
                 advice="restart the job",
             )
         if before is None or before.buckets != job.buckets:
             hold_to_facts(self._session, job.checkpoint_folder.rstrip("/"), job.buckets)
 
     def _launch(self, name: str, stream: Stream) -> StreamingQuery:
-        """In a thread of the pool."""
+        """Start a query. Runs in a thread of the pool."""
         assert self._locks is not None, "start comes first"
         self._locks.take(f"cluster {name}")
         return start_stream(self._session, self._known_settings, stream)
 
     def _take_over(self, name: str, running: Running, starting: Future[StreamingQuery]) -> None:
-        """A query that has been started, or why it could not be."""
+        """Store a started query, or record why it failed to start."""
         if not starting.done():
             return
         running.starting = None
@@ -231,7 +232,7 @@ class PmpService:
             _log.info("reading samples", cluster=name, servers=running.stream.source.bootstrap_servers)
 
     def _look_after(self, name: str, running: Running, query: StreamingQuery, now: float) -> None:
-        """Take over what the query reports; notice when it has ended or fallen silent."""
+        """Record the query's progress; detect that it has ended or makes no progress."""
         if not query.isActive:
             self._note_failure(name, running, query.exception())
             return
@@ -245,19 +246,19 @@ class PmpService:
                 self._say_what_is_awaited(name, running.stream, report, now)
                 if lost := expired(report):
                     _log.warning(
-                        "samples expired before they were read: raise the retention of the sample topics",
+                        "samples expired before they were read; raise the retention of the sample topics",
                         cluster=name,
                         records=lost,
                     )
         if not running.problem and self._is_stuck(running, query, now):
-            running.problem = "the query stands still: does the cluster answer?"
+            running.problem = "the query makes no progress; check that the cluster responds"
             self._report(name, running)
 
     def _say_what_is_awaited(self, name: str, stream: Stream, report: dict[str, Any], now: float) -> None:
         wait = awaited(report, name, stream.sampled)
         if wait is None:
             if self._waits.succeeded(name, now) is not None:
-                _log.info("samples have come", cluster=name)
+                _log.info("samples arrived", cluster=name)
         elif self._waits.failed(name, wait.problem, now):
             _log.warning("waiting for samples", cluster=name, problem=wait.problem, advice=wait.advice)
 
@@ -267,12 +268,12 @@ class PmpService:
         return now - running.heard_at > patience + running.stream.trigger_seconds
 
     def _note_failure(self, name: str, running: Running, error: BaseException | None) -> None:
-        """Raises AnalyticsError where it is Spark that has ended, and not the query."""
+        """Record a failure and schedule a restart. Raises AnalyticsError if Spark itself has ended."""
         running.query = None
         if self._stopped.is_set():
             return
         if not is_alive(self._session):
-            raise AnalyticsError("Spark has ended") from error
+            raise AnalyticsError("Spark ended") from error
         running.failures += 1
         pause = min(_LONGEST_WAIT_SECONDS, 2.0 ** min(running.failures - 1, 10))
         running.not_before = self._clock.monotonic() + pause
@@ -281,21 +282,21 @@ class PmpService:
         self._report(name, running)
 
     def _report(self, name: str, running: Running) -> None:
-        """One line for an outage, however often the cluster is tried."""
+        """Log an outage once, regardless of the number of attempts."""
         if self._outages.failed(name, running.problem, self._clock.monotonic()):
             _log.warning(
-                "a cluster is not read",
+                "cannot read cluster",
                 cluster=name,
                 problem=running.problem,
-                advice=f"does {running.stream.source.bootstrap_servers} answer? It is tried again, at least "
-                f"once in {_LONGEST_WAIT_SECONDS:.0f} s. {self._more_in_log}".strip(),
+                advice=f"check that {running.stream.source.bootstrap_servers} responds; the job retries at "
+                f"least every {_LONGEST_WAIT_SECONDS:.0f} s. {self._more_in_log}".strip(),
             )
 
     def _note_success(self, name: str, now: float) -> None:
         ended = self._outages.succeeded(name, now)
         if ended is not None:
             _log.info(
-                "the cluster is read again", cluster=name, failures=ended.count, seconds=round(ended.seconds)
+                "reading cluster again", cluster=name, failures=ended.count, seconds=round(ended.seconds)
             )
 
     def _end(self, name: str) -> None:
@@ -308,7 +309,7 @@ class PmpService:
                 running.query.stop()
             except (PySparkException, *GONE) as error:
                 if is_alive(self._session):
-                    _log.warning("a query did not stop", cluster=name, problem=_first_line(error))
+                    _log.warning("cannot stop query", cluster=name, problem=_first_line(error))
         if self._locks is not None:
             self._locks.release(f"cluster {name}")
         self._waits.succeeded(name, self._clock.monotonic())
@@ -316,7 +317,7 @@ class PmpService:
 
 
 def _first_line(error: BaseException | None) -> str:
-    """Spark's errors go on for pages, with the options of the query and its changing ids among them."""
-    lines = [line.strip() for line in str(error or "it ended without an error").splitlines() if line.strip()]
+    """Return the first line and the cause. Spark's errors span pages and contain options and changing ids."""
+    lines = [line.strip() for line in str(error or "ended without an error").splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("Caused by:")), "")
     return f"{_RUN.sub('', lines[0])[:200]} {cause[:200]}".strip() if lines else "no text"

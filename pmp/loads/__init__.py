@@ -1,1 +1,1 @@
-"""What every partition carries: rates to loads, what they are worth, and the provider of them."""
+"""Partition loads: computation from rates, quality marks, and the load provider."""

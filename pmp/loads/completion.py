@@ -1,4 +1,4 @@
-"""What is known of some partitions, made into an answer about all that were asked for. Pure."""
+"""Completion of partly known loads: one load for each requested partition. Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mirror.wording import counted
 from pinot.partitions.loads import TopicRates
 
 MISMATCH_SHARE: Final = 0.5
-"""When fewer of the topics asked for are known, names are suspected rather than gaps."""
+"""If samples cover a smaller share of the requested topics, the names probably differ."""
 LEAST_COVERED: Final = 0.5
-"""A mean over a smaller share of a topic's partitions is one of a part of it."""
+"""Minimum share of a topic's partitions for an unmarked mean; below it, the mean is partial."""
 _OF_A_PART: Final = frozenset({RateSource.PARTIAL, RateSource.HELD})
 
 
@@ -26,11 +26,11 @@ def completed(
     topic_means: Mapping[str, TopicRates],
     default_bytes_per_second: float,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """A load for each partition: its own, its seasonal one, the mean of its topic, or the default.
+    """Return a load for each partition: its own, its seasonal one, the mean of its topic, or the default.
 
-    `topic_means`: what the past says of topics of which no partition is known. A mean is `held` when all
-    that it is of is, and `partial` when it is of less than `LEAST_COVERED` of the topic's partitions, or of
-    some load that is held or partial itself.
+    `topic_means`: past means of topics without any known partition. A mean is `held` if all loads in it are
+    held. It is `partial` if it covers less than `LEAST_COVERED` of the topic's partitions, or includes some
+    held or partial load.
     """
     sizes = Counter(partition.topic for partition in {*partitions, *known})
     past = {
@@ -68,7 +68,7 @@ def _means_by_topic(
 
 
 def _source_of_mean(loads: Sequence[PartitionLoad], partitions: int) -> RateSource:
-    """What the mean of some loads of a topic with that number of partitions is worth."""
+    """Return the mark of a mean of `loads` over a topic with that number of partitions."""
     sources = {load.rate_source for load in loads}
     if sources == {RateSource.HELD}:
         return RateSource.HELD
@@ -78,20 +78,20 @@ def _source_of_mean(loads: Sequence[PartitionLoad], partitions: int) -> RateSour
 
 
 def coverage_notes(answers: Mapping[TopicPartition, PartitionLoad]) -> list[str]:
-    """A sentence when not every partition's own load is known."""
+    """Return a note if some partitions have no load of their own."""
     of_topic = sum(load.level is LoadLevel.TOPIC for load in answers.values())
     by_default = sum(load.level is LoadLevel.DEFAULT for load in answers.values())
     if not of_topic and not by_default:
         return []
     return [
         f"{len(answers) - of_topic - by_default} of {counted(len(answers), 'partition')} "
-        "have loads of their own; "
-        f"{of_topic} are given the mean of their topic, {by_default} the configured default"
+        "have measured loads; "
+        f"{of_topic} use the mean of their topic, {by_default} the configured default"
     ]
 
 
 def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> list[str]:
-    """Sentences about loads that were measured before, or over a part of the window only."""
+    """Return notes about held loads and partial loads."""
     notes = []
     ages = {
         key: load.age_ms(now_ms) or 0
@@ -102,8 +102,8 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
         oldest = max(ages, key=lambda key: (ages[key], key))
         notes.append(
             f"held: {len(ages)} of {counted(len(answers), 'partition')} "
-            "have no new samples and keep the load of "
-            f"before, {oldest} since {age_text(ages[oldest])}"
+            "have no new samples and keep their "
+            f"last load, {oldest} for {age_text(ages[oldest])}"
         )
     seasonal = sum(load.rate_source is RateSource.SEASONAL for load in answers.values())
     if seasonal:
@@ -114,8 +114,8 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
     partial = sum(load.rate_source is RateSource.PARTIAL for load in answers.values())
     if partial:
         notes.append(
-            f"partial: the load of {partial} of {counted(len(answers), 'partition')} "
-            "rests on a part of the window or "
+            f"partial: the loads of {partial} of {counted(len(answers), 'partition')} "
+            "cover only part of the window or "
             "of their topic"
         )
     return notes
@@ -124,7 +124,7 @@ def mark_notes(answers: Mapping[TopicPartition, PartitionLoad], now_ms: int) -> 
 def mismatch_notes(
     cluster: str, known: Iterable[TopicPartition], asked: Iterable[TopicPartition]
 ) -> list[str]:
-    """A sentence when the topics asked for are hardly among the sampled ones: the names do not match."""
+    """Return a note if few of the requested topics are among the sampled ones: the names do not match."""
     sampled = {partition.topic for partition in known}
     wanted = {partition.topic for partition in asked}
     missing = sorted(wanted - sampled)
@@ -137,9 +137,11 @@ def mismatch_notes(
     )
     alike = {_plain(topic): topic for topic in sampled}
     twin = next((alike[_plain(topic)] for topic in missing if _plain(topic) in alike), None)
-    return [f"{note}; the samples call it {twin}" if twin else f"{note}; sampled is {min(sampled)}"]
+    return [
+        f"{note}; its name in the samples is {twin}" if twin else f"{note}; a sampled topic is {min(sampled)}"
+    ]
 
 
 def _plain(topic: str) -> str:
-    """A name without the characters that metric systems replace."""
+    """Return a name without the characters that metric systems replace."""
     return topic.replace(".", "_").replace("-", "_").lower()

@@ -1,7 +1,7 @@
-"""Loads that outlive Pinot: the last good answer about each cluster, in memory and in a file.
+"""Loads that survive an outage of Pinot: the last good report of each cluster, in memory and in a file.
 
-A file is written beside the old one and renamed, at most once in `WRITE_EVERY_MS`; one that cannot be
-read is as good as none.
+A file is replaced atomically (written beside the old one and renamed), at most once per `WRITE_EVERY_MS`.
+Unreadable files are ignored.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FORMAT: Final = 2
 
 @dataclass(frozen=True)
 class Remembered:
-    """A report, and when it was given (epoch milliseconds)."""
+    """A report, and the time at which it was made (epoch milliseconds)."""
 
     report: LoadReport
     answered_ms: int
 
 
 class LastKnown:
-    """`folder` None keeps reports in memory only."""
+    """Last good report of each cluster. With `folder` None, in memory only."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class LastKnown:
         self._written_ms: dict[str, int] = {}
 
     def remember(self, cluster: str, report: LoadReport, now_ms: int) -> None:
-        """Keep an answer. A disk that is full or read-only is logged; the answer is still in memory."""
+        """Store a report. A full or read-only disk is logged; the report stays in memory."""
         self._memory[cluster] = Remembered(report, now_ms)
         written_ms = self._written_ms.get(cluster)
         if self._folder is None or (written_ms is not None and now_ms - written_ms < WRITE_EVERY_MS):
@@ -55,10 +55,10 @@ class LastKnown:
             draft.write_bytes(gzip.compress(json.dumps(_document(report, now_ms)).encode(), 1))
             draft.replace(path)
         except OSError as error:
-            _log.warning("loads are not kept on disk", path=str(path), problem=str(error))
+            _log.warning("cannot write the loads to disk", path=str(path), problem=str(error))
 
     def recall(self, cluster: str) -> Remembered | None:
-        """The newest answer that is known, from before a restart if need be."""
+        """Return the last report of a cluster, also one from before a restart; None if there is none."""
         if cluster not in self._memory and self._folder is not None:
             found = _read(self._path(cluster))
             if found is not None:
@@ -103,5 +103,5 @@ def _read(path: Path) -> Remembered | None:
     except FileNotFoundError:
         return None
     except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
-        _log.warning("a file of loads cannot be read", path=str(path), problem=str(error))
+        _log.warning("cannot read the stored loads", path=str(path), problem=str(error))
         return None

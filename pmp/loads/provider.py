@@ -1,9 +1,8 @@
-"""The load provider of the assigner: what Pinot holds, as `mirror.ports.LoadProvider`.
+"""The load provider of the assigner: loads from Pinot as `mirror.ports.LoadProvider`.
 
-Of each partition: its own samples, else the same hour of earlier weeks, else its topic's mean, else a
-configured default; each load says which, what its rate was computed from, and when that was measured last.
-Answers are kept, so that Pinot may be away for a while; one that is not fresh or not complete says so in its
-notes.
+Each partition gets the load of its own samples, else of the same hour of earlier weeks, else its topic's mean,
+else a configured default. Each load is marked with its level, rate source and measurement time. Reports are
+cached, so Pinot may be unavailable for a while; notes tell when a report is stale or incomplete.
 """
 
 from __future__ import annotations
@@ -43,11 +42,11 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True)
 class World:
-    """What the provider cannot know by itself.
+    """Inputs of the provider from other components.
 
-    `name_of`: the name that samples of a cluster carry. `compacted`: its compacted topics. `progress`:
-    of Pinot in the topic of the samples, None where nobody can be asked. `unknown_bytes_per_second`: what a
-    partition is taken to carry of whose topic nothing is known, where the settings do not say it.
+    `name_of`: the name of a cluster in its samples. `compacted`: compacted topics of a cluster. `progress`:
+    Pinot's progress in the samples topic, None if it cannot be queried. `unknown_bytes_per_second`: load of a
+    partition whose topic has no measurements, unless the settings define it.
     """
 
     name_of: Callable[[ClusterRef], str] = str
@@ -90,7 +89,7 @@ class _LookedUp:
 
 
 class PinotLoadProvider:
-    """Satisfies `mirror.ports.LoadProvider`. Used by one thread."""
+    """Implements `mirror.ports.LoadProvider`. Used by one thread."""
 
     def __init__(
         self, client: PinotClient, settings: PmpSettings, clock: Clock, world: World | None = None
@@ -108,10 +107,10 @@ class PinotLoadProvider:
         self._seasonal: dict[ClusterRef, _Seasonal] = {}
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Loads of the named partitions over the configured window.
+        """Return loads of the given partitions over the configured window.
 
-        Raises LoadUnavailable when Pinot knows nothing of the cluster, or does not answer and the
-        last answer is older than `provider.oldest_answer_seconds`.
+        Raises LoadUnavailable if Pinot has no samples of the cluster, or if it does not respond and the last
+        report is older than `provider.oldest_answer_seconds`.
         """
         now_ms = self._clock.now_ms()
         unsampled: LoadUnavailable | None = None
@@ -154,11 +153,12 @@ class PinotLoadProvider:
     def measured(
         self, cluster: ClusterRef, at_ms: int, window_ms: int, statistic: Statistic | None = None
     ) -> LoadReport:
-        """All partitions with samples in the `window_ms` up to `at_ms` (inclusive). Asks Pinot.
+        """Query all partitions with samples in the `window_ms` up to `at_ms` (inclusive).
 
-        Of hours, those that are over by a moment in the past.
+        If the window is answered from rollups and `at_ms` is in a past hour, only hours completed by then
+        count.
 
-        Raises LoadUnavailable when there are none, and what the client raises.
+        Raises LoadUnavailable if there are none, and the errors of the client.
         """
         name, chosen = self._world.name_of(cluster), statistic or self._provider.statistic
         hourly = window_ms > self._provider.samples_up_to_seconds * 1000
@@ -170,7 +170,7 @@ class PinotLoadProvider:
             raise LoadUnavailable(
                 f"Pinot has no samples of cluster {name} in {window_ms // 1000} s",
                 advice=f"in that time it has samples of {self._sampled_clusters(when) or 'no cluster'}; "
-                "do its sampler and headrace pmp run work?",
+                "check the cluster's sampler and headrace pmp run",
             )
         reading = Reading(
             chosen, self._is_averaged(name), window_ms >= SETTLED_MS, self._world.compacted(cluster)
@@ -184,9 +184,9 @@ class PinotLoadProvider:
         )
 
     def _current(self, cluster: ClusterRef, now_ms: int) -> tuple[LoadReport, str]:
-        """The newest answer, and why it is not fresh (empty when it is).
+        """Return the latest report, and why it is not fresh (empty if it is).
 
-        Pinot is not asked again within `refresh_seconds`, neither after an answer nor after a failure.
+        Queries Pinot at most once in `refresh_seconds`, whether the last query succeeded or failed.
         """
         remembered = self._last_known.recall(cluster)
         refresh_ms = self._provider.refresh_seconds * 1000
@@ -209,8 +209,10 @@ class PinotLoadProvider:
         return self._instead(cluster, failure.error, remembered, now_ms)
 
     def _whole(self, cluster: ClusterRef, now_ms: int, remembered: Remembered | None) -> LoadReport:
-        """An answer that rests on all rows. Raises LoadUnavailable when it does not, _Unsampled without
-        samples, and as `measured`."""
+        """Return a report that covers all rows.
+
+        Raises LoadUnavailable for a partial one, _Unsampled without samples, and as `measured`.
+        """
         window_ms = int(self._provider.window_seconds * 1000)
         try:
             report = self.measured(cluster, now_ms, window_ms)
@@ -224,25 +226,25 @@ class PinotLoadProvider:
             problem = lost_rows(remembered.report, report, now_ms - window_ms + 1)
         if problem:
             raise LoadUnavailable(
-                f"Pinot answers with a part of its rows: {problem}",
-                advice="it does so while a restarted server reads its topic again",
+                f"Pinot returned a partial result: {problem}",
+                advice="a restarted server responds while it still reads its topic; wait for it to catch up",
             )
         if not self._catching_up.unknown:
             return report
-        note = f"it is not known whether Pinot has read all samples: {self._catching_up.unknown}"
+        note = f"unknown whether Pinot has read all samples: {self._catching_up.unknown}"
         return replace(report, notes=(*report.notes, note))
 
     def _instead(
         self, cluster: ClusterRef, error: HeadraceError, remembered: Remembered | None, now_ms: int
     ) -> tuple[LoadReport, str]:
-        """The last known answer in place of one that could not be had."""
-        problem = f"no loads of cluster {cluster}: {error.message}"
+        """Return the last known report, marked held. Raises LoadUnavailable if it is missing or too old."""
+        problem = f"no loads for cluster {cluster}: {error.message}"
         if remembered is None:
             raise LoadUnavailable(problem, advice=error.advice) from error
         age_ms = now_ms - (remembered.report.measured_at_ms or remembered.answered_ms)
         if age_ms > self._provider.oldest_answer_seconds * 1000:
             raise LoadUnavailable(
-                f"{problem}; the last known are {age_text(age_ms)} old", advice=error.advice
+                f"{problem}; the last known loads are {age_text(age_ms)} old", advice=error.advice
             ) from error
         report = replace(remembered.report, loads=held(remembered.report.loads))
         return report, f"last known good, {age_text(age_ms)} old: {error.message}"
@@ -251,7 +253,7 @@ class PinotLoadProvider:
         age_ms = now_ms - measured_at_ms
         if age_ms <= self._provider.stale_after_seconds * 1000:
             return []
-        return [f"stale: the newest sample is {age_text(age_ms)} old"]
+        return [f"stale: the latest sample is {age_text(age_ms)} old"]
 
     def _estimates(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
@@ -294,7 +296,7 @@ class PinotLoadProvider:
     def _topic_means(
         self, cluster: ClusterRef, known: LoadReport, partitions: Sequence[TopicPartition], now_ms: int
     ) -> dict[str, TopicRates]:
-        """Means from the rollups, of topics without a sample in the window; empty while Pinot is away."""
+        """Return means from the rollups for topics without samples in the window; empty if Pinot fails."""
         sampled = {partition.topic for partition in known.loads}
         missing = {partition.topic for partition in partitions} - sampled
         if not missing:
@@ -310,7 +312,7 @@ class PinotLoadProvider:
             for row in questions.topic_rates(self._client, name, when, topics=sorted(missing)):
                 means[row.topic] = row
         except HeadraceError as error:
-            _log.warning("no topic-level loads", cluster=cluster, problem=str(error))
+            _log.warning("cannot query topic-level loads", cluster=cluster, problem=str(error))
         self._looked_up[cluster] = _LookedUp(frozenset(missing), means, now_ms)
         return means
 
@@ -321,9 +323,9 @@ class PinotLoadProvider:
     def _corrected(
         self, name: str, loads: dict[TopicPartition, PartitionLoad], when: TimeRange
     ) -> dict[TopicPartition, PartitionLoad]:
-        """Loads that are only averages, replaced by what the mirror itself copied where it kept up.
+        """Return the loads, with averages replaced by the mirror's own measurements if it kept up.
 
-        What it copied in a part of the range only is `partial`.
+        A measurement that covers only part of the range is `partial`.
         """
         averages = {partition for partition, load in loads.items() if load.rate_source is RateSource.MEAN}
         if not averages or not self._is_averaged(name):
@@ -334,7 +336,7 @@ class PinotLoadProvider:
         try:
             rows = mirror_rates(self._client, name, when, topics, most_lag_ms)
         except NotFound:
-            return loads  # nothing is mirrored here
+            return loads  # no table: the mirror writes no metrics here
         for row in rows:
             partition = TopicPartition(row.topic, row.kafka_partition)
             if partition in averages:
@@ -353,7 +355,7 @@ class PinotLoadProvider:
 
 
 class SampleFreshness:
-    """When a cluster was sampled last, by Pinot. For any thread."""
+    """Reads from Pinot when a cluster was last sampled. Thread-safe."""
 
     def __init__(
         self,
@@ -368,8 +370,11 @@ class SampleFreshness:
         self._name_of = name_of
 
     def of(self, cluster: ClusterRef) -> Freshness:
-        """Asks Pinot. Raises LoadUnavailable when there is no sample of the cluster in the window (or in the
-        time after which loads are stale, where that is longer), and what the client raises."""
+        """Query the time of the latest sample.
+
+        Raises LoadUnavailable if there is no sample of the cluster in the window (or in the time after which
+        loads are stale, if that is longer), and the errors of the client.
+        """
         stale_ms = int(self._provider.stale_after_seconds * 1000)
         span_ms = max(stale_ms, int(self._provider.window_seconds * 1000))
         name, when = self._name_of(cluster), TimeRange.up_to(self._clock.now_ms(), span_ms)
@@ -377,6 +382,6 @@ class SampleFreshness:
         if newest_ms is None:
             raise LoadUnavailable(
                 f"Pinot has no samples of cluster {name} in {span_ms // 1000} s",
-                advice="do its sampler and headrace pmp run work?",
+                advice="check the cluster's sampler and headrace pmp run",
             )
         return Freshness(newest_ms, stale_ms)

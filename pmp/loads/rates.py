@@ -1,17 +1,18 @@
-"""From what Pinot holds to what each partition carries. Pure.
+"""Partition loads from measured rates. Pure.
 
-A partition whose log growth is known has its true rate. Where it is not (see `pmp.job.growth`; compacted
-topics always), Cruise Control's average is all there is. It is corrected by what is known: the
-averages of a topic on one broker add up to the topic's true rate there, so the partitions without a
-growth share what the others leave of that sum.
+A partition with known log growth has its true rate. Without it (see `pmp.job.growth`; always for compacted
+topics), only Cruise Control's average is available. It is corrected as follows: the averages of a topic on
+one broker add up to the topic's true rate there, so the partitions without a growth share the remainder of
+that sum.
 
-The sum also finds growth that retention hid: a log that lost as much as it gained between two samples
-seems to stand still. Where logs of the topic were seen shrinking and the growths fall clearly short of
-the sum, the growths of the shrinking ones are scaled up to it. This needs a range in which Cruise
-Control's one-minute means have settled; a step in load would look the same in a short one. Growths are
-not scaled otherwise: measured against the truth they are better than the sum (docs/decisions).
+The sum also reveals growth hidden by retention: a log that lost as much as it gained between two samples
+seems to be idle. If logs of the topic shrank and the growths are clearly below the sum, the growths of the
+shrinking logs are scaled up to it. This requires a range in which Cruise Control's one-minute means have
+settled; in a short range, a step in load looks the same. Growths are not scaled otherwise: measured against
+the truth, they are more accurate than the sum (docs/decisions).
 
-Message rates come as averages only. A topic's messages on a broker are spread like its bytes.
+Message rates are available as averages only. A topic's messages on a broker are distributed in proportion to
+bytes.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from pinot.partitions.loads import PartitionRates
 from pinot.tables import Statistic
 
 SETTLED_MS: Final = 600_000
-"""From this range on a one-minute mean says what was there, whatever happened before."""
+"""Range from which one-minute means are reliable regardless of earlier load."""
 CLEARLY_SHORT: Final = 0.8
-"""Growths below this share of the topic's sum are taken for hidden by retention."""
+"""If the growths are below this share of the topic's sum, retention has probably hidden the rest."""
 _UNIT_FACTOR: Final = 100.0
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How rates are to be read.
+    """Options for interpreting rates.
 
-    `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the
-    partition's own (our sampler). `compacted`: topics whose log size says nothing. `settled`: the
-    range is at least SETTLED_MS long.
+    `averaged`: sampled rates are a topic's average on its broker (Cruise Control), not the partition's own
+    (Headrace's sampler). `compacted`: topics whose log sizes do not show the inflow. `settled`: the range is
+    at least SETTLED_MS long.
     """
 
     statistic: Statistic = Statistic.P95
@@ -49,7 +50,7 @@ class Reading:
 
 
 def partition_loads(rates: Iterable[PartitionRates], reading: Reading) -> dict[TopicPartition, PartitionLoad]:
-    """The load of every partition that was sampled."""
+    """Return the load of each sampled partition."""
     groups: dict[tuple[str, int], list[PartitionRates]] = defaultdict(list)
     for rate in rates:
         groups[rate.topic, rate.broker].append(rate)
@@ -60,20 +61,20 @@ def partition_loads(rates: Iterable[PartitionRates], reading: Reading) -> dict[T
 
 
 def unit_problem(rates: Iterable[PartitionRates]) -> str:
-    """A sentence when sampled rates and log growth disagree so much that a unit must be wrong."""
+    """Return a note if sampled rates and log growth differ so much that a unit must be wrong; else empty."""
     grown = [rate for rate in rates if rate.growth_ms > 0 and not rate.shrunk]
     sampled = sum(rate.sampled for rate in grown)
     growth = sum(rate.growth_bytes * 1000 / rate.growth_ms for rate in grown)
     if min(sampled, growth) <= 0 or 1 / _UNIT_FACTOR < sampled / growth < _UNIT_FACTOR:
         return ""
     return (
-        f"sampled rates are {sampled / growth:.3g} times what the logs grow by: "
-        "do the samples carry KiB/s and MiB, as Cruise Control's do?"
+        f"sampled rates are {sampled / growth:.3g} times the growth of the logs: "
+        "check that the samples use KiB/s and MiB, as Cruise Control does"
     )
 
 
 def _loads_of(group: list[PartitionRates], reading: Reading) -> dict[TopicPartition, PartitionLoad]:
-    """Loads of one topic's partitions on one broker."""
+    """Return the loads of one topic's partitions on one broker."""
     means = _means(group, reading)
     loads = {}
     for rate in group:
@@ -89,7 +90,7 @@ def _loads_of(group: list[PartitionRates], reading: Reading) -> dict[TopicPartit
 
 
 def _means(group: list[PartitionRates], reading: Reading) -> dict[int, tuple[float, RateSource]]:
-    """Mean rate of each partition, and what it comes from."""
+    """Return the mean rate of each partition, and its source."""
     known = [rate for rate in group if rate.growth_ms > 0 and rate.topic not in reading.compacted]
     slope = {rate.kafka_partition: rate.growth_bytes * 1000 / rate.growth_ms for rate in known}
     total = sum(rate.sampled for rate in group)
@@ -104,7 +105,7 @@ def _means(group: list[PartitionRates], reading: Reading) -> dict[int, tuple[flo
 
 
 def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dict[int, float]:
-    """Growths of shrinking logs, scaled to the topic's sum where all growths fall clearly short of it."""
+    """Return the growths; those of shrinking logs are scaled to the topic's sum if it is clearly larger."""
     if not shrinking or sum(slope.values()) >= CLEARLY_SHORT * total:
         return slope
     seen = sum(slope[number] for number in shrinking)
@@ -116,7 +117,7 @@ def _unhidden(slope: dict[int, float], shrinking: Set[int], total: float) -> dic
 
 
 def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statistic: Statistic) -> float:
-    """The observed statistic, corrected by as much as the mean was."""
+    """Return the observed statistic, corrected by the same factor as the mean."""
     if statistic is Statistic.MEAN:
         return mean
     if source is RateSource.SLOPE:
@@ -124,14 +125,14 @@ def _of_statistic(rate: PartitionRates, mean: float, source: RateSource, statist
     elif rate.growth_ms == 0:
         observed = rate.sampled
     else:
-        return mean  # what was observed are growths, which say nothing of this topic
+        return mean  # compacted topic: its growths do not show the inflow
     return rate.inflow * mean / observed if observed > 0 else max(mean, rate.inflow)
 
 
 def _with_messages(
     loads: dict[TopicPartition, PartitionLoad], group: list[PartitionRates]
 ) -> dict[TopicPartition, PartitionLoad]:
-    """The group's messages, known only as a sum, spread in proportion to its bytes."""
+    """Return the loads with the group's messages, known only as a sum, distributed in proportion to bytes."""
     total = sum(load.bytes_per_second for load in loads.values())
     if total <= 0 or any(rate.messages is None for rate in group):
         return loads

@@ -1,11 +1,10 @@
-"""How a cluster was sampled over a range: which partitions fell silent, and which are known in part. Pure.
+"""Sampling rhythm of a cluster over a range: finds silent and partially known partitions. Pure.
 
-A dead broker's partitions have no samples. What they carried before is the best that is known of them,
-but nobody has measured it since: such a load is held. A log's growth over a gap (the broker came back)
-says what came in, not when: enough for a mean over the range, not for a percentile or a maximum. A step of
-which nothing is known (another leader) leaves a hole. Where a range rests on such for more than
-`MOST_UNKNOWN` of its length the load is partial: were the unknown part up to twice as busy as the known
-one, or silent, the load would be off by that share.
+The partitions of a dead broker have no samples. Their last measured load is the best estimate, and is marked
+held. The growth of a log over a gap (the broker came back) gives the amount but not the times: enough for a
+mean over the range, not for a percentile or a maximum. A step with unknown growth (another leader) is a hole.
+If unknown steps make up more than `MOST_UNKNOWN` of the range, the load is partial: with an unknown part up
+to twice as busy as the known one, or idle, the load would be off by that share.
 """
 
 from __future__ import annotations
@@ -26,26 +25,26 @@ from pinot.time_range import TimeRange
 
 MOST_UNKNOWN: Final = 0.05
 _ODD_SHARE: Final = 0.01
-"""So few partitions may have impossible times without a say in what is usual for the cluster."""
+"""Share of partitions with implausible times that does not affect the estimate of the cluster's rhythm."""
 _MISSED: Final = 0.5
-"""Of a sampling interval: from this much behind the newest round on, a partition was not in it."""
+"""Share of a sampling interval: a partition that is further behind the latest round was not in that round."""
 _LONG: Final = 1.5
-"""Of a sampling interval: a growth over more than this spans a round without a sample."""
+"""Multiple of a sampling interval: a growth over more than this spans a round without a sample."""
 _SILENT_ROUNDS: Final = 3
-"""A cluster of which as many rounds did not come is silent as a whole."""
+"""Number of missed rounds after which the whole cluster is silent."""
 _LATE_MS: Final = {Grain.SAMPLES: 15_000, Grain.HOURS: 600_000}
-"""From a round's time until all of it is in an answer: Cruise Control alone takes 5 s, and an hour is rolled
-up every five minutes."""
+"""Time after a round until all of its samples can be queried: Cruise Control alone takes 5 s, and hours are
+rolled up every five minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rhythm:
-    """When a cluster's samples came, over a range that begins at `since_ms`.
+    """Sample times of a cluster, over a range that starts at `since_ms`.
 
-    `interval_ms`: usual time between two samples of a partition, 0 where none has two. `newest_ms`: the
-    round that a partition must be in: the newest one, or while that may still be on its way the one before.
-    `span_ms`: how much of the range the samples should speak of.
-    `samples`: of a partition that missed no round.
+    `interval_ms`: usual time between two samples of a partition, 0 if no partition has two. `newest_ms`: the
+    round that must contain every partition: the latest one, or the one before it while the latest may be
+    incomplete. `span_ms`: length of the part of the range that samples should cover. `samples`: count for a
+    partition that missed no round.
     """
 
     since_ms: int
@@ -55,11 +54,11 @@ class Rhythm:
     samples: int
 
     def is_held(self, rates: PartitionRates) -> bool:
-        """Whether the partition's newest samples are missing."""
+        """Return whether the partition's latest samples are missing."""
         return rates.newest_ms < self.newest_ms - _MISSED * self.interval_ms
 
     def is_partial(self, rates: PartitionRates, statistic: Statistic) -> bool:
-        """Whether too much of the range is not known from the partition's growth."""
+        """Return whether the partition's growth is unknown for too much of the range."""
         if statistic is not Statistic.MEAN and self._lacks_steps(rates):
             return True
         unknown = self.span_ms - rates.growth_ms
@@ -69,7 +68,7 @@ class Rhythm:
         return unknown > MOST_UNKNOWN * self.span_ms
 
     def _lacks_steps(self, rates: PartitionRates) -> bool:
-        """Whether growths over missed rounds stand for too many steps of their own."""
+        """Return whether growths over missed rounds replace too many single steps."""
         return (
             rates.longest_ms - _LONG * self.interval_ms > MOST_UNKNOWN * self.span_ms
             or self.samples - rates.samples > MOST_UNKNOWN * self.samples
@@ -77,11 +76,11 @@ class Rhythm:
 
 
 def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) -> Rhythm:
-    """The rhythm of all sampled partitions of a cluster over the range; `rates` must not be empty.
+    """Return the rhythm of a cluster's sampled partitions over the range; `rates` must not be empty.
 
-    Samples should speak of the range from the first growth of any partition to the newest sample, or to the
-    round before it when that is late. A rollup says of its newest hour when it began only, so there the
-    partition that is known best says how far that reaches.
+    Samples should cover the range from the first growth of any partition to the latest sample, or to the
+    round before it if that one is late. A rollup has only the start of its latest hour, so the best-known
+    partition determines how far that hour extends.
     """
     newest, oldest, begin, samples, known = (
         np.array([getattr(rate, name) for rate in rates], dtype=np.int64)
@@ -108,7 +107,7 @@ def rhythm_of(rates: Sequence[PartitionRates], when: TimeRange, grain: Grain) ->
 
 
 def held(loads: Mapping[TopicPartition, PartitionLoad]) -> dict[TopicPartition, PartitionLoad]:
-    """All loads marked as what was measured before."""
+    """Return the loads, all marked as held."""
     return {key: replace(load, rate_source=RateSource.HELD) for key, load in loads.items()}
 
 
@@ -118,7 +117,10 @@ def marked(
     rhythm: Rhythm,
     statistic: Statistic,
 ) -> dict[TopicPartition, PartitionLoad]:
-    """The loads, which are the `statistic` of the range; those that are held or partial marked so."""
+    """Return the loads, with held and partial ones marked.
+
+    `statistic`: the statistic that the loads are of.
+    """
     answer = dict(loads)
     for rate in rates:
         partition = TopicPartition(rate.topic, rate.kafka_partition)

@@ -1,7 +1,7 @@
-"""Whether an answer of Pinot rests on all rows: a restarted server answers while it still reads its topic.
+"""Detection of partial results: a restarted Pinot server answers queries while it still reads its topic.
 
-Such an answer looks whole. It is told from a whole one by what was known before, and where nothing was, by
-how far Pinot has read.
+The response does not show it. A partial result is detected by comparison with the previous result, or without
+one, by how far Pinot has read the topic.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Positions = Mapping[int, int]
 
 
 def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
-    """What is wrong when samples that were known are gone though their time has not passed; else empty. Pure.
+    """Describe samples that disappeared although they are within the window; empty if there are none. Pure.
 
-    `since_ms`: samples from then on belong to both answers.
+    `since_ms`: time from which both results must have all samples.
     """
     back = sorted(
         partition
@@ -35,21 +35,21 @@ def lost_rows(before: LoadReport, now: LoadReport, since_ms: int) -> str:
     if not back:
         return ""
     count = f"{len(back)} of {counted(len(before.loads), 'partition')}"
-    return f"{count} lack samples that were there before, such as {back[0]}"
+    return f"{count} lack samples of the previous result, such as {back[0]}"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How to learn how far a topic reaches, and how far Pinot has read it."""
+    """Sources of a topic's end offsets (`ends`) and of Pinot's positions in it (`read`)."""
 
     ends: Callable[[], Positions]
     read: Callable[[], Positions]
 
 
 class CatchingUp:
-    """Whether Pinot has read what was there when it was first asked. Used by one thread.
+    """Tracks whether Pinot has read up to the end offsets of the first check. Used by one thread.
 
-    Once it has, it is not asked again until `suspect`.
+    Makes no further queries after that, until `suspect`.
     """
 
     def __init__(self, progress: Progress | None, clock: Clock) -> None:
@@ -59,14 +59,14 @@ class CatchingUp:
         self._done = progress is None
         self._not_before = 0.0
         self.unknown = ""
-        """Why it is not known whether Pinot has caught up; empty when it is."""
+        """Reason why Pinot's progress is unknown; empty otherwise."""
 
     def suspect(self) -> None:
-        """Ask again: Pinot did not answer, so it may have been restarted."""
+        """Check again: Pinot failed to respond, so it may have been restarted."""
         self._done, self._goal = self._progress is None, None
 
     def problem(self) -> str:
-        """What Pinot has not read yet; empty when it has caught up, or when nobody can say (`unknown`)."""
+        """Return how much Pinot still has to read; empty if it has caught up or its progress is unknown."""
         if self._done or self._progress is None or self._clock.monotonic() < self._not_before:
             return ""
         try:
@@ -81,8 +81,4 @@ class CatchingUp:
         behind = {number: end - read.get(number, 0) for number, end in self._goal.items()}
         left = sum(max(0, records) for records in behind.values())
         self._done = left == 0
-        return (
-            f"{counted(left, 'record of its topic is', 'records of its topic are')} still to be read"
-            if left
-            else ""
-        )
+        return f"{counted(left, 'record of its topic is', 'records of its topic are')} unread" if left else ""

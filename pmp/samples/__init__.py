@@ -1,1 +1,1 @@
-"""One measurement of one partition: its bytes, columns of them, and how the sampler measures it."""
+"""Partition metric samples: the byte format, the column decoder and the sampler's measurements."""

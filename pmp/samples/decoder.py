@@ -1,7 +1,7 @@
-"""Columns of sample bytes to columns of numbers, without a Python step per record.
+"""Decoder of sample bytes into columns of numbers, without a Python step per record.
 
-`decode` takes an Arrow array of binary values and gives one row for each, good or malformed, so
-that rows stay aligned with their Kafka coordinates.
+`decode` takes an Arrow array of binary values and returns one row for each, good or malformed, so that rows
+stay aligned with their Kafka coordinates.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 
 EARLIEST_MS: Final = 1_262_304_000_000
-"""2010-01-01: before Kafka was published there were no samples."""
+"""2010-01-01: before Kafka was released, so there are no earlier samples."""
 LATEST_MS: Final = 4_102_444_800_000
 """2100-01-01."""
 LARGEST: Final = float(2**63)
-"""Bytes, or units per second; nothing physical comes near."""
+"""Bytes, or units per second; beyond any physical amount."""
 _LEGAL_NAME: Final = f"^{LEGAL_TOPIC}$"
 _ILLEGAL_NAMES: Final = pa.array([".", ".."], pa.string())
 
 ERRORS: Final = (None, *Malformed)
-"""Meaning of `Decoded.error`: 0 is a good sample."""
+"""Meaning of `Decoded.error`; 0 is a good sample."""
 
 _CODES: Final = {reason: code for code, reason in enumerate(ERRORS)}
 _FACTORS: Final = {
@@ -50,16 +50,16 @@ SAMPLE_ROWS: Final = {
     )
     for version, metrics in METRICS.items()
 }
-"""The bytes before the topic name, as numpy reads them, by version."""
+"""Numpy layout of the bytes before the topic name, by version."""
 _NOTHING: Final = np.empty(0, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """One row a value. Rates per second, sizes in bytes; NaN where the number is not known.
+    """One row per value. Rates per second, sizes in bytes; NaN if unknown.
 
-    `metrics` by the names of `sample.METRICS`; of malformed rows (`error` > 0) only `error` means
-    anything. `topic` is an Arrow string array, null where there is none.
+    The keys of `metrics` are the names in `sample.METRICS`. In malformed rows (`error` > 0) only `error` is
+    valid. `topic` is an Arrow string array, null if there is no valid name.
     """
 
     error: npt.NDArray[np.uint8]
@@ -99,7 +99,7 @@ def decode(values: pa.Array, *, latest_ms: int = LATEST_MS) -> Decoded:
 
 
 def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]]:
-    """Start and length of every value, and the bytes they point into; a null has length 0."""
+    """Return start and length of each value, and the underlying bytes; a null has length 0."""
     _, offset_buffer, data_buffer = values.buffers()
     if offset_buffer is None or len(values) == 0:
         return np.empty(0, np.int64), np.empty(0, np.int64), _NOTHING
@@ -115,10 +115,10 @@ def _layout(values: pa.Array) -> tuple[Integers, Integers, npt.NDArray[np.uint8]
 def _topics(
     values: pa.Array, starts: Integers, lengths: Integers, headers: Integers
 ) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """The names behind the headers, and an error code where there is no good name.
+    """Return the topic names after the headers, and an error code for each invalid name.
 
-    Header and name become neighbours in one array over the same bytes, of which the names are
-    taken. Names repeat, so they are judged once each.
+    An array over the same bytes splits each value into header and name, and the names are taken from it.
+    Names repeat, so each distinct one is validated once.
     """
     if len(values) == 0:
         return pa.array([], pa.string()), np.empty(0, np.uint8)
@@ -135,7 +135,7 @@ def _topics(
 
 
 def _judge_names(names: pa.BinaryArray) -> tuple[pa.StringArray, npt.NDArray[np.uint8]]:
-    """Distinct names as strings (null where not UTF-8), and the error code of each."""
+    """Return distinct names as strings (null if not UTF-8), and the error code of each."""
     verdicts = np.zeros(len(names), dtype=np.uint8)
     try:
         texts = names.cast(pa.string())
@@ -158,7 +158,7 @@ def _text(name: bytes) -> str | None:
 
 
 def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
-    """Write the numbers of `rows` at the positions `chosen`; True for rows with an impossible metric."""
+    """Write the numbers of `rows` at the positions `chosen`; True marks rows with impossible metrics."""
     out.broker[chosen] = rows["broker"]
     out.time_ms[chosen] = rows["time_ms"]
     out.partition[chosen] = rows["partition"]
@@ -176,7 +176,7 @@ def _fill(out: Decoded, chosen: Integers, rows: npt.NDArray[Any]) -> Flags:
 def _judge(
     out: Decoded, lengths: Integers, topic_errors: npt.NDArray[np.uint8], bad_number: Flags, latest_ms: int
 ) -> None:
-    """Set `error`, the gravest reason last so that it stands."""
+    """Set `error`. The order is that of rising precedence: the last assignment wins."""
     error = out.error
     error[(out.time_ms < EARLIEST_MS) | (out.time_ms >= latest_ms)] = _CODES[Malformed.TIME]
     error[bad_number] = _CODES[Malformed.NUMBER]

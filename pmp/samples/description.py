@@ -1,4 +1,4 @@
-"""Samples for people: a line of hex to a JSON object."""
+"""Human-readable samples: hexadecimal to JSON objects."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from pmp.samples.sample import EXPLANATIONS
 
 
 def describe_line(line: str) -> dict[str, Any]:
-    """The sample in a line of hex digits (an empty line is an empty value), or what is wrong with it."""
+    """Return the sample in a line of hex digits, or the decoding error. An empty line is an empty value."""
     try:
         value = bytes.fromhex(line.strip())
     except ValueError as error:
-        return {"error": "hex", "reason": f"the line is not hexadecimal: {error}"}
+        return {"error": "hex", "reason": f"invalid hexadecimal: {error}"}
     return describe(decode(pa.array([value], pa.binary())))
 
 
 def describe(decoded: Decoded) -> dict[str, Any]:
-    """The first row of a decoded column."""
+    """Return the first row of decoded columns, or its error."""
     reason = ERRORS[decoded.error[0]]
     if reason is not None:
         return {"error": str(reason), "reason": EXPLANATIONS[reason]}

@@ -1,9 +1,9 @@
-"""From two looks at a cluster to samples: true rates per partition. Pure.
+"""Samples from two successive looks at a cluster: true rates per partition. Pure.
 
-Message rates come from end offsets, byte rates from the size of the leader's log, both exact and
-per partition, so that no share has to be guessed. Where a log shrank between two looks (retention,
-compaction) or its leader moved, bytes are the new messages times the partition's last known bytes
-per message. The protocol does not say what consumers fetch or what a broker's CPU does: that stays unknown.
+Message rates come from end offsets, byte rates from the size of the leader's log; both are exact and per
+partition, so no share is estimated. If a log shrank between two looks (retention, compaction) or its leader
+moved, bytes are the new messages times the partition's last known bytes per message. The protocol does not
+report consumer fetches or broker CPU: these remain unknown.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pmp.samples.sample import Sample
 
 @dataclass(frozen=True)
 class Look:
-    """One look at a cluster. Times of offsets and sizes differ by the requests in between.
+    """State of a cluster at one time. Offsets and sizes are read a few requests apart.
 
-    `*_seconds` are monotonic; `time_ms` is the wall clock of the sizes. A partition without a
-    leader is in none of the three.
+    `*_seconds` are monotonic; `time_ms` is the wall-clock time of the sizes. Partitions without a leader are
+    in none of the three mappings.
     """
 
     time_ms: int
@@ -33,17 +33,17 @@ class Look:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Samples of one round, and what the next round needs to know."""
+    """Samples of one round, and the state for the next round."""
 
     samples: tuple[Sample, ...]
     bytes_per_message: Mapping[TopicPartition, float] = field(default_factory=dict)
 
 
 def sample(before: Look, now: Look, bytes_per_message: Mapping[TopicPartition, float]) -> Sampled:
-    """One sample for every partition that both looks saw.
+    """Return one sample for each partition that is in both looks.
 
-    A partition is left out once when its end offset went back (topic created again, unclean election), and
-    when messages came in while neither its log nor its earlier messages say how large they are.
+    Skips a partition once if its end offset went back (topic recreated, unclean election), or if messages
+    arrived but neither its log growth nor earlier messages give their size.
     """
     samples: list[Sample] = []
     sizes: dict[TopicPartition, float] = {}
@@ -82,7 +82,7 @@ def sample(before: Look, now: Look, bytes_per_message: Mapping[TopicPartition, f
 
 
 def _growth(before: Look, now: Look, partition: TopicPartition) -> int | None:
-    """Bytes the leader's log grew by; None where that says nothing about the inflow."""
+    """Return the growth of the leader's log in bytes; None if it does not show the inflow."""
     if before.leaders.get(partition) != now.leaders[partition] or partition not in before.size_bytes:
         return None
     grown = now.size_bytes[partition] - before.size_bytes[partition]

@@ -1,11 +1,11 @@
-"""Cruise Control's partition metric sample: the layout of its bytes, and one sample as a value.
+"""Cruise Control's partition metric sample: its byte layout, and one sample as a value.
 
-The format is that of `PartitionMetricSample` in linkedin/cruise-control, unchanged from 2.0.83 to
-3.0.4: big-endian, a version byte, the leader's broker id, float64 metrics, time, partition, and the
-topic name up to the end of the value. Version 0 has 4 metrics, version 1 has 9. Inside a sample
-rates of bytes are KiB/s and sizes MiB; everywhere else in Headrace they are bytes/s and bytes.
-The layout has a place for every metric, so none can be left out. One that was not measured is NaN, which
-is what Cruise Control itself answers for a metric that a sample does not have.
+The format is that of `PartitionMetricSample` in linkedin/cruise-control, unchanged from 2.0.83 to 3.0.4:
+big-endian, a version byte, the leader's broker id, float64 metrics, time, partition, and the topic name up to
+the end of the value. Version 0 has 4 metrics, version 1 has 9. Inside a sample, byte rates are KiB/s and
+sizes MiB; everywhere else in Headrace they are bytes/s and bytes. The layout has a fixed place for every
+metric, so none can be omitted. An unmeasured metric is NaN, which Cruise Control itself returns for a metric
+that a sample lacks.
 
 `decoder.py` reads whole columns of samples; this module writes single ones.
 """
@@ -41,9 +41,9 @@ METRICS: Final[Mapping[int, tuple[str, ...]]] = {
         "replication_bytes_out",
     ),
 }
-"""Metrics of a version, in the order of their bytes."""
+"""Metrics of each version, in byte order."""
 NEEDED: Final = frozenset({"size", "bytes_in"})
-"""Metrics without which a sample says nothing about load; each other one may be unknown."""
+"""Metrics that a sample needs to express load; others may be unknown."""
 
 HEADER_BYTES: Final[Mapping[int, int]] = {
     version: 1 + 4 + 8 * len(metrics) + 8 + 4 for version, metrics in METRICS.items()
@@ -51,16 +51,17 @@ HEADER_BYTES: Final[Mapping[int, int]] = {
 """Bytes before the topic name: 49 in version 0, 89 in version 1."""
 
 FASTEST: Final = 1e11
-"""Bytes per second. No partition takes in so much: the network of its broker carries less."""
+"""Bytes per second, more than the network of a broker carries and so than any partition receives."""
 
 MOST_BYTES: Final = 1024
-"""Read of a value, and kept of it as a dead letter. A sample has 338 bytes at most, a record may have MB."""
+"""Maximum size of a value that is read, and kept as a dead letter. A sample has at most 338 bytes, a record
+may have MB."""
 
 _LAYOUTS: Final = {version: struct.Struct(f">bi{len(metrics)}dqi") for version, metrics in METRICS.items()}
 
 
 class Malformed(StrEnum):
-    """Why a value is no sample. Of several reasons the first one in this order is given."""
+    """Reason why a value is not a sample. If several apply, the first in this order."""
 
     SHORT = "short"
     VERSION = "version"
@@ -73,14 +74,14 @@ class Malformed(StrEnum):
 
 
 EXPLANATIONS: Final[Mapping[Malformed, str]] = {
-    Malformed.SHORT: "the value is shorter than its version's header (version 0: 49 bytes, version 1: 89)",
-    Malformed.VERSION: "the version is neither 0 nor 1",
-    Malformed.UTF8: "the topic name is not UTF-8",
-    Malformed.TOPIC: "Kafka refuses the topic name: letters, digits and ._- are allowed, 1 to 249 of them",
-    Malformed.PARTITION: f"the partition number is negative, or {MOST_PARTITIONS} or above",
-    Malformed.BROKER: "the broker id is negative",
-    Malformed.NUMBER: "a metric is negative or beyond any physical amount, or size or bytes in is no number",
-    Malformed.TIME: "the sample time lies before 2010, after 2099, or ahead of the clock",
+    Malformed.SHORT: "value shorter than the header of its version (version 0: 49 bytes, version 1: 89)",
+    Malformed.VERSION: "unknown version (expected 0 or 1)",
+    Malformed.UTF8: "topic name is not UTF-8",
+    Malformed.TOPIC: "invalid topic name: Kafka allows 1 to 249 letters, digits and ._-",
+    Malformed.PARTITION: f"partition number is negative or not below {MOST_PARTITIONS}",
+    Malformed.BROKER: "negative broker id",
+    Malformed.NUMBER: "negative or impossibly large metric, or size or bytes in is not a number",
+    Malformed.TIME: "sample time is before 2010, after 2099 or in the future",
 }
 
 
@@ -88,8 +89,8 @@ EXPLANATIONS: Final[Mapping[Malformed, str]] = {
 class Sample:
     """One measurement of one partition by its leader. Rates per second, sizes in bytes.
 
-    None means that the number is not known: not measured, or not carried by the version. `cpu` is a share
-    of the broker's cores.
+    None: unknown, because it was not measured or the version lacks it. `cpu` is a share of the broker's
+    cores.
     """
 
     topic: str
@@ -106,10 +107,10 @@ class Sample:
 
 
 def encode(sample: Sample, *, version: int = 1) -> bytes:
-    """The bytes of a sample. Version 0 drops what it cannot carry; what is not known becomes NaN.
+    """Serialize a sample. Version 0 drops the metrics that it lacks; unknown ones become NaN.
 
-    Requests per second, which nobody here measures, are never known.
-    Raises KeyError for another version and struct.error for numbers that do not fit.
+    Requests per second are always unknown: nothing in Headrace measures them. Raises KeyError for another
+    version and struct.error for numbers out of range.
     """
     metrics = [
         _or_nan(sample.cpu),

@@ -1,1 +1,1 @@
-"""Makes archives of classes, which spare brokers and ZooKeeper up to half the processor time of a start."""
+"""Class archives, which save brokers and ZooKeeper up to half of the processor time of a start."""

@@ -1,7 +1,7 @@
-"""`python -m stack.archives make` makes them, starting each server once; `check` says by its exit code
-whether they are there.
+"""The command `python -m stack.archives`.
 
-Pinot has none: making it would cost what it saves in a dozen starts.
+`make` makes the archives, starting each server once; `check` reports by its exit code whether they exist.
+Pinot has none: making it would cost as much as it saves in a dozen starts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _ARCHIVED = ("zookeeper", "source")
 
 
 def main(arguments: list[str]) -> int:
-    """`make` or `check`; a foreseen failure is one line."""
+    """Run `make` or `check`; print expected failures as one line."""
     if arguments not in (["make"], ["check"]):
         sys.stderr.write("usage: python -m stack.archives make|check\n")
         return 2

@@ -1,5 +1,7 @@
-"""`python -m stack.jars fetch [SET …]` fetches ahead, `check` says by its exit code whether all are here;
-`python -m stack.jars lock [SET …]` renews the committed lists after a version in `lists.py` has changed.
+"""The command `python -m stack.jars`.
+
+`fetch [SET …]` downloads jars, `check` reports by its exit code whether all are present, and `lock [SET …]`
+renews the committed lists after a version in `lists.py` has changed.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ def _say(message: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`fetch [SET …]`, `check [SET …]` or `lock [SET …]`; a foreseen failure is one line."""
+    """Run `fetch [SET …]`, `check [SET …]` or `lock [SET …]`; print expected failures as one line."""
     verb, names = (arguments or [""])[0], arguments[1:] or list(SET_NAMES)
     if verb not in ("fetch", "check", "lock"):
         _say("usage: python -m stack.jars fetch|check|lock [kafka] [pinot] [spark]")

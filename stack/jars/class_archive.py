@@ -1,7 +1,7 @@
-"""Archives of a server's classes, which a JVM maps in place of reading, parsing and verifying them.
+"""Archives of a server's classes, which a JVM maps instead of reading, parsing and verifying class files.
 
-An archive fits one Java and one class path, byte by byte. Where none fits, a server starts without one; an
-archive that the JVM finds damaged it leaves aside by itself.
+An archive fits exactly one Java and one class path. A server without a matching archive starts without one,
+and the JVM ignores a damaged one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HEAP_OF_THE_MAKER: Final = "-Xmx512m"
 
 
 def archive_file(java: JavaRuntime, class_path: str) -> Path:
-    """Where the archive of these classes for this Java is kept, made or not."""
+    """Return the path of the archive of these classes for this Java; it may not exist."""
     said = [str(java.executable.resolve()), *map(_mark, (java.home / "release", java.executable.resolve()))]
     for jar in class_path.split(os.pathsep):
         said += [jar, _mark(Path(jar))]
@@ -30,16 +30,16 @@ def archive_file(java: JavaRuntime, class_path: str) -> Path:
 
 
 def archive_options(java: JavaRuntime, class_path: str) -> list[str]:
-    """What makes a JVM use the archive; nothing where there is none."""
+    """Return the JVM option to use the archive; empty if there is none."""
     file = archive_file(java, class_path)
     return [f"-XX:SharedArchiveFile={file}"] if file.exists() else []
 
 
 def make_archive(java: JavaRuntime, class_path: str, list_classes: Callable[[Path], None]) -> None:
-    """Make the archive unless it is there. Processes that make one wait for the first.
+    """Make the archive unless it exists. Other processes that make one wait for the first.
 
-    `list_classes` runs what is to start faster, with `-XX:DumpLoadedClassList` naming the file that it
-    gets. Raises what that raises, and ServerDied when the JVM makes no archive.
+    `list_classes` runs the program with `-XX:DumpLoadedClassList` set to the given file. Raises its errors,
+    and ServerDied if the JVM makes no archive.
     """
     file = archive_file(java, class_path)
     with naming_a_full_disk(file.parent, "archiving classes"), alone_in(file.parent):
@@ -64,12 +64,12 @@ def _dump(java: JavaRuntime, class_path: str, classes: Path, file: Path) -> None
     with ManagedProcess("archiving classes", line, log_file=log, grace_seconds=0) as process:
         code = process.wait()
     if code != 0 or not file.exists():
-        raise ServerDied(f"{java.executable} makes no archive of classes (status {code}); see {log}")
+        raise ServerDied(f"{java.executable} failed to archive classes (status {code}); see {log}")
     log.unlink()
 
 
 def _mark(file: Path) -> str:
-    """Size and time of change, by which the JVM knows a jar again; empty where there is no file."""
+    """Return size and modification time, by which the JVM recognizes a jar; empty without a file."""
     try:
         known = file.stat()
     except FileNotFoundError:

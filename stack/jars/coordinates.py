@@ -1,4 +1,4 @@
-"""The committed lists of jars: which ones a server needs and the SHA-256 of each."""
+"""The committed lists of jars for each server, with their SHA-256."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LINE: Final = re.compile(r"([\w.-]+):([\w.-]+):([\w.-]+) ([0-9a-f]{64})")
 
 @dataclass(frozen=True, order=True)
 class Artefact:
-    """One jar of the registry: `group:name:version`, and what its bytes must hash to."""
+    """One jar of the registry: `group:name:version`, and its expected SHA-256."""
 
     group: str
     name: str
@@ -26,30 +26,30 @@ class Artefact:
 
     @property
     def coordinate(self) -> str:
-        """`group:name:version`."""
+        """Coordinate in the form `group:name:version`."""
         return f"{self.group}:{self.name}:{self.version}"
 
     @property
     def file_name(self) -> str:
-        """Name of the jar; the version keeps namesakes of different groups apart."""
+        """Name of the jar; the version keeps jars of the same name from different groups apart."""
         return f"{self.name}-{self.version}.jar"
 
 
 def list_file(set_name: str) -> Path:
-    """The committed list of a set. Raises UnknownName."""
+    """Return the committed list of a set. Raises UnknownName."""
     if set_name not in SET_NAMES:
-        raise UnknownName(f"there is no set of jars {set_name!r}", advice=f"there are {', '.join(SET_NAMES)}")
+        raise UnknownName(f"unknown jar set {set_name!r}", advice=f"choose from {', '.join(SET_NAMES)}")
     return _LISTS / f"{set_name}.txt"
 
 
 def artefacts_of(set_name: str) -> tuple[Artefact, ...]:
-    """The jars of a set in the order of its class path. Raises UnknownName, JarsUnavailable."""
+    """Return the jars of a set in class path order. Raises UnknownName, JarsUnavailable."""
     file = list_file(set_name)
     return parse_list(file.read_text(encoding="utf-8"), str(file))
 
 
 def parse_list(text: str, where: str) -> tuple[Artefact, ...]:
-    """`group:name:version sha256` a line; `#` begins a comment. Raises JarsUnavailable."""
+    """Parse lines of `group:name:version sha256`; `#` starts a comment. Raises JarsUnavailable."""
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
         content = line.partition("#")[0].strip()
@@ -63,11 +63,11 @@ def parse_list(text: str, where: str) -> tuple[Artefact, ...]:
             found.append(Artefact(*match.groups()))
     names = [artefact.file_name for artefact in found]
     if len(set(names)) < len(names):
-        raise JarsUnavailable(f"{where} names a jar twice: {max(names, key=names.count)}")
+        raise JarsUnavailable(f"{where} lists a jar twice: {max(names, key=names.count)}")
     return tuple(found)
 
 
 def format_list(heading: str, artefacts: Iterable[Artefact]) -> str:
-    """The inverse of `parse_list`, under a comment."""
+    """Return a list as text, the inverse of `parse_list`; `heading` becomes a comment."""
     lines = [f"{artefact.coordinate} {artefact.sha256}" for artefact in artefacts]
     return "\n".join((f"# {heading}", *lines)) + "\n"

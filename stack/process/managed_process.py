@@ -21,10 +21,10 @@ _KEEPER_MARGIN_SECONDS: Final = 5.0
 
 
 class ManagedProcess:
-    """One command under a reaper process; for every command that must not outlive this process.
+    """One command under a reaper process, for every command that must not outlive this process.
 
-    It ends when `stop()` is called, when the process that started it dies in any way, or by itself.
-    Whatever the command has started ends with it. Its output is appended to `log_file`.
+    Runs until `stop()` is called, the process that started it dies in any way, or the command exits. All
+    processes that the command started end with it. Its output is appended to `log_file`.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ManagedProcess:
         directory: Path | None = None,
         grace_seconds: float = 10.0,
     ) -> None:
-        """`environment` is added to the present one; `grace_seconds` lie between SIGTERM and SIGKILL."""
+        """`environment` is added to the current one; `grace_seconds`: time between SIGTERM and SIGKILL."""
         self.name = name
         self.arguments = tuple(map(str, arguments))
         self.environment = dict(environment or {})
@@ -57,12 +57,12 @@ class ManagedProcess:
         return self._pid
 
     def start(self, *, releasable: bool = False) -> ManagedProcess:
-        """Start the command. Raises ServerDied when it cannot be executed or runs already.
+        """Start the command. Raises ServerDied if it cannot be executed or is already running.
 
         `releasable` allows `release()` later.
         """
         if self.is_alive():
-            raise ServerDied(f"{self.name} runs already as process {self.pid}")
+            raise ServerDied(f"{self.name} is already running as process {self.pid}")
         self.log_file.parent.mkdir(parents=True, exist_ok=True)
         reaper = [sys.executable, *_PYTHON_OPTIONS, str(_REAPER), str(os.getpid())]
         options = [f"{self.grace_seconds:g}", str(self.log_file.absolute()), str(int(releasable))]
@@ -79,7 +79,7 @@ class ManagedProcess:
         answer = self._first_line(self._reaper)
         if not answer.isdigit():
             self._forget()
-            raise ServerDied(f"{self.name} cannot be started ({answer.removeprefix('!') or 'no reaper'})")
+            raise ServerDied(f"cannot start {self.name}: {answer.removeprefix('!') or 'no reaper'}")
         self._pid = int(answer)
         return self
 
@@ -90,11 +90,11 @@ class ManagedProcess:
             return stream.readline().decode(errors="replace").strip()
 
     def is_alive(self) -> bool:
-        """Whether the command, or what it has left behind, still runs."""
+        """Return whether the command, or any process that it left behind, still runs."""
         return self._reaper is not None and self._reaper.poll() is None
 
     def wait(self, timeout_seconds: float | None = None) -> int | None:
-        """The exit status, negative for a signal, as subprocess gives it; None when time runs out first."""
+        """Return the exit status as subprocess does, negative for a signal; None after the timeout."""
         if self._reaper is None:
             raise ServerDied(f"{self.name} has not been started")
         try:
@@ -105,13 +105,16 @@ class ManagedProcess:
         return 128 - code if code > 128 else code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the command's process group; nothing happens when it has ended."""
+        """Send a signal to the command's process group; no effect if it has ended."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self.is_alive():
                 os.killpg(self.pid, number)
 
     def stop(self, grace_seconds: float | None = None) -> int | None:
-        """SIGTERM, SIGKILL after the grace, and wait; the exit status, None when it never ran. Idempotent."""
+        """Send SIGTERM, SIGKILL after the grace period, and wait. Idempotent.
+
+        Return the exit status, None if never started.
+        """
         if self._reaper is None:
             return None
         self.signal(signal.SIGTERM)
@@ -121,18 +124,18 @@ class ManagedProcess:
         return self.kill() if code is None else code
 
     def kill(self) -> int | None:
-        """SIGKILL to the command's process group, and wait. Idempotent."""
+        """Send SIGKILL to the command's process group, and wait. Idempotent."""
         if self._reaper is None:
             return None
         self.signal(signal.SIGKILL)
         code = self.wait(_KEEPER_MARGIN_SECONDS)
-        if code is None:  # the reaper itself hangs, say stopped by SIGSTOP: the kernel ends what it keeps
+        if code is None:  # the reaper itself hangs, for example after SIGSTOP: the kernel kills its command
             self._reaper.kill()
             code = self.wait()
         return code
 
     def suspend(self) -> None:
-        """Freeze the command and its descendants; they stand still when this returns."""
+        """Freeze the command and its descendants; all are stopped when this returns."""
         with self._lock, contextlib.suppress(ProcessLookupError):
             if self.is_alive():
                 self._frozen = freeze(self.pid)
@@ -144,9 +147,9 @@ class ManagedProcess:
         self._frozen = ()
 
     def release(self) -> int:
-        """Release a command started as releasable, so that it outlives this process. Returns its process id.
+        """Release a command started as releasable, so that it outlives this process. Return its process id.
 
-        Raises ServerDied when it has ended before.
+        Raises ServerDied if it has already ended.
         """
         reaper = self._reaper
         if reaper is None or reaper.stdin is None or not self.is_alive():

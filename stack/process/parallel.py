@@ -1,4 +1,4 @@
-"""Runs one action on several servers in parallel."""
+"""Parallel actions on several servers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def for_each(things: Collection[T], action: Callable[[T], object]) -> None:
-    """Run the action on all of them in threads and wait for all; raises the first error in their order."""
+    """Run the action on all things in parallel threads and wait; raises the first error in their order."""
     with ThreadPoolExecutor(max(1, len(things))) as pool:
         results = [pool.submit(action, thing) for thing in things]
     for result in results:

@@ -1,13 +1,13 @@
 """Runs one command and ends it when the process that started it, the holder, ends.
 
-`python reaper.py HOLDER_PID GRACE_SECONDS LOG_FILE RELEASABLE COMMAND…`, standard library only and
-quick to start. The holder keeps the other end of our stdin: at its end-of-file, which comes however
-the holder dies, or on a termination signal, the command's process group gets SIGTERM, SIGKILL after
-the grace, and so does every process it left behind. The byte `r` releases a releasable command: this
-program exits and the command continues. The first line on stdout is the command's pid, or `!` and why
-it could not start. The exit status is the command's, 128 + the number if a signal ended it.
+`python reaper.py HOLDER_PID GRACE_SECONDS LOG_FILE RELEASABLE COMMAND…`, standard library only and quick to
+start. The holder keeps the other end of this program's stdin: at end-of-file, which occurs however the holder
+dies, or on a termination signal, the command's process group gets SIGTERM, SIGKILL after the grace period,
+and so does every process that it left behind. The byte `r` releases a releasable command: this program exits
+and the command continues. The first line on stdout is the command's pid, or `!` and the reason why it could
+not start. The exit status is the command's, or 128 + the number of the signal that ended it.
 
-Where the kernel is Linux a command that is not releasable also dies should this process be killed.
+On Linux, a command that is not releasable also dies if this process is killed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _spawn(command: list[str], log_file: str, dies_with_us: bool) -> int:
-    """Fork and exec in a new session; raises OSError with exec's reason."""
+    """Fork and exec in a new session; raises OSError with the reason of exec."""
     reaper = os.getpid()
     reading, writing = os.pipe()
     pid = os.fork()
@@ -66,7 +66,7 @@ def _spawn(command: list[str], log_file: str, dies_with_us: bool) -> int:
 
 
 class Reaper:
-    """Watches the command, the holder and our signals; see the module's docstring."""
+    """Watches the command, the holder and this process's signals; see the module's docstring."""
 
     def __init__(self, holder: int, grace_seconds: float, releasable: bool) -> None:
         self.holder = holder
@@ -104,7 +104,10 @@ class Reaper:
         return code if code >= 0 else 128 - code
 
     def _tell_pid(self) -> None:
-        """When the holder has died meanwhile the write fails, and the command ends."""
+        """Write the command's pid to stdout.
+
+        If the holder has died meanwhile, the write fails and the command ends.
+        """
         try:
             os.write(1, f"{self.child}\n".encode())
         except BrokenPipeError:
@@ -112,7 +115,7 @@ class Reaper:
         os.close(1)
 
     def _listen(self, seconds: float) -> bool:
-        """Sleep until something happens; True when the holder releases the command."""
+        """Sleep until an event; return True if the holder releases the command."""
         ready, _, _ = select.select([0, self._bell], [], [], seconds)
         if self._bell in ready:
             self._drain_bell()
@@ -165,7 +168,7 @@ class Reaper:
                 raise
 
     def _kill_leftovers(self) -> None:
-        """Orphans of the command are children of this process, the nearest subreaper."""
+        """Kill orphans of the command, which are children of this process, the nearest subreaper."""
         while left := _children_of(os.getpid()):
             for pid in left:
                 os.kill(pid, signal.SIGKILL)
@@ -190,7 +193,7 @@ def _children_of(parent: int) -> list[int]:
 
 
 def main(arguments: list[str]) -> int:
-    """See the module's docstring."""
+    """Run the command; see the module's docstring."""
     holder, grace_seconds, log_file, releasable, *command = arguments
     reaper = Reaper(int(holder), float(grace_seconds), releasable == "1")
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)

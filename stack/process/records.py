@@ -1,4 +1,4 @@
-"""Files that record the process of each server; a recycled process id is not mistaken for it."""
+"""Files that record the process of each server; a reused process id is not mistaken for it."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @dataclass(frozen=True)
 class ProcessRecord:
-    """A running server as another process can find it."""
+    """A running server, for other processes to find."""
 
     name: str
     pid: int
     identity: str
     """Distinguishes this process from a later one with the same id; see `identity_of`."""
     address: str = ""
-    """Where it is reached; empty when it listens nowhere, or the record's owner knows it."""
+    """Address for clients; empty if it does not listen, or if the record's owner knows the address."""
 
     @staticmethod
     def of(name: str, pid: int, address: str = "") -> ProcessRecord:
-        """The record of a process that runs now."""
+        """Return the record of a running process."""
         return ProcessRecord(name, pid, identity_of(pid) or "gone", address)
 
     def is_alive(self) -> bool:
-        """Whether that very process still runs."""
+        """Return whether that same process still runs."""
         return identity_of(self.pid) == self.identity
 
     def memory_mib(self) -> int | None:
-        """Its resident memory; None when it is gone."""
+        """Return its resident memory; None if it has ended."""
         try:
             return psutil.Process(self.pid).memory_info().rss >> 20 if self.is_alive() else None
         except psutil.NoSuchProcess:
             return None
 
     def signal(self, number: int) -> None:
-        """Send a signal to its process group; nothing happens when it is gone."""
+        """Send a signal to its process group; no effect if it has ended."""
         if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def end(self, grace_seconds: float) -> None:
-        """SIGTERM, after the grace SIGKILL, and wait until it is gone."""
+        """Send SIGTERM, SIGKILL after the grace period, and wait until it has ended."""
         if grace_seconds > 0:
             self.signal(signal.SIGTERM)
             self.signal(signal.SIGCONT)
@@ -66,16 +66,16 @@ class ProcessRecord:
         while time.monotonic() < deadline:
             if not self.is_alive():
                 return True
-            time.sleep(_TICK_SECONDS)  # noqa: TID251 - nothing announces the end of a process that is not ours
+            time.sleep(_TICK_SECONDS)  # noqa: TID251 - the end of a process that is not a child sends no event
         return not self.is_alive()
 
 
 def identity_of(pid: int) -> str | None:
-    """The boot and the clock tick at which the process started; None when it is gone or a zombie.
+    """Return the boot and the clock tick at which the process started; None if it has ended or is a zombie.
 
-    A process whose first thread has ended is shown as a zombie while its other threads still run and hold
-    its ports: it is gone when the last of them is (`num_threads` in proc_pid_stat(5) is at most 1).
-    Where there is no /proc it is the time of the start, which changes when the clock is set.
+    A process whose first thread has ended is shown as a zombie while its other threads still run and hold its
+    ports: it has ended when the last of them has (`num_threads` in proc_pid_stat(5) is at most 1). Without
+    /proc, returns the start time, which changes when the clock is set.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="latin-1")
@@ -97,7 +97,7 @@ def _identity_without_proc(pid: int) -> str | None:
 
 
 def write_record(file: Path, record: ProcessRecord) -> None:
-    """Write it as JSON, atomically."""
+    """Write the record as JSON, atomically."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_suffix(f".{os.getpid()}")
     draft.write_text(json.dumps(asdict(record)), encoding="utf-8")
@@ -105,7 +105,7 @@ def write_record(file: Path, record: ProcessRecord) -> None:
 
 
 def read_record(file: Path) -> ProcessRecord | None:
-    """The record; None when there is none or the file is not one."""
+    """Return the record; None if the file is missing or invalid."""
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
         name, pid, identity = str(content["name"]), int(content["pid"]), str(content["identity"])

@@ -1,4 +1,4 @@
-"""Freezes processes with SIGSTOP, like a machine that swaps or a virtual machine during migration."""
+"""Freezing of processes with SIGSTOP, like a machine that swaps or a virtual machine during migration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def freeze(pid: int) -> tuple[int, ...]:
 
     A thread stops only when the kernel next runs it, so this waits until the kernel reports every thread as
     stopped. The parent stops first: then it cannot start or reap children, and no process id is reused.
-    Raises ProcessLookupError when the process has ended, NotInTime.
+    Raises ProcessLookupError if the process has ended, NotInTime.
     """
     _stop(pid)
     children = tuple(child.pid for child in psutil.Process(pid).children(recursive=True))
@@ -34,7 +34,7 @@ def freeze(pid: int) -> tuple[int, ...]:
 
 
 def thaw(pids: tuple[int, ...]) -> None:
-    """Continue frozen processes, the parent last."""
+    """Resume frozen processes, the parent last."""
     for pid in reversed(pids):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
@@ -44,7 +44,7 @@ def is_stopped(pid: int) -> bool:
     """Return whether the kernel reports every thread of the process as stopped or ended."""
     try:
         threads = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/stat")]
-    except (FileNotFoundError, ProcessLookupError):  # a thread has ended meanwhile
+    except (FileNotFoundError, ProcessLookupError):  # a thread ended meanwhile
         return False
     return all(stat.rpartition(")")[2].split()[0] in _STILL for stat in threads)
 

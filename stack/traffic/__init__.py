@@ -1,1 +1,1 @@
-"""Records for demonstrations: `writer.py` writes them at given rates, `arrivals.py` watches them arrive."""
+"""Records for demonstrations: `writer.py` writes them at given rates, `arrivals.py` reads them."""

@@ -1,5 +1,7 @@
-"""The command `python -m stack.traffic BOOTSTRAP [RATES]`: records at rates, which come on stdin or, where
-they never change, as an argument; see `writer.py`."""
+"""The command `python -m stack.traffic BOOTSTRAP [RATES]`: write records at given rates.
+
+Reads rates from stdin, or takes constant rates as an argument; see `writer.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from stack.traffic.writer import Traffic
 
 
 def main(bootstrap: str, rates: str = "") -> None:
-    """Follow stdin; or write at `rates`, a line of it, until SIGTERM."""
+    """Follow rates on stdin; or write at `rates`, one line of that format, until SIGTERM."""
     traffic = Traffic(bootstrap)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: traffic.stop())

@@ -1,4 +1,4 @@
-"""Measures, for demonstrations, how long each partition received no record."""
+"""Measurement, for demonstrations, of the time for which each partition received no record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WAIT_SECONDS: Final = 0.1
 
 
 class Arrivals:
-    """Reads the topics in a thread of its own between `start` and `stop`."""
+    """Reads the topics in a thread between `start` and `stop`."""
 
     def __init__(self, bootstrap: str, topics: Mapping[str, int]) -> None:
         self._topics = topics
@@ -32,7 +32,7 @@ class Arrivals:
         self._thread = threading.Thread(target=self._run, name="arrivals")
 
     def start(self) -> None:
-        """Watch from the present ends on."""
+        """Start reading at the current end offsets."""
         self._consumer.assign(
             [
                 TopicPartition(topic, number, OFFSET_END)
@@ -43,13 +43,13 @@ class Arrivals:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread. Safe to call twice."""
+        """Stop the thread. Safe to call twice."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def mark(self) -> float:
-        """Begin a new measurement; returns its moment (monotonic seconds)."""
+        """Start a new measurement; returns its start (monotonic seconds)."""
         now = time.monotonic()
         with self._lock:
             self._longest.clear()
@@ -57,12 +57,12 @@ class Arrivals:
         return now
 
     def last_arrival(self, partition: tuple[str, int]) -> float:
-        """When a record last arrived (monotonic seconds); 0 when none has."""
+        """Return when a record last arrived (monotonic seconds); 0 if none has."""
         with self._lock:
             return self._last.get(partition, 0.0)
 
     def longest_silence(self, partitions: Sequence[tuple[str, int]]) -> Mapping[tuple[str, int], float]:
-        """Seconds of the longest pause of each partition since the mark, the present one included."""
+        """Return the longest pause of each partition since the mark in seconds, including the current one."""
         now = time.monotonic()
         with self._lock:
             return {

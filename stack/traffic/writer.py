@@ -1,8 +1,8 @@
-"""Writes records at given rates, for demonstrations: `python -m stack.traffic BOOTSTRAP`.
+"""Record writer for demonstrations, at given rates: `python -m stack.traffic BOOTSTRAP`.
 
-Rates come on stdin, one JSON object a line: `{"topic": {"0": bytes_per_second, …}, …}`; each line
-replaces the one before. Every record is different, so that an audit can tell them apart. Ends at
-end of file or SIGTERM, after everything has been delivered, and prints how many records it wrote.
+Reads rates from stdin, one JSON object per line: `{"topic": {"0": bytes_per_second, …}, …}`; each line
+replaces the previous one. Every record is different, so that an audit can tell them apart. Ends at end of
+file or SIGTERM, after everything has been delivered, and prints the number of records written.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _MOST_BEHIND_SECONDS: Final = 0.5
 
 
 class Traffic:
-    """Gives every partition a credit in bytes that grows with its rate, and spends it on records.
+    """Gives each partition a credit in bytes that grows with its rate, and spends it on records.
 
-    `record_bytes`: of each record of a topic, from 100 to 5,000; `RECORD_BYTES` where a topic has none.
+    `record_bytes`: record size by topic, from 100 to 5,000; default `RECORD_BYTES`.
     """
 
     def __init__(self, bootstrap: str, record_bytes: Mapping[str, int] | None = None) -> None:
@@ -40,7 +40,7 @@ class Traffic:
         self.written = 0
 
     def set_rates(self, line: str) -> None:
-        """Take over a line of stdin."""
+        """Apply a line of stdin."""
         self._rates = {
             (topic, int(number)): float(rate)
             for topic, partitions in json.loads(line).items()
@@ -48,11 +48,14 @@ class Traffic:
         }
 
     def stop(self) -> None:
-        """End `run` soon."""
+        """Make `run` end soon."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Write until `stop`. Raises RuntimeError when the cluster refused a record."""
+        """Write until `stop`.
+
+        Raises RuntimeError if the cluster rejected a record or records were not delivered.
+        """
         last = time.monotonic()
         while not self._stopping.wait(_TICK_SECONDS):
             now = time.monotonic()
@@ -61,9 +64,9 @@ class Traffic:
                 self._spend(key, self._credits.get(key, 0.0) + rate * elapsed)
             self._producer.poll(0)
         if self._producer.flush(30):
-            raise RuntimeError("not everything was delivered within 30 s")
+            raise RuntimeError("some records were not delivered within 30 s")
         if self._failures:
-            raise RuntimeError(f"{len(self._failures)} records were refused: {self._failures[0]}")
+            raise RuntimeError(f"{len(self._failures)} records were rejected: {self._failures[0]}")
 
     def _spend(self, key: tuple[str, int], credit: float) -> None:
         topic, partition = key

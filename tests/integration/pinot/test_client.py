@@ -26,7 +26,7 @@ RANGE = TimeRange(1_795_000_000_000, 1_795_000_001_000)
 
 def test_errors_inside_an_answer_are_errors(metrics_world: MetricsWorld) -> None:
     client = metrics_world.client
-    with pytest.raises(NotFound, match="no such table"):
+    with pytest.raises(NotFound, match="table"):
         client.ask("select * from nothing limit 1")
     with pytest.raises(AnalyticsError, match="nowhere"):
         client.ask("select nowhere from partitionMetrics limit 1")
@@ -54,7 +54,7 @@ def test_a_query_that_takes_too_long_is_given_up(metrics_world: MetricsWorld) ->
 
 def test_a_broker_that_is_not_there_is_unreachable() -> None:
     settings = PinotSettings(broker=f"127.0.0.1:{free_ports(1)[0]}", attempts=2)
-    with closing(PinotClient(settings)) as client, pytest.raises(Unreachable, match="does not answer"):
+    with closing(PinotClient(settings)) as client, pytest.raises(Unreachable):
         client.ask("select 1 from partitionMetrics limit 1")
 
 
@@ -71,11 +71,11 @@ def test_named_queries_answer_and_refuse(metrics_world: MetricsWorld) -> None:
     assert (row["topic"], row["kafka_partition"], row["inflow"]) == ("t", 3, 100.0)
     (row,) = ask(client, "offending", RANGE, {"cluster": cluster, "usable_bytes_per_second": "100"})
     assert row["share"] == 1.0
-    with pytest.raises(NotFound, match="no query nope"):
+    with pytest.raises(NotFound, match="nope"):
         ask(client, "nope", RANGE, {})
-    with pytest.raises(InvalidRequest, match="needs cluster"):
+    with pytest.raises(InvalidRequest, match="cluster"):
         ask(client, "loads", RANGE, {})
-    with pytest.raises(InvalidRequest, match="takes no colour"):
+    with pytest.raises(InvalidRequest, match="colour"):
         ask(client, "freshness", RANGE, {"colour": "red"})
     with pytest.raises(InvalidRequest, match="one of mean, p95, max"):
         ask(client, "loads", RANGE, {"cluster": cluster, "statistic": "median"})

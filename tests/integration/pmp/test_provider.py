@@ -113,7 +113,7 @@ def test_gaps_are_filled_from_the_topic_then_its_history_then_the_default(
         LoadLevel.TOPIC,
         LoadLevel.DEFAULT,
     ]
-    assert any(note.startswith("2 of 5 partitions have loads of their own") for note in report.notes)
+    assert any(note.startswith("2 of 5 partitions") for note in report.notes)
     for left_out in (None, 0.0):
         provider = PinotLoadProvider(
             metrics_world.client,
@@ -241,9 +241,10 @@ def test_old_samples_and_foreign_names_are_flagged(metrics_world: MetricsWorld) 
     put_orders(metrics_world, cluster, 0, newest_ms=NOW - 300_000)
     provider = PinotLoadProvider(metrics_world.client, settings(stale_after_seconds=60), StoppedClock())
     report = provider.loads(cluster, [TopicPartition("ORDERS", 0)])
-    assert report.notes[0] == "stale: the newest sample is 5 min old"
-    assert report.notes[1].startswith("key mismatch: 1 of 1 topic of cluster")
-    assert report.notes[1].endswith("the samples call it orders")
+    assert report.notes[0].startswith("stale: ")
+    assert " 5 min " in report.notes[0]
+    assert report.notes[1].startswith("key mismatch: 1 of 1 topic")
+    assert report.notes[1].endswith(" orders")
 
 
 def test_an_unknown_cluster_is_no_answer_and_the_error_names_those_there_are(
@@ -275,11 +276,11 @@ def test_the_last_known_loads_serve_while_pinot_is_away_until_they_are_too_old(
     assert {load.rate_source for load in report.loads.values()} == {RateSource.HELD}
     assert {load.age_ms(clock.ms) for load in report.loads.values()} == {3_600_000}
     assert report.measured_at_ms == NOW
-    assert report.notes[0].startswith("last known good, 60 min old: the Pinot broker")
+    assert report.notes[0].startswith("last known good, 60 min old: ")
     clock.ms += 2 * 3_600_000
-    with pytest.raises(LoadUnavailable, match="the last known are 180 min old"):
+    with pytest.raises(LoadUnavailable, match="180 min old"):
         restarted.loads(cluster, ORDERS)
-    with pytest.raises(LoadUnavailable, match="does not answer"):
+    with pytest.raises(LoadUnavailable, match="Pinot broker"):
         PinotLoadProvider(nowhere, settings(), clock).loads(cluster, ORDERS)
 
 

@@ -188,9 +188,7 @@ def test_a_listener_with_passwords(new_kafka: NewKafka) -> None:
 
 def test_a_zookeeper_that_dies_at_start_shows_its_log(tmp_path: Path) -> None:
     server = ZooKeeperServer("broken", tmp_path, free_ports(1)[0], settings={"tickTime": "soon"})
-    with pytest.raises(
-        ServerDied, match=r"broken ended with status 2 while starting; the last lines of"
-    ) as c:
+    with pytest.raises(ServerDied, match=r"broken .* status 2 ") as c:
         server.start()
     assert 'For input string: "soon"' in str(c.value)
     assert str(server.log_file) in str(c.value)
@@ -203,7 +201,7 @@ def test_a_kafka_that_dies_at_start_shows_its_log(new_kafka: NewKafka) -> None:
     node = cluster.nodes[0]
     identity = node.folder / "data" / "meta.properties"
     identity.write_text(identity.read_text().replace("node.id=1", "node.id=2"))
-    with pytest.raises(ServerDied, match="own ended with status 1 while starting") as caught:
+    with pytest.raises(ServerDied, match=r"own .* status 1 ") as caught:
         cluster.start()
     assert "Stored node id 2 doesn't match previous node id 1" in str(caught.value)
 
@@ -225,16 +223,14 @@ def test_the_next_broker_gets_the_features_of_the_last_and_an_identity_of_its_ow
 
 
 def test_a_wrong_property_of_kafka_is_named(new_kafka: NewKafka) -> None:
-    with pytest.raises(ServerDied, match=r"could not be formatted: .*num\.io\.threads") as caught:
+    with pytest.raises(ServerDied, match=r"format.*num\.io\.threads") as caught:
         new_kafka("own", num_io_threads="none")
     assert "\n" not in str(caught.value)
 
 
 def test_a_port_taken_while_starting_is_named(tmp_path: Path, zookeeper_server: ZooKeeperServer) -> None:
     server = ZooKeeperServer("second", tmp_path, zookeeper_server.port)
-    with pytest.raises(
-        PortTaken, match=rf"port {zookeeper_server.port}, which second needs .*java \(process"
-    ):
+    with pytest.raises(PortTaken, match=rf"port {zookeeper_server.port}, .*java \(process"):
         server.start()
 
 
@@ -243,7 +239,7 @@ def test_a_server_that_is_never_ready_is_killed(tmp_path: Path) -> None:
     server.launch()
     freeze(server.pid)
     pid = server.pid
-    with pytest.raises(NotInTime, match=r"slow is not ready after 0\.2 s \(ZooKeeper does not answer"):
+    with pytest.raises(NotInTime, match=r"slow .* 0\.2 s .*ZooKeeper"):
         server.wait_until_ready(timeout_seconds=0.2)
     assert identity_of(pid) is None
 

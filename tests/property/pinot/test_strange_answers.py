@@ -128,7 +128,7 @@ def test_what_is_no_answer_of_pinot_is_said_to_be_none(wire: Wire, client: Pinot
     wire.body = body
     with pytest.raises(AnalyticsError) as found:
         client.ask("select n from t limit 1")
-    assert found.value.message.startswith(("Pinot", "no Pinot"))
+    assert "Pinot" in found.value.message
 
 
 @pytest.mark.parametrize("number", range(len(QUESTIONS)))

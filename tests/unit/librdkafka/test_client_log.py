@@ -51,10 +51,11 @@ def test_an_outage_of_minutes_is_two_lines(logger: logging.Logger, caplog: pytes
     logger.warning("METADATAUPDATE [m#producer-1] [thrd:main]: another matter")
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "Connection refused" in caplog.messages[0]
-    assert caplog.messages[0].endswith("its repetitions are counted, not logged")
+    assert caplog.messages[0].endswith(" counted, not logged")
     assert outages(logger).end_silent(-inf), "it is not over"
     assert not outages(logger).end_silent(inf)
-    assert "127.0.0.1:31326: no further error; there were 2000 in" in caplog.messages[2]
+    assert "127.0.0.1:31326: " in caplog.messages[2]
+    assert " 2000 in " in caplog.messages[2]
     logger.error(REFUSED.format(0))
     assert "Connection refused" in caplog.messages[3]
 

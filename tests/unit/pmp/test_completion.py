@@ -35,7 +35,7 @@ def test_partition_then_topic_then_default() -> None:
     ]
     assert [answers[p].age_ms(100) for p in asked] == [30, 30, 80, None]
     (note,) = coverage_notes(answers)
-    assert note.startswith("1 of 4 partitions have loads of their own; 2 ")
+    assert [int(word) for word in note.replace(",", "").split() if word.isdigit()] == [1, 4, 2, 1]
 
 
 def test_a_seasonal_load_comes_between_a_partitions_own_and_the_mean_of_its_topic() -> None:
@@ -85,8 +85,8 @@ def test_names_that_do_not_match_raise_a_flag_with_the_likely_twin() -> None:
     sampled = [TopicPartition("my_orders_eu", 0), TopicPartition("users", 0)]
     asked = [TopicPartition("my.orders-eu", 0), TopicPartition("other", 0), TopicPartition("users", 0)]
     (note,) = mismatch_notes("source", sampled, asked)
-    assert note.startswith("key mismatch: 2 of 3 topics of cluster source")
-    assert note.endswith("the samples call it my_orders_eu")
+    assert note.startswith("key mismatch: 2 of 3 topics")
+    assert note.endswith(" my_orders_eu")
 
 
 def test_a_few_gaps_are_no_mismatch() -> None:
@@ -100,9 +100,10 @@ def test_loads_that_are_not_of_the_whole_window_are_named() -> None:
     held = replace(KNOWN[first], rate_source=RateSource.HELD)
     older = replace(held, measured_at_ms=-200_000)
     partial = replace(KNOWN[second], rate_source=RateSource.PARTIAL)
-    assert mark_notes({first: held, second: older}, 1_000) == [
-        "held: 2 of 2 partitions have no new samples and keep the load of before, a-1 since 3 min"
-    ]
-    assert mark_notes({first: KNOWN[first], second: partial}, 1_000) == [
-        "partial: the load of 1 of 2 partitions rests on a part of the window or of their topic"
-    ]
+    (note,) = mark_notes({first: held, second: older}, 1_000)
+    assert note.startswith("held: 2 of 2 partitions")
+    assert "a-1 " in note
+    assert note.endswith(" 3 min")
+    (note,) = mark_notes({first: KNOWN[first], second: partial}, 1_000)
+    assert note.startswith("partial: ")
+    assert " 1 of 2 partitions " in note

@@ -23,16 +23,17 @@ def test_a_cluster_without_a_topic_of_samples_is_named_with_both_names(
 ) -> None:
     found = said(*sources)
     assert found is not None
-    assert found.problem == f"it has no topic {SAMPLES_TOPIC} or {EXECUTION_TOPIC}"
+    assert found.problem.endswith(f"topic {SAMPLES_TOPIC} or {EXECUTION_TOPIC}")
     assert "pmp.clusters.east.samples_topic" in found.advice
     assert "headrace pmp sampler --cluster east" in found.advice
 
 
 def test_an_empty_topic_waits_for_its_first_sample() -> None:
     found = said({"endOffset": {SAMPLES_TOPIC: {"0": 0, "1": 0}}}, sampled_by="sampler")
-    assert found == Wait(
-        f"no sample was written to {SAMPLES_TOPIC} yet", "headrace pmp sampler --cluster east writes them"
-    )
+    assert found is not None
+    assert SAMPLES_TOPIC in found.problem
+    assert EXECUTION_TOPIC not in found.problem
+    assert found.advice.endswith("headrace pmp sampler --cluster east")
 
 
 @pytest.mark.parametrize("field", ["endOffset", "latestOffset"])

@@ -52,7 +52,7 @@ def test_pinot_has_caught_up_when_it_has_read_what_was_there_at_first() -> None:
     topic = Topic()
     topic.read = {0: 3}
     catching_up = CatchingUp(topic.progress(), ManualClock())
-    assert catching_up.problem() == "12 records of its topic are still to be read"
+    assert catching_up.problem().startswith("12 records")
     topic.ends, topic.read = {0: 1000, 1: 1000}, {0: 11, 1: 4}
     assert catching_up.problem().startswith("1 record")
     topic.read = {0: 11, 1: 5}

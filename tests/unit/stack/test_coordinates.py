@@ -31,7 +31,7 @@ def test_a_line_that_is_none_is_named(line: str) -> None:
 
 
 def test_two_jars_of_one_name_would_overwrite_each_other() -> None:
-    with pytest.raises(JarsUnavailable, match=r"names a jar twice: core-1\.jar"):
+    with pytest.raises(JarsUnavailable, match=r"twice: core-1\.jar"):
         parse_list(f"a:core:1 {_SUM}\nb:core:1 {_SUM}\n", "here")
 
 
@@ -40,7 +40,7 @@ def test_namesakes_of_other_versions_live_side_by_side() -> None:
 
 
 def test_an_unknown_set_is_refused() -> None:
-    with pytest.raises(UnknownName, match="no set of jars 'hadoop': there are kafka, pinot, spark"):
+    with pytest.raises(UnknownName, match=r"'hadoop': .*kafka, pinot, spark"):
         list_file("hadoop")
 
 

@@ -87,16 +87,16 @@ def test_proxies_that_pip_uses_are_used(tmp_path: Path, monkeypatch: pytest.Monk
         (
             "You probably access the destination server through a proxy server that is not well configured.",
             RegistryUnreachable,
-            "its host is unknown",
+            "unknown host",
         ),
         (
             "\t\tmodule not found: a#b;1\n\t\tmodule not found: a#c;1\n",
             RegistryUnreachable,
-            "the registry has no a:b:1 and 1 more",
+            "a:b:1 and 1 more",
         ),
-        ("java.io.IOException: No space left on device", DiskFull, "the disk filled up"),
-        ("Exception in thread main\n\nsomething odd\n\n", JarsUnavailable, "Ivy failed (something odd)"),
-        ("", JarsUnavailable, "Ivy failed (it said nothing)"),
+        ("java.io.IOException: No space left on device", DiskFull, "disk"),
+        ("Exception in thread main\n\nsomething odd\n\n", JarsUnavailable, "something odd"),
+        ("", JarsUnavailable, "Ivy"),
     ],
 )
 def test_failures_say_what_to_do(output: str, error: type[StackError], says: str) -> None:
