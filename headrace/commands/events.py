@@ -148,7 +148,9 @@ def incidents(
 def _gain_of(gain: Mapping[str, Any]) -> str:
     """Format the predicted and the actual savings of the rebalance."""
     predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
-    return f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; the breach lasted {lasted} more"
+    return (
+        f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted another {lasted}"
+    )
 
 
 def _seconds_of(value: float | None) -> str:
