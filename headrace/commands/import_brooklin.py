@@ -89,7 +89,7 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
 def _tell(outcome: TakeOver) -> None:
     from headrace.console.terminal import console, print_table
 
-    columns = ["name", "verdict", "from", "to", "group", "begins as", "paused topics"]
+    columns = ["name", "verdict", "from", "to", "group", "initial status", "paused topics"]
     print_table(f"datastreams of {outcome.cluster}", columns, [_row(one) for one in outcome.findings])
     out = console()
     for finding in outcome.findings:
@@ -114,6 +114,6 @@ def _row(finding: Finding) -> dict[str, Any]:
         "from": f"{one.source}/{one.selection.include}",
         "to": f"{one.destination}/{one.naming.template}",
         "group": one.consumer_group,
-        "begins as": finding.status if finding.verdict == "create" else "",
+        "initial status": finding.status if finding.verdict == "create" else "",
         "paused topics": ", ".join(sorted(one.pauses)),
     }

@@ -67,9 +67,9 @@ def _document(one: Calibration) -> dict[str, Any]:
 
 def _row(one: Calibration) -> dict[str, object]:
     return {
-        "records a batch": one.shape.records,
+        "records per batch": one.shape.records,
         "codec": one.shape.codec.name.lower(),
-        "bytes a batch": f"{one.batch_bytes:,.0f}",
+        "bytes per batch": f"{one.batch_bytes:,.0f}",
         "rate": rate_text(one.bytes_per_second),
         "interval": f"{rate_text(one.low)} to {rate_text(one.high)}",
         "records/s": f"{one.records_per_second:,.0f}",
