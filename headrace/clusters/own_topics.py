@@ -6,8 +6,8 @@ from headrace.settings import HeadraceSettings
 
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
-    """Return the names of Headrace's own topics: expressions never match them, and nothing is mirrored into
-    them.
+    """Return the names of Headrace's own topics: no expression selects them by accident, and no topic is
+    mirrored into them.
 
     Topics of the sampler are not included: they belong to Cruise Control, and another Cruise Control may read
     a copy of them.

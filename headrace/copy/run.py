@@ -156,7 +156,7 @@ class CopyRun:
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan the omitted topics again. Return None if none of them can be copied, or the copy was
+        """Plan the omitted topics again. Return None if all of them still fail, or the copy was
         stopped."""
         if self._is_stopping or not plan.failures:
             return None
