@@ -94,7 +94,7 @@ def test_what_is_not_true_any_more_is_said_and_refused(site: Site, headrace: Hea
 def test_a_plan_that_changes_nothing_says_so(headrace: Headrace) -> None:
     first = computed(headrace)["id"]
     headrace("datastream", "apply-plan", first, "--wait")
-    assert "no partition would change its task or instance" in headrace(*COMPUTE).out
+    assert "no partition" in headrace(*COMPUTE).out
 
 
 @pytest.mark.parametrize("identity", ["", ".", "..", "p-0000000009", "../datastreams/orders", "x/apply"])

@@ -94,7 +94,7 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ),
         ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster: there is no cluster 'elsewhere'"),
         ("[pmp.clusters.elsewhere]\n", "pmp.clusters: there is no cluster 'elsewhere'"),
-        ("not toml", "is not TOML"),
+        ("not toml", "TOML"),
         ('[clusters.a]\nbootstrap_servers = "a:70000"\n', "clusters.a.bootstrap_servers"),
         ('[clusters.a]\nbootstrap_servers = "a"\n', "clusters.a.bootstrap_servers"),
         (SCRAM, "clusters.a.security: username and password"),
