@@ -50,7 +50,8 @@ def test_a_broker_that_is_announced_where_nobody_reaches_it_is_a_problem() -> No
     (problem,) = [
         one for one in of_cluster(replace(CLUSTER, brokers=(BROKER, lost))) if one.grade is Grade.PROBLEM
     ]
-    assert "broker 2 cannot be reached at 10.0.0.7:9092" in problem.sentence
+    assert "broker 2" in problem.sentence
+    assert "10.0.0.7:9092" in problem.sentence
     assert "advertised.listeners" in problem.advice
 
 
@@ -144,20 +145,20 @@ def test_plug_ins_that_all_have_or_nobody_chooses_are_not_spoken_of() -> None:
     assert not list(examined_plug_ins(both, [*chosen, {"name": "damaged"}]))
     unsure, unsure_too = examined_plug_ins([*both, former, away], chosen)
     assert (unsure.grade, unsure_too.grade) == (Grade.UNKNOWN, Grade.UNKNOWN)
-    assert "which strategies there are at c, d" in unsure.sentence
-    assert "which load providers there are at c, d" in unsure_too.sentence
+    assert "strategies of c, d" in unsure.sentence
+    assert "load providers of c, d" in unsure_too.sentence
 
 
 def test_a_plug_in_that_an_instance_lacks_is_named() -> None:
     some = [an_instance("a", "tight", "spare"), an_instance("b"), an_instance("c")]
     spare, tight = examined_plug_ins(some, [a_choice("orders", strategy="tight")])
     assert (spare.subject, spare.grade) == ("service", Grade.WARNING)
-    assert "placement strategy spare is missing at b, c" in spare.sentence
+    assert "placement strategy spare is not installed on b, c" in spare.sentence
     assert (tight.subject, tight.grade) == ("datastream orders", Grade.PROBLEM)
-    assert "placement strategy tight is missing at b, c: the service's is used" in tight.sentence
+    assert "placement strategy tight is not installed on b, c: " in tight.sentence
     assert "install its package" in tight.advice
     (nowhere,) = examined_plug_ins([an_instance("a")], [a_choice("orders", load_provider="ours")])
-    assert "load provider ours is missing at a: the service's is used" in nowhere.sentence
+    assert "load provider ours is not installed on a: " in nowhere.sentence
 
 
 def test_two_aliases_of_one_cluster_are_said() -> None:
@@ -183,7 +184,7 @@ def test_topics_that_fit_are_one_line() -> None:
             Grade.NOTE,
             "lacks DescribeConfigs on the topic",
         ),
-        (replace(TOPIC, rights=None), TOPIC, Grade.UNKNOWN, "does not say our rights on the topic"),
+        (replace(TOPIC, rights=None), TOPIC, Grade.UNKNOWN, "permissions on the topic"),
         (TOPIC, replace(TOPIC, rights=frozenset()), Grade.PROBLEM, "lacks Write on the copy"),
         (
             TOPIC,
@@ -193,7 +194,7 @@ def test_topics_that_fit_are_one_line() -> None:
         ),
         (replace(TOPIC, leaderless=(1,)), TOPIC, Grade.PROBLEM, "no leader at the source"),
         (TOPIC, replace(TOPIC, partitions=1), Grade.NOTE, "fewer partitions"),
-        (with_settings(retention_ms=60_000), None, Grade.WARNING, "for 1 min only"),
+        (with_settings(retention_ms=60_000), None, Grade.WARNING, "1 min"),
         (
             replace(TOPIC, settings={"unclean.leader.election.enable": "true"}),
             None,

@@ -82,7 +82,7 @@ def test_events_are_lines_with_their_moment(answers: list[Answer], headrace: Hea
         "2023-11-14T22:13:20Z orders epoch 0 command: me paused it",
         "2023-11-14T22:13:20Z orders epoch 0 command: you resumed it",
     ]
-    assert "the instance has ended the stream; tries again in 0.5 s, after event 2-0" in shown.err
+    assert "stream; retrying in 0.5 s, after event 2-0" in shown.err
 
 
 def resumed(headrace: Headrace, serve: Serve, log: Log, cuts: int) -> tuple[Shown, list[str]]:
@@ -136,7 +136,7 @@ def test_an_instance_that_is_away_or_busy_meanwhile_is_asked_again(
     answers += [stream(log.after("0-0")[:-1].rpartition(b"id: 2-0")[0]), gone, busy, stream(log.after("1-0"))]
     shown = headrace(*FOLLOW)
     assert [one[-1] for one in shown.out.splitlines()] == ["a", "b"]
-    assert "200 others listen; tries again in 2 s, after event 1-0" in shown.err
+    assert "200 others listen; retrying in 2 s, after event 1-0" in shown.err
 
 
 def test_at_first_nobody_there_and_what_will_not_pass_are_errors(
@@ -219,7 +219,7 @@ def test_incidents_are_shown_with_their_timelines(site: Site, headrace: Headrace
         "orders from east: since 1970-01-01T00:00:02Z, open",
         "  cause: source-bound; cost: 20 s bad, 5 s unknown, 25.0% of the budget 99 %, "
         "an unknown part of the budget 50 %",
-        "  rebalance, in seconds of breach: unknown predicted, 40 saved; it lasted for 20 more",
+        "  rebalance, in seconds of breach: unknown predicted, 40 saved; it lasted another 20",
         "  1970-01-01T00:00:02Z detected: p99 is [9] s",
         "clicks from east: since 1970-01-01T00:00:01Z, until 1970-01-01T00:00:07Z",
         "  cost: 0 s bad, 2 of 40 records later than p99 within 5 ms",

