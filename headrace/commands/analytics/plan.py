@@ -124,9 +124,7 @@ def _refuse_contradictions(
     from mirror.errors import InvalidRequest
 
     if sum(given) != 1:
-        raise InvalidRequest(
-            "no unique source of loads: pass one of --input FILE, --history FILE, --since 24h"
-        )
+        raise InvalidRequest("pass exactly one of --input FILE, --history FILE and --since 24h")
     where, refused = ("--history or --since", of_a_replay) if given[0] else ("--input", of_a_file)
     for option, is_given in refused.items():
         if is_given:

@@ -84,7 +84,7 @@ def print_proposal(answer: Mapping[str, Any]) -> None:
         out.print(f"- {why}")
     _print_moves(answer)
     if answer["asked_by"] is not None:
-        out.print(f"already applied by {answer['asked_by']}")
+        out.print(f"{answer['asked_by']} has requested to apply it")
     elif answer["changed"]:
         out.print(f"the plan is outdated: {'; '.join(answer['changed'])}")
     else:

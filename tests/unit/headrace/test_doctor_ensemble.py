@@ -39,7 +39,7 @@ def test_what_a_server_does_not_say_is_unknown_with_the_setting_that_lets_it() -
 
 def test_a_server_that_is_away_is_a_warning_while_another_is_there() -> None:
     lost = ServerFacts("b:1", "Connection refused")
-    assert of_grade(Grade.WARNING, GOOD, lost) == ["server b:1 cannot be reached: Connection refused"]
+    assert of_grade(Grade.WARNING, GOOD, lost) == ["server b:1 is unreachable: Connection refused"]
     assert found(lost) == []
 
 

@@ -110,7 +110,7 @@ def test_what_cannot_be_read_is_one_sentence(text: str, said: str) -> None:
 
 
 def test_json_by_its_name_is_nothing_else() -> None:
-    with pytest.raises(InvalidRequest, match="cannot be read"):
+    with pytest.raises(InvalidRequest, match="cannot parse"):
         read_documents("name: a", "it.json", is_json=True)
     assert math.isclose(read_documents('{"a": 1.5}', "it.json", is_json=True)[0]["a"], 1.5)
 

@@ -92,7 +92,7 @@ def _files(tmp_path: Path) -> None:
         (f"pinot query freshness --last {HUGE}h", "invalid duration"),
         (f"calibrate --seconds {HUGE}", "--seconds"),
         ("calibrate --seconds nan", "--seconds"),
-        ("slo import digits.json", "cannot be read"),
+        ("slo import digits.json", "cannot parse"),
         ("slo import slo.json", "and 1990 more documents"),
     ],
 )
