@@ -117,6 +117,6 @@ def _quotas(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             subject,
             Grade.NOTE,
-            f"broker quota {key} applies to us: {value:g}",
+            f"broker quota {key}: {value:g}",
             "the quota applies per broker; headrace lanes shows throttled partitions as THROTTLED",
         )

@@ -89,14 +89,12 @@ FIELDS: Final = (
         "source", ("source", "cluster"), str, "Cluster alias or host:port.", "source", may_change=False
     ),
     FieldOption("exclude", ("source", "exclude"), str, "Regular expression of topics to exclude."),
-    FieldOption(
-        "internal", ("source", "internal"), bool, "Also match topics whose names start with two underscores."
-    ),
+    FieldOption("internal", ("source", "internal"), bool, "Also match names that start with __."),
     FieldOption(
         "match_all",
         ("source", "match_all"),
         bool,
-        "Confirm that all topics are selected, as with the expression .*.",
+        "Confirm selecting all topics, as with .*.",
     ),
     FieldOption(
         "destination",
@@ -123,9 +121,9 @@ FIELDS: Final = (
         "grow_existing",
         ("destination", "grow_existing"),
         bool,
-        "Allow adding partitions to existing destination topics.",
+        "Allow adding partitions to existing topics.",
     ),
-    FieldOption("adopt", ("destination", "adopt"), bool, "Allow writing to existing destination topics."),
+    FieldOption("adopt", ("destination", "adopt"), bool, "Allow copying into existing topics."),
     FieldOption(
         "exclude_setting",
         ("destination", "excluded_settings"),
@@ -144,7 +142,7 @@ FIELDS: Final = (
         "start_position",
         ("start_positions",),
         list[str],
-        "Start offset of one partition, TOPIC:PARTITION=OFFSET (* for every topic); repeatable.",
+        "Start offset, TOPIC:PARTITION=OFFSET (* for every topic); repeatable.",
         may_change=False,
         read=_positions,
     ),
@@ -154,7 +152,7 @@ FIELDS: Final = (
         "on_loss",
         ("policies", "on_loss"),
         OnLoss,
-        "Action if records were deleted at the source before they were copied.",
+        "Action on records lost at the source.",
     ),
     FieldOption(
         "on_rejection",
@@ -166,13 +164,13 @@ FIELDS: Final = (
         "path",
         ("policies", "path"),
         CopyPath,
-        "Copy path: auto, passthrough (batches stay unopened) or record (record by record).",
+        "Copy path: whole batches or single records.",
     ),
     FieldOption(
         "transform",
         ("policies", "transforms"),
         list[str],
-        "Transform plug-in, NAME:TEXT; repeatable, applied in order.",
+        "Transform, NAME:TEXT; repeatable, in order.",
     ),
     FieldOption(
         "bytes_per_second", ("quota", "bytes_per_second"), int, "Quota in bytes per second.", least=1
@@ -226,14 +224,14 @@ FIELDS: Final = (
         "utilisation",
         ("placement", "utilisation_percent"),
         int,
-        "Percentage of the capacity that placement may fill.",
+        "Percentage of the capacity to fill.",
         least=1,
     ),
     FieldOption(
         "headroom",
         ("placement", "scale_in_headroom"),
         float,
-        "Share of each remaining task's capacity that must stay free when the number of tasks is reduced.",
+        "Share of each task to keep free when the number of tasks is reduced.",
     ),
     FieldOption(
         "strategy",
@@ -247,7 +245,7 @@ FIELDS: Final = (
         str,
         "Provider of loads: self, pinot, a plug-in, or none (placement by partition count).",
     ),
-    FieldOption("monitor", ("monitor",), Mode, "Reaction of the monitor to a breach: act or observe."),
+    FieldOption("monitor", ("monitor",), Mode, "Reaction of the monitor to a breach."),
 )
 _BY_NAME: Final = {one.name: one for one in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {

@@ -185,7 +185,7 @@ def test_wrong_use_does_nothing(
     ("text", "said"),
     [
         ("source: {}", "has no name"),
-        (f"{ORDERS}---{ORDERS}", "orders is in"),
+        (f"{ORDERS}---{ORDERS}", "orders"),
         ("just a text", "has no name"),
         ("", "no definition"),
         ("name: orders\nname: orders", "duplicate"),

@@ -102,7 +102,7 @@ def test_a_dry_run_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     shown = capsys.readouterr().out
     for text in (
         "[a-z]",
-        "tasks: 1 now, 2 then",
+        "tasks: 1 now, 2 ",
         "1 partition would start",
         "u-0",
         "- 2 tasks for",

@@ -65,7 +65,7 @@ def test_exactly_that_plan_is_put_in_force_once_and_waited_for(site: Site, headr
     again = headrace(*apply)
     assert (again.code, again.out) == (2, "")
     assert f"me has had plan {identity} applied already" in again.err
-    assert "me has had it applied" in headrace("datastream", "show-plan", identity).out
+    assert "me has requested" in headrace("datastream", "show-plan", identity).out
 
 
 def test_without_waiting_the_operation_is_answered(site: Site, headrace: Headrace) -> None:
@@ -82,7 +82,7 @@ def test_without_waiting_the_operation_is_answered(site: Site, headrace: Headrac
 def test_what_is_not_true_any_more_is_said_and_refused(site: Site, headrace: Headrace) -> None:
     identity = computed(headrace)["id"]
     assert headrace("datastream", "update", "orders", "--max-tasks", "5").code == 0
-    assert "it is not true any more: the definitions of orders have changed" in (
+    assert "outdated: the definitions of orders have changed" in (
         headrace("datastream", "show-plan", identity).out
     )
     refused = headrace("datastream", "apply-plan", identity, "--wait")
