@@ -1,4 +1,6 @@
-"""Kafka clusters as the settings describe them: `directory.py` resolves references, `access.py` says how
-the engine connects, `adhoc.py` opens an engine or an administrator for one command, `own_topics.py`
-names our own topics.
+"""Kafka clusters of the settings.
+
+`directory.py` resolves references, `adhoc.py` opens connections for one command, `questions.py` runs requests
+of REST, `own_topics.py` names Headrace's own topics. `alias_collisions.py` and `plain_credentials.py` check
+the settings.
 """

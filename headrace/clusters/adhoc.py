@@ -1,4 +1,4 @@
-"""What commands need that look at clusters or change something there once, without a service."""
+"""Connections for commands that access clusters without a running service."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from mirror.replication.context import EngineContext, EngineIdentity
 
 @contextmanager
 def one_off(config: Path | None, client_id: str, **clusters: str) -> Iterator[EngineContext]:
-    """A workbench on the clusters of the settings; its connections end with the block. `clusters`: those
-    that options of these names give. Raises ConfigError for a reference that is no alias and no address."""
+    """Open an engine context on the configured clusters; its connections are closed at the end of the block.
+    `clusters`: references by option name. Raises ConfigError for a reference that is neither an alias nor an
+    address.
+    """
     settings = load_settings(config)
     directory = ClusterDirectory(settings.clusters)
     for option, reference in clusters.items():
@@ -35,7 +37,8 @@ def bench_of(
     directory: ClusterDirectory,
     request_seconds: float = math.inf,
 ) -> Iterator[EngineContext]:
-    """The same, of settings that were read already. `request_seconds`: limit of `request_timeout_seconds`."""
+    """Open an engine context from loaded settings. `request_seconds`: upper limit of
+    `request_timeout_seconds`."""
     options = settings.mirror.copying.options()
     seconds = min(options.request_timeout_seconds, request_seconds)
     identity = EngineIdentity(socket.gethostname(), client_id, progress_topic=settings.mirror.progress_topic)

@@ -1,4 +1,4 @@
-"""Aliases of clusters that no variable of the environment can tell apart."""
+"""Cluster aliases that share one name in environment variables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.settings import HeadraceSettings, as_variable
 
 
 def alias_collisions(settings: HeadraceSettings) -> Iterator[str]:
-    """Yield a warning for aliases that have one name in the environment."""
+    """Yield a warning for each set of aliases with the same name in environment variables."""
     for section, aliases in (("clusters", settings.clusters), ("pmp.clusters", settings.pmp.clusters)):
         by_name: dict[str, list[str]] = {}
         for alias in aliases:
@@ -17,6 +17,7 @@ def alias_collisions(settings: HeadraceSettings) -> Iterator[str]:
             if len(several) > 1:
                 named = " and ".join(map(repr, sorted(several)))
                 yield (
-                    f"SAME NAME: {section}: {named} are {name.upper()} in the environment, where variables of"
-                    " that name are refused; rename one of them, or use password_file"
+                    f"SAME NAME: {section}: {named} share the name {name.upper()} in environment variables,"
+                    " so"
+                    " such variables are rejected; rename one of them, or use password_file"
                 )

@@ -1,4 +1,4 @@
-"""Cluster references of datastreams, resolved to what the settings say of the cluster."""
+"""Cluster references of datastreams, resolved with the settings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mirror.settings import DefinitionSettings, KafkaCluster
 
 
 class ClusterDirectory:
-    """Aliases from the settings; an address that no alias has stands for itself, without security.
-    `addresses`: patterns of those that definitions may name."""
+    """Resolves cluster references: aliases of the settings, or addresses, which are connected to without
+    security. `addresses`: patterns of the addresses that definitions may use."""
 
     def __init__(self, clusters: Mapping[str, KafkaCluster], addresses: Sequence[str] = ("*",)) -> None:
         self._clusters = clusters
@@ -25,12 +25,12 @@ class ClusterDirectory:
 
     @property
     def aliases(self) -> frozenset[ClusterRef]:
-        """Every configured alias."""
+        """All configured aliases."""
         return frozenset(ClusterRef(alias) for alias in self._clusters)
 
     @property
     def tls(self) -> frozenset[ClusterRef]:
-        """Aliases of clusters that are reached through TLS."""
+        """Aliases of clusters with TLS."""
         return frozenset(
             ClusterRef(alias)
             for alias, one in self._clusters.items()
@@ -38,7 +38,8 @@ class ClusterDirectory:
         )
 
     def resolve(self, cluster: ClusterRef) -> KafkaCluster:
-        """How to reach it. Raises ConfigError for an address that definitions may not name."""
+        """Return the settings of a cluster. Raises ConfigError for an address that definitions may not
+        use."""
         configured = self._clusters.get(cluster)
         if configured is not None:
             return configured
@@ -52,26 +53,27 @@ class ClusterDirectory:
         return KafkaCluster(bootstrap_servers=cluster, advertised=self._allowed())
 
     def _allowed(self) -> list[str]:
-        """Listeners that brokers of an address may name: none of an alias's, which has rights of its own."""
+        """Return the patterns of listeners that brokers of an address may advertise: not those of an alias,
+        which has its own permissions."""
         taken = {server for one in self._clusters.values() for server in _servers(one.bootstrap_servers)}
         taken |= {name for one in self._clusters.values() for name in one.advertised if name.strip("*:")}
         return [*(f"!{one}" for one in sorted(taken) if not one.startswith("!")), *self._addresses]
 
     def checked(self, what: str, reference: str) -> ClusterRef:
-        """A reference that an option gives. Raises ConfigError unless it is an alias or an address."""
+        """Validate a reference from an option. Raises ConfigError unless it is an alias or an address."""
         if reference not in self._clusters:
             try:
                 bootstrap_servers(what, reference)
             except InvalidRequest as error:
                 known = ", ".join(sorted(self._clusters))
-                advice = f"give host:port[,host:port…] or an alias ({known})"
+                advice = f"use host:port[,host:port…] or an alias ({known})"
                 raise ConfigError(error.message, advice=advice) from error
         return ClusterRef(reference)
 
     def of_address(self, address: str) -> ClusterRef:
-        """The alias of the cluster with these bootstrap servers, or the address itself: also where its
-        servers are those of several clusters. What connects there takes the alias's own addresses, so that no
-        server of another one is ever given its credentials."""
+        """Return the alias of the cluster with these bootstrap servers, or the address itself if there is
+        none, or if its servers belong to several clusters. Connections use the addresses of the alias, so
+        that its credentials are never sent to a server of another cluster."""
         wanted = _servers(address)
         near = {
             alias: servers
@@ -84,7 +86,8 @@ class ClusterDirectory:
         return ClusterRef(address)
 
     def admission(self, rules: DefinitionSettings, *, knows_callers: bool) -> Admission:
-        """What definitions may do at these clusters. `knows_callers`: rights are those of principals."""
+        """Return the rules for definitions at these clusters. `knows_callers`: permissions apply to
+        principals."""
         rights = {
             ClusterRef(alias): ClusterRights(one.readers, one.writers, one.adopters, one.groups)
             for alias, one in self._clusters.items()
@@ -104,13 +107,13 @@ class ClusterDirectory:
         )
 
     def address_of(self, cluster: ClusterRef) -> str:
-        """Return its bootstrap servers."""
+        """Return the bootstrap servers of a cluster."""
         configured = self._clusters.get(cluster)
         return configured.bootstrap_servers if configured is not None else cluster
 
 
 def directory_of(settings: HeadraceSettings) -> ClusterDirectory:
-    """The directory of a service."""
+    """Build the directory of a service."""
     return ClusterDirectory(settings.clusters, settings.mirror.definitions.addresses)
 
 

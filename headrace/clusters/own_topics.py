@@ -1,4 +1,4 @@
-"""Topics that Headrace writes for itself, by the names that the settings give them."""
+"""Headrace's own topics, with their configured names."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from headrace.settings import HeadraceSettings
 
 
 def own_topics(settings: HeadraceSettings) -> frozenset[str]:
-    """No expression takes them by accident, and nothing is mirrored into them. The sampler's are not among
-    them: they are Cruise Control's, and another Cruise Control may want to read them elsewhere."""
+    """Return the names of Headrace's own topics: no expression selects them by accident, and no topic is
+    mirrored into them.
+
+    Topics of the sampler are not included: they belong to Cruise Control, and another Cruise Control may read
+    a copy of them.
+    """
     mirror, pmp = settings.mirror, settings.pmp
     return frozenset(
         {

@@ -1,4 +1,4 @@
-"""Passwords and tokens that these settings send over the network without TLS."""
+"""Passwords and tokens that are sent over the network without TLS."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from headrace.settings import HeadraceSettings
 from mirror.model.clusters import server_addresses
 
 _READABLE: Final = {"PLAIN": "the password", "OAUTHBEARER": "the token"}
-"""Mechanisms of SASL whose first message holds a credential as it is."""
+"""SASL mechanisms that send a credential in plain text."""
 
 
 def plain_credentials(settings: HeadraceSettings) -> Iterator[str]:
-    """Yield a warning for each server on another machine that gets a credential in plain text."""
+    """Yield a warning for each server on another machine that receives a credential in plain text."""
     for alias, cluster in settings.clusters.items():
         security, servers = cluster.security, cluster.bootstrap_servers
         sent = _READABLE.get(security.mechanism)
@@ -27,11 +27,11 @@ def plain_credentials(settings: HeadraceSettings) -> Iterator[str]:
     pinot = settings.pinot
     for server in (pinot.controller, pinot.broker) if pinot.username and not pinot.tls else ():
         if _is_remote(server):
-            yield _warning("pinot: each request has the password", server, "pinot.tls")
+            yield _warning("pinot: each request contains the password", server, "pinot.tls")
 
 
 def _warning(what: str, servers: str, remedy: str) -> str:
-    return f"PLAIN TEXT: {what}, and {servers} is reached without TLS; set {remedy}"
+    return f"PLAIN TEXT: {what}, but the connection to {servers} has no TLS; set {remedy}"
 
 
 def _is_remote(servers: str) -> bool:

@@ -1,4 +1,4 @@
-"""What REST asks of Kafka clusters: within a few seconds, and one question at a time for each cluster."""
+"""Requests of REST to Kafka clusters: bounded to a few seconds, one at a time per cluster."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mirror.replication.context import EngineContext
 
 _T = TypeVar("_T")
 _ALL_SECONDS: Final = 2 * ANSWER_SECONDS
-"""For all requests of one question."""
+"""Time limit of all requests of one call."""
 
 
 class ClusterQuestions:
-    """Thread-safe. All methods raise Unreachable, NotAuthorized and ClusterInUse."""
+    """Runs calls on clusters. Thread-safe. All methods raise Unreachable, NotAuthorized and ClusterInUse."""
 
     def __init__(self, settings: HeadraceSettings, turns: ClusterTurns) -> None:
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
@@ -36,18 +36,18 @@ class ClusterQuestions:
         )
 
     def admin(self, cluster: ClusterRef, question: Callable[[TopicAdmin], _T]) -> _T:
-        """The result of a question to the administrator of a cluster."""
+        """Run a call with the admin client of a cluster, and return its result."""
         return self._turns.ask(cluster, lambda: question(self._admins(cluster)))
 
     def stored(self, destination: ClusterRef, group: GroupName) -> StoredLanes:
-        """What a group has stored at a destination. Raises NothingStored."""
+        """Return the progress that a group has stored at a destination. Raises NothingStored."""
         return self._answer(destination, lambda bench: stored_and_current(bench, destination, group))
 
     def stored_to_translate(
         self, source: ClusterRef, destination: ClusterRef, group: GroupName
     ) -> StoredLanes:
-        """The same, for translations between two clusters. A source that does not answer leaves out the
-        first offsets, and is not asked again at once. Raises NothingStored."""
+        """Return the stored progress for translations between two clusters. If the source is unreachable, the
+        first offsets are missing, and the source is not called again for a while. Raises NothingStored."""
         if self._turns.failure(source) is not None:
             return self.stored(destination, group)
         found = self._answer(
@@ -58,7 +58,7 @@ class ClusterQuestions:
         return found
 
     def group_positions(self, job: TranslateJob) -> GroupPositions:
-        """What a consumer group has committed on both sides."""
+        """Return the committed positions of a consumer group on both sides."""
         here, there = job.sides
         return GroupPositions(
             self._answer(here, lambda bench: committed_at(bench.cluster(here), job.group)),
@@ -66,7 +66,7 @@ class ClusterQuestions:
         )
 
     def _answer(self, cluster: ClusterRef, ask: Callable[[EngineContext], Coroutine[Any, Any, _T]]) -> _T:
-        """Over connections of its own."""
+        """Run a call over separate connections, and return its result."""
 
         def question() -> _T:
             with bench_of(self._settings, "headrace-rest", self._directory, ANSWER_SECONDS) as bench:

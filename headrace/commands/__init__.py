@@ -1,5 +1,5 @@
-"""One file for each command group; each exports a typer app called `app`.
+"""The commands: one module per command or command group. The module of a group exports a typer app, `app`.
 
-Modules here import other wings inside the command functions, so that `headrace --help` is quick
-and a mirror-only install works.
+Modules here import other packages inside the command functions, so that `headrace --help` is fast and
+an installation without extras works.
 """

@@ -1,4 +1,4 @@
-"""`headrace config …`: is the configuration right, and what can be configured."""
+"""`headrace config …`: check the settings, and print their reference."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.command()
 def check(
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every setting in force.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print every effective setting.")] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Read the settings as `serve` would, and report whether they are right (secrets are masked).
+    """Validate the settings as `serve` would.
 
-    What they leave open, and what no variable can name, is reported on stderr."""
+    Secrets are masked. Security gaps, and cluster aliases that share a variable name in the environment,
+    are reported on stderr."""
     from headrace.clusters.alias_collisions import alias_collisions
     from headrace.clusters.plain_credentials import plain_credentials
     from headrace.console.access.document import config_file
@@ -37,7 +38,7 @@ def check(
         print_json(effective)
     else:
         file = config_file(config)
-        console().print(f"settings are right ({file or 'defaults and environment'})")
+        console().print(f"settings are valid ({file or 'defaults and environment'})")
         for key, value in _flat(effective) if verbose else ():
             console().print(f"  {key} = {value}")
     open_parts = (settings.api.exposure(), openness(settings.zookeeper), *plain_credentials(settings))
@@ -47,13 +48,15 @@ def check(
 
 @app.command()
 def show(
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is not a default.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only settings that differ from the default.")
+    ] = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every setting in force, and whether the environment, the file or a default says so.
+    """Show effective settings and where each comes from.
 
-    Secrets are masked."""
+    The origin is the environment, the file or the default. Secrets are masked."""
     import os
 
     from headrace.console.access.document import read_document
@@ -71,7 +74,7 @@ def show(
 
 @app.command()
 def example() -> None:
-    """A settings file to begin with: every key with its default and meaning, as TOML."""
+    """Print a settings file (TOML): keys, defaults, meanings."""
     from headrace.reference.example import example_settings
 
     print_text(example_settings())
@@ -80,12 +83,14 @@ def example() -> None:
 @app.command()
 def reference(
     context: typer.Context,
-    rest: Annotated[bool, typer.Option("--rest", help="Of the REST interface instead.")] = False,
-    metrics: Annotated[bool, typer.Option("--metrics", help="Of what Prometheus scrapes instead.")] = False,
-    commands: Annotated[bool, typer.Option("--cli", help="Of every command instead.")] = False,
-    errors: Annotated[bool, typer.Option("--errors", help="Of every error instead.")] = False,
+    rest: Annotated[bool, typer.Option("--rest", help="Print the REST reference.")] = False,
+    metrics: Annotated[
+        bool, typer.Option("--metrics", help="Print the reference of Prometheus metrics.")
+    ] = False,
+    commands: Annotated[bool, typer.Option("--cli", help="Print the reference of commands.")] = False,
+    errors: Annotated[bool, typer.Option("--errors", help="Print the reference of errors.")] = False,
 ) -> None:
-    """Print the reference of every setting, with its default and meaning, as Markdown."""
+    """Print the reference of all settings as Markdown."""
     if rest:
         from api.app import described_app
         from api.openapi.reference import rest_reference

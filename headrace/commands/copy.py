@@ -1,4 +1,4 @@
-"""`headrace copy`: mirror topics without a service, up to their present ends or for as long as it runs."""
+"""`headrace copy`: copy topics without a running service, to their current end offsets or continuously."""
 
 from __future__ import annotations
 
@@ -34,79 +34,85 @@ def copy(
     ctx: typer.Context,
     source: Annotated[
         str,
-        typer.Option(
-            help="Cluster to copy from: an alias of the settings, or host:port; or files, file:/folder."
-        ),
+        typer.Option(help="Source: a cluster alias, host:port, or a folder of files (file:/folder)."),
     ],
     destination: Annotated[
-        str, typer.Option(help="Cluster to copy to: an alias, or host:port; or a folder, file:/folder.")
+        str, typer.Option(help="Destination: a cluster alias, host:port, or a folder (file:/folder).")
     ],
-    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")],
-    exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
-    rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
+    topics: Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")],
+    exclude: Annotated[str, typer.Option(help="Regular expression of topics to exclude.")] = "",
+    rename: Annotated[str, typer.Option(help="Topic name at the destination; * is the source name.")] = "*",
     until_end: Annotated[
-        bool, typer.Option("--until-end", help="Stop each partition at the end it has now.")
+        bool, typer.Option("--until-end", help="Stop each partition at its current end offset.")
     ] = False,
     guarantee: Annotated[
-        str, typer.Option(help="at-least-once, effectively-once or exactly-once.")
+        str, typer.Option(help="Delivery guarantee: at-least-once, effectively-once or exactly-once.")
     ] = "effectively-once",
-    isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
+    isolation: Annotated[
+        str, typer.Option(help="Isolation level: read-committed or read-uncommitted.")
+    ] = "read-committed",
     path: Annotated[
-        str, typer.Option(help="auto, passthrough (batches are not opened) or record (one by one).")
+        str,
+        typer.Option(
+            help="Copy path: auto, passthrough (batches stay unopened) or record (record by record)."
+        ),
     ] = "auto",
     start: Annotated[
         str,
         typer.Option(
-            help="Begin at earliest, latest, earliest-local (what brokers have on their own disks),"
+            help="Start position: earliest, latest, earliest-local (oldest record on local disks of brokers),"
             " checkpoint, or a time such as 2026-11-21T08:00:00Z.",
         ),
     ] = "earliest",
     former_start: Annotated[
-        str, typer.Option("--from", help="The former name of --start.", hidden=True)
+        str, typer.Option("--from", help="Deprecated alias of --start.", hidden=True)
     ] = "",
     start_position: Annotated[
         list[str] | None,
         typer.Option(
-            help="TOPIC:PARTITION=OFFSET at which a partition begins instead; repeated.", show_default=False
+            help="Start offset of one partition, TOPIC:PARTITION=OFFSET; repeatable.", show_default=False
         ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=0, help="Worker processes; 0 means one for each usable core.")
+        int, typer.Option(min=0, help="Number of worker processes; 0 means one per usable core.")
     ] = 1,
     state: Annotated[
         str,
-        typer.Option(help="Name of the stored progress: a copy of the same name continues where it stopped."),
+        typer.Option(help="Name under which progress is stored; a copy with the same name resumes from it."),
     ] = "",
     on_loss: Annotated[
-        str, typer.Option(help="Records gone from the source before they were copied: halt or continue.")
+        str,
+        typer.Option(
+            help="Action if records were deleted at the source before they were copied: halt or continue."
+        ),
     ] = "halt",
     on_rejection: Annotated[
-        str, typer.Option(help="A record that the destination refuses: pause, dead-letter or skip.")
+        str, typer.Option(help="Action if the destination rejects a record: pause, dead-letter or skip.")
     ] = "pause",
     transform: Annotated[
         list[str] | None,
-        typer.Option(help="name:text of a transform; may be given again.", show_default=False),
+        typer.Option(help="Transform, NAME:TEXT; repeatable.", show_default=False),
     ] = None,
     bytes_per_second: Annotated[
-        int, typer.Option(min=0, help="Quota of the whole copy in bytes per second; 0 means none.")
+        int, typer.Option(min=0, help="Quota of the whole copy in bytes per second; 0 means unlimited.")
     ] = 0,
     replication_factor: Annotated[
         int,
-        typer.Option(min=-1, max=32_767, help="Replicas of new topics; -1 means the destination's default."),
+        typer.Option(
+            min=-1, max=32_767, help="Replication factor of new topics; -1 means the destination's default."
+        ),
     ] = -1,
     exclude_setting: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Topic setting that is not carried to new topics; may be given again.", show_default=False
-        ),
+        typer.Option(help="Topic setting that is not copied to new topics; repeatable.", show_default=False),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="Write the report to this file, as JSON.", show_default=False)
+        Path | None, typer.Option(help="File for the report (JSON).", show_default=False)
     ] = None,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Copy topics from one cluster to another, batch by batch, and say what became of every offset."""
+    """Copy topics and report the class of every offset."""
     from headrace.clusters.own_topics import own_topics
     from headrace.console.files import write_file
     from headrace.copy.report import document_of, tell_outcome, tell_plan
@@ -137,7 +143,7 @@ def copy(
     try:
         if report is not None:
             write_file(report, json.dumps(document, indent=2) + "\n")
-    finally:  # also where the report has no room: what was copied is copied
+    finally:  # even if the report cannot be written: the records are copied
         tell_outcome(document, as_json=as_json)
     if document["failures"] or (until_end and not document["complete"]):
         raise typer.Exit(1)
@@ -146,7 +152,7 @@ def copy(
 def _transfer(
     setup: CopySetup, job: CopyJob, workers: int, report: Path | None, *, keeps_state: bool, as_json: bool
 ) -> None:
-    """Copy from or to a connector. Raises InvalidRequest for what it cannot do."""
+    """Copy from or to a connector. Raises InvalidRequest for unsupported options."""
     from headrace.console.files import write_file
     from headrace.copy.report import ProgressLine
     from headrace.copy.transfer import TransferRun, tell_transfer
@@ -165,13 +171,13 @@ def _transfer(
 
 
 def _require_room(report: Path) -> None:
-    """A copy of hours must not end in a report that has no place. Raises InvalidRequest, OSError."""
+    """Check that the report can be written, before hours of copying. Raises InvalidRequest, OSError."""
     from mirror.errors import InvalidRequest
 
     if report.is_dir() or not report.parent.is_dir():
-        raise InvalidRequest(f"--report {report} is no file in a folder that exists")
+        raise InvalidRequest(f"invalid --report {report}: not a file in an existing folder")
     with report.open("a", encoding="utf-8"):
-        """It can be written to."""
+        """The file is writable."""
 
 
 def _job(options: Mapping[str, Any]) -> CopyJob:
@@ -250,7 +256,7 @@ def _setup(config: Path | None, job: CopyJob, replication_factor: int) -> CopySe
 
 
 def _stop_at_signals(stop: Callable[[], None], kill: Callable[[int, FrameType | None], object]) -> None:
-    """Stop at the first SIGINT or SIGTERM, kill at the second."""
+    """Call `stop` on the first SIGINT or SIGTERM, `kill` on the second."""
     asked = itertools.count()
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -264,8 +270,11 @@ def _stop_at_signals(stop: Callable[[], None], kill: Callable[[int, FrameType | 
 
 
 def _follow(run: CopyRun, specs: Sequence[LaneSpec], *, ends: bool) -> None:
-    """Show progress; stop at the first SIGINT or SIGTERM, end at once at the second; give up when all that
-    is left of a copy that is to end has paused and nothing is copied any more."""
+    """Show progress until the workers have ended.
+
+    Stops at the first SIGINT or SIGTERM, and kills the workers at the second. With `ends`, also stops when
+    all remaining partitions have been paused for `_PATIENCE_SECONDS` without a copied record.
+    """
     from headrace.copy.report import ProgressLine
 
     _stop_at_signals(run.stop, lambda *_: run.kill())

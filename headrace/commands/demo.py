@@ -1,4 +1,4 @@
-"""`headrace demo`: the whole loop on real servers, in front of the user."""
+"""`headrace demo`: demonstrate mirroring and rebalancing on real servers."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ _REPORT: Final = Path("report.html")
 
 def demo(
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave everything running at the end, also after a failure.")
+        bool, typer.Option("--keep", help="Leave all processes running at the end, even after a failure.")
     ] = False,
-    stop: Annotated[bool, typer.Option("--stop", help="End what --keep has left running.")] = False,
-    port_offset: Annotated[int, typer.Option(help="Number that is added to every port.")] = 0,
+    stop: Annotated[
+        bool, typer.Option("--stop", help="Stop the processes that --keep left running.")
+    ] = False,
+    port_offset: Annotated[int, typer.Option(help="Offset added to every port.")] = 0,
 ) -> None:
-    """Show the whole loop on real servers; exit 0 only when every claim of the report held."""
+    """Demonstrate mirroring and rebalancing on real servers.
+
+    Writes report.html. Exits with 0 only if every claim of the report held."""
     from headrace.demo import words
     from headrace.demo.kept import demo_home, end_released
     from headrace.demo.processes import DemoProcesses
@@ -43,10 +47,10 @@ def demo(
     if stop:
         ended = end_released(home)
         _stack_down(home)
-        console().print(f"ended: {', '.join(ended) or 'nothing was running'}")
+        console().print(f"stopped: {', '.join(ended) or 'nothing was running'}")
         return
     for name in [name for name in os.environ if name.startswith("HEADRACE_") and name != HOME_VARIABLE]:
-        del os.environ[name]  # settings of something else would win over the demonstration's file
+        del os.environ[name]  # settings in the environment would override the file of the demo
     _listen_to_the_end()
     for line in words.INTRODUCTION:
         note(line, soft_wrap=True)
@@ -56,7 +60,7 @@ def demo(
         _show(findings)
         if keep:
             if not findings.stopped:
-                _Teller().say("traffic goes on, and the instance that was killed is started again")
+                _Teller().say("traffic continues, and the killed instance is restarted")
                 processes.go_on(usual_rates())
             leave_running(processes)
         for line in words.what_next(_REPORT, home, kept=keep, stopped=bool(findings.stopped)):
@@ -70,8 +74,8 @@ def demo(
 
 
 def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> Findings:
-    """The whole demonstration. However it ends, the report holds what was reached; what a failure has
-    stopped, it names with the reason."""
+    """Run the demo. The report is written in any case: it covers the acts that were reached, and names the
+    act that failed with the reason."""
     from headrace.demo.claims import Findings
     from headrace.demo.page import write_page
     from headrace.demo.words import PARTS
@@ -80,11 +84,11 @@ def play(processes: DemoProcesses, report: Path, say: Callable[[str], None]) -> 
     findings.reach(PARTS["start_stack"])
     try:
         _play(processes, findings, say)
-    except Exception as error:  # noqa: BLE001 - the report says what it was, and so does the exit code
+    except Exception as error:  # noqa: BLE001 - reported, and reflected in the exit code
         findings.stop_at(explain(error) or f"{type(error).__name__}: {error}")
-        _log.debug("the demonstration has stopped", exc_info=True)
+        _log.debug("demo failed", exc_info=True)
     except BaseException:
-        findings.stop_at("it was told to end")
+        findings.stop_at("it was interrupted")
         raise
     finally:
         write_page(findings, report)
@@ -106,7 +110,7 @@ def _play(processes: DemoProcesses, findings: Findings, say: Callable[[str], Non
     findings.reach(PARTS["start_service"])
     say(title("start_service"))
     processes.start_pipeline()
-    processes.start_instances()  # the traffic waits for them: it would pile up while code is compiled
+    processes.start_instances()  # before the traffic, which would pile up while code is compiled
     processes.start_traffic(rates_for_start())
     topics = {f"mirror.{name}": count for name, count in TOPICS.items()}
     arrivals = Arrivals(processes.addresses["destination"], topics)
@@ -150,16 +154,16 @@ def _show(findings: Findings) -> None:
         print_table("audit", columns, findings.audit)
     if findings.stopped:
         console().print(f"stopped at: {findings.reached}")
-    console().print(f"{findings.seconds:.0f} s; pictures and tables: {_REPORT.absolute()}")
+    console().print(f"{findings.seconds:.0f} s; report with charts and tables: {_REPORT.absolute()}")
 
 
 def leave_running(processes: DemoProcesses) -> None:
-    """Release what still runs, and name it with its addresses and the pages that are worth opening."""
+    """Detach the running processes, and print their addresses and web pages."""
     from headrace.demo import words
 
     kept = processes.release()
     if not kept:
-        console().print("nothing was running that could be kept")
+        console().print("no process is left running")
         return
     for name, address in processes.addresses.items():
         if name.partition("_")[0] in kept:
@@ -179,7 +183,7 @@ def _stack_down(home: Path) -> None:
 
 
 class _Teller:
-    """Lines with the seconds since the start."""
+    """Prints lines with the seconds since the start."""
 
     _began = time.monotonic()
 
@@ -193,8 +197,8 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def _listen_to_the_end() -> None:
-    """End by SIGTERM, and with the terminal or the process that has started us; a hangup that is ignored
-    (nohup) means that the demonstration is to outlive both."""
+    """Stop on SIGTERM, and when the terminal or the parent process ends. If SIGHUP is ignored (nohup), the
+    demo outlives both."""
     signal.signal(signal.SIGTERM, _interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _interrupt)
@@ -202,14 +206,14 @@ def _listen_to_the_end() -> None:
 
 
 def _end_with_parent() -> None:
-    """Stop when make dies without a word: nobody is left to read the report."""
+    """Stop when the parent process (make) dies: the report would have no reader."""
     parent = os.getppid()
 
     def watch() -> None:
         waiting = threading.Event()
         while not waiting.wait(0.5):
             if os.getppid() != parent:
-                _Teller().say("the process that started this has ended, so this ends too; nohup keeps it")
+                _Teller().say("the parent process has ended, so the demo stops; run it with nohup to keep it")
                 os.kill(os.getpid(), signal.SIGTERM)
                 return
 

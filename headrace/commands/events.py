@@ -1,4 +1,4 @@
-"""`headrace events` and `headrace incidents`: what changed and why, and when datastreams were late."""
+"""`headrace events` and `headrace incidents`: changes with reasons, and latency incidents of datastreams."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ _USUAL: Final = 30
 
 def events(
     limit: Annotated[
-        int | None, typer.Option(min=1, help="How many; without it 30.", show_default=False)
+        int | None, typer.Option(min=1, help="Number of events (default 30).", show_default=False)
     ] = None,
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only events of this one, or of its group.", show_default=False, autocompletion=complete_name
+            help="Only events of this datastream or its group.",
+            show_default=False,
+            autocompletion=complete_name,
         ),
     ] = "",
     follow: Annotated[
         bool,
-        typer.Option(
-            "--follow", "--watch", "-f", help="Show what happens from now on, until it is interrupted."
-        ),
+        typer.Option("--follow", "--watch", "-f", help="Print new events until interrupted."),
     ] = False,
     since: Annotated[
         str,
         typer.Option(
-            help="With --follow: what came after the event of this id; 0-0: all that is kept.",
+            help="With --follow: start after the event with this id; 0-0 is the oldest retained event.",
             show_default=False,
         ),
     ] = "",
@@ -45,10 +45,11 @@ def events(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What changed and why, newest first; with --follow as it happens, oldest first.
+    """Show events with reasons, newest first.
 
-    A connection that is lost is made again and goes on behind the last event; where events were dropped
-    meanwhile it says that there is a gap. With --follow --json each line is a document.
+    With --follow events are printed as they occur, oldest first. A lost connection is reopened and resumes
+    after the last event; if events were dropped in the meantime, a gap is reported. With --follow --json each
+    line is a JSON document.
     """
     from tenacity import nap
 
@@ -57,9 +58,11 @@ def events(
     from mirror.errors import InvalidRequest
 
     if follow and limit is not None:
-        raise InvalidRequest("--limit does not go with --follow", advice="--since 0-0: all that is kept")
+        raise InvalidRequest(
+            "--limit cannot be combined with --follow", advice="use --since 0-0 for all retained events"
+        )
     if since and not follow:
-        raise InvalidRequest("--since goes with --follow only")
+        raise InvalidRequest("--since requires --follow")
     client = connect(at, config)
     if follow:
         tell = _tell_a_program if as_json else _tell
@@ -77,7 +80,7 @@ def events(
 
 
 def line_of(event: Mapping[str, Any]) -> str:
-    """An event for a person."""
+    """Format an event as one line of text."""
     has_moved = bool(event.get("topic"))
     where = f"{event['topic']}-{event.get('kafka_partition')} " if has_moved else ""
     moved = f"{event.get('from_task') or '-'} -> {event.get('to_task') or '-'} " if has_moved else ""
@@ -85,7 +88,7 @@ def line_of(event: Mapping[str, Any]) -> str:
 
 
 def _dated(event: Mapping[str, Any]) -> str:
-    """The line of an event, after its time and its datastream."""
+    """Format an event with its time and datastream."""
     from mirror.model.datastreams.pauses import moment_text
 
     about = f"{event['datastream']} " if event.get("datastream") else ""
@@ -106,17 +109,20 @@ def _tell_a_program(told: Told) -> None:
 
 def incidents(
     datastream: Annotated[
-        str, typer.Option(help="Only those of this one.", show_default=False, autocompletion=complete_name)
+        str,
+        typer.Option(
+            help="Only incidents of this datastream.", show_default=False, autocompletion=complete_name
+        ),
     ] = "",
     lasting: Annotated[
-        bool | None, typer.Option("--open/--closed", help="Only those that last, or that are over.")
+        bool | None, typer.Option("--open/--closed", help="Only open or only closed incidents.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="Number of incidents.")] = 20,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """When something was the matter with datastreams, what was seen, done and lost, newest first."""
+    """Show incidents with timeline and cost, newest first."""
     from mirror.model.datastreams.pauses import moment_text
 
     only: dict[str, Any] = {"datastream": datastream} if datastream else {}
@@ -140,10 +146,10 @@ def incidents(
 
 
 def _gain_of(gain: Mapping[str, Any]) -> str:
-    """What the rebalance was predicted to save, and what it has saved."""
+    """Format the predicted and the actual savings of the rebalance."""
     predicted, lasted, saved = (_seconds_of(gain[name]) for name in ("predicted", "lasted", "saved"))
     return (
-        f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted for {lasted} more"
+        f"rebalance, in seconds of breach: {predicted} predicted, {saved} saved; it lasted another {lasted}"
     )
 
 
@@ -152,8 +158,8 @@ def _seconds_of(value: float | None) -> str:
 
 
 def _late_of(incident: Mapping[str, Any]) -> list[str]:
-    """Records of each objective; of one that is over, that they are not known. An instance of an older
-    version does not say it."""
+    """Format the late records of a closed incident for each objective. Empty while it is open, and for an
+    instance of an older version, which does not report them."""
     if "deliveries" not in incident or incident["closed_ms"] is None:
         return []
     if incident["deliveries"] is None:
@@ -165,8 +171,7 @@ def _late_of(incident: Mapping[str, Any]) -> list[str]:
 
 
 def _cost_of(incident: Mapping[str, Any]) -> str:
-    """What an incident cost; what is not known is said to be so. An instance of an older version does not
-    say it."""
+    """Format the cost of an incident. An instance of an older version does not report it."""
     if "costs" not in incident:
         return "cost: unknown"
     parts = [f"{incident['bad_seconds']:.0f} s bad"]

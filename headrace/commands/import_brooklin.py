@@ -1,4 +1,4 @@
-"""`headrace import-brooklin`: take over the datastreams of a Brooklin cluster."""
+"""`headrace import-brooklin`: import the datastreams of a Brooklin cluster."""
 
 from __future__ import annotations
 
@@ -16,28 +16,31 @@ if TYPE_CHECKING:
 
 
 def import_brooklin(
-    zookeeper: Annotated[str, typer.Argument(help="Brooklin's ZooKeeper: host:port[,host:port…].")],
-    cluster: Annotated[str, typer.Option(help="Its brooklin.server.coordinator.cluster.")],
+    zookeeper: Annotated[str, typer.Argument(help="ZooKeeper of Brooklin, host:port[,host:port…].")],
+    cluster: Annotated[str, typer.Option(help="Brooklin's setting brooklin.server.coordinator.cluster.")],
     apply: Annotated[
         bool,
-        typer.Option("--apply/--dry-run", help="Create them; without it only show what would be created."),
+        typer.Option("--apply/--dry-run", help="Create the datastreams (default: only show them)."),
     ] = False,
-    paused: Annotated[
-        bool, typer.Option("--paused", help="What runs in Brooklin arrives paused; resume it later.")
-    ] = False,
+    paused: Annotated[bool, typer.Option("--paused", help="Create running datastreams as paused.")] = False,
     hashed_groups: Annotated[
-        bool, typer.Option("--hashed-groups", help="Brooklin ran with isGroupIdHashingEnabled.")
+        bool, typer.Option("--hashed-groups", help="Brooklin was configured with isGroupIdHashingEnabled.")
     ] = False,
     same_security: Annotated[
-        bool, typer.Option("--same-security", help="Reach it as securely as our own, not openly.")
+        bool,
+        typer.Option(
+            "--same-security",
+            help="Connect with the security settings of Headrace's ZooKeeper (default: none).",
+        ),
     ] = False,
-    owner: Annotated[str, typer.Option(help="Of datastreams that name none.", show_default=False)] = "",
+    owner: Annotated[str, typer.Option(help="Owner of datastreams that have none.", show_default=False)] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what becomes of each Brooklin datastream here, and with --apply create them.
+    """Import the datastreams of a Brooklin cluster.
 
-    Brooklin's ZooKeeper is only read. The exit status is 0 when every datastream can be carried.
+    Shows the equivalent of each datastream, and creates them with --apply. Brooklin's ZooKeeper is only read.
+    Exits with 0 if every datastream can be imported.
     """
     from headrace.brooklin.importer import Wishes, take_over
     from headrace.console.terminal import print_json
@@ -46,7 +49,7 @@ def import_brooklin(
     from mirror.settings import ZooKeeperSettings
 
     log_to_stderr()
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what it logs of a failure is in the error
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # the error reports its failures
     settings = load_settings(config)
     place = settings.zookeeper if same_security else ZooKeeperSettings()
     there = place.model_copy(update={"servers": zookeeper, "root": f"/{cluster.strip('/')}"})
@@ -86,7 +89,7 @@ def _finding_document(finding: Finding) -> dict[str, Any]:
 def _tell(outcome: TakeOver) -> None:
     from headrace.console.terminal import console, print_table
 
-    columns = ["name", "verdict", "from", "to", "group", "begins as", "paused topics"]
+    columns = ["name", "verdict", "from", "to", "group", "initial status", "paused topics"]
     print_table(f"datastreams of {outcome.cluster}", columns, [_row(one) for one in outcome.findings])
     out = console()
     for finding in outcome.findings:
@@ -96,9 +99,9 @@ def _tell(outcome: TakeOver) -> None:
     if outcome.applied:
         out.print(f"{len(created)} created")
     elif created:
-        out.print(f"{len(created)} would be created; --apply does it")
+        out.print(f"{len(created)} would be created; run again with --apply")
     if outcome.live and not outcome.applied:
-        out.print(f"Brooklin runs on {first_few(outcome.live, 3)}: stop it first, or create them --paused")
+        out.print(f"Brooklin is running on {first_few(outcome.live, 3)}: stop it first, or use --paused")
 
 
 def _row(finding: Finding) -> dict[str, Any]:
@@ -111,6 +114,6 @@ def _row(finding: Finding) -> dict[str, Any]:
         "from": f"{one.source}/{one.selection.include}",
         "to": f"{one.destination}/{one.naming.template}",
         "group": one.consumer_group,
-        "begins as": finding.status if finding.verdict == "create" else "",
+        "initial status": finding.status if finding.verdict == "create" else "",
         "paused topics": ", ".join(sorted(one.pauses)),
     }

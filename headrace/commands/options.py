@@ -12,18 +12,20 @@ E = TypeVar("E", bound=StrEnum)
 
 
 def choice(kind: type[E], option: str, value: str) -> E:
-    """The value of an option that has a few. Raises InvalidRequest that lists them."""
+    """Parse the value of an enumerated option. Raises InvalidRequest that lists the choices."""
     from mirror.errors import InvalidRequest
 
     try:
         return kind(value)
     except ValueError:
         choices = ", ".join(member.value for member in kind)
-        raise InvalidRequest(f"{option} cannot be {value}", advice=f"choose {choices}") from None
+        raise InvalidRequest(
+            f"invalid value of {option}: {value}", advice=f"choose one of {choices}"
+        ) from None
 
 
 class Output(StrEnum):
-    """How an answer is printed."""
+    """Output format of a list."""
 
     TABLE = "table"
     JSON = "json"
@@ -31,16 +33,16 @@ class Output(StrEnum):
 
 
 class DocumentOutput(StrEnum):
-    """How one definition is printed."""
+    """Output format of one definition."""
 
     JSON = "json"
     YAML = "yaml"
 
 
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", "-c", help="TOML file with the settings.", show_default=False)
+    Path | None, typer.Option("--config", "-c", help="Settings file (TOML).", show_default=False)
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AtOption = Annotated[
-    str, typer.Option("--at", help="host:port of an instance, or several with commas; default: the settings.")
+    str, typer.Option("--at", help="Instances to call, host:port[,host:port…] (default: from the settings).")
 ]

@@ -14,16 +14,16 @@ from headrace.console.terminal import console, print_json, print_table
 
 def rebalance(
     datastream: NameArgument,
-    full: Annotated[bool, typer.Option(help="Forget the present placement.")] = False,
-    apply: Annotated[bool, typer.Option(help="Do it; without this only show what would change.")] = False,
-    reason: Annotated[str, typer.Option(help="Goes into the events.")] = "asked for by hand",
+    full: Annotated[bool, typer.Option(help="Ignore the current placement.")] = False,
+    apply: Annotated[bool, typer.Option(help="Apply the plan (default: dry run).")] = False,
+    reason: Annotated[str, typer.Option(help="Reason recorded in the events.")] = "requested manually",
     wait: WaitOption = False,
     timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a new plan of a datastream's tasks by their load (a dry run unless --apply)."""
+    """Rebalance a datastream by load (dry run unless --apply)."""
     body = {
         "datastream": datastream,
         "full": full,

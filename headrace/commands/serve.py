@@ -1,4 +1,4 @@
-"""`headrace serve` and the worker processes that it starts."""
+"""`headrace serve` and its worker processes."""
 
 from __future__ import annotations
 
@@ -32,20 +32,21 @@ _MONITOR_STOP_SECONDS: Final = 12.0
 def serve(
     config: ConfigOption = None,
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, help="Port of REST; 0 picks one.", show_default=False)
+        int | None, typer.Option(min=0, max=65_535, help="REST port; 0 picks a free one.", show_default=False)
     ] = None,
     port_offset: Annotated[
         int | None,
         typer.Option(
-            help="Number that is added to every port of the defaults, as for headrace stack up.",
+            help="Offset added to every default port, as in headrace stack up.",
             show_default=False,
         ),
     ] = None,
     address_file: Annotated[
-        Path | None, typer.Option(help="Write REST's host:port here when it listens.", show_default=False)
+        Path | None,
+        typer.Option(help="File for the host:port of REST, written once it listens.", show_default=False),
     ] = None,
 ) -> None:
-    """Run one instance of the service until SIGTERM or SIGINT."""
+    """Run an instance of the service until SIGTERM or SIGINT."""
     from api.app import create_app
     from api.fleet.upkeep import kept_up
     from headrace.console.files import write_file
@@ -98,7 +99,7 @@ def serve(
 
 
 def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
-    """Have health show what the set-up leaves open or lacks."""
+    """Report security gaps and a missing planner in the instance's health."""
     from headrace.planners import report_planner
 
     settings.api.report_exposure(health)
@@ -106,7 +107,7 @@ def _report_gaps(settings: HeadraceSettings, health: Health) -> None:
 
 
 def _log_of_service() -> BoundLogger:
-    """Its first lines say the release, and which data plane workers will run."""
+    """Return the log of the service, after logging the version and the kind of data plane."""
     from importlib.metadata import version
 
     import structlog
@@ -117,14 +118,14 @@ def _log_of_service() -> BoundLogger:
     log.info("starting", version=version("headrace"), data_plane=COMPILED if found() else INTERPRETED)
     if not found():
         log.warning(
-            "the data plane is interpreted: copying may take twice the processor time",
-            advice=f"`make setup` compiles it where there is a C compiler; unset {SWITCH}=0",
+            "data plane is interpreted: copying may use twice the CPU time",
+            advice=f"run `make setup` with a C compiler installed, and unset {SWITCH}=0",
         )
     return log
 
 
 def _stop_signals() -> threading.Event:
-    """Set when the process is asked to stop."""
+    """Return an event that SIGTERM and SIGINT set."""
     asked = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked.set())
@@ -138,8 +139,8 @@ def _leaders_threads(
     built: BuiltInstance,
     registry: CollectorRegistry,
 ) -> tuple[Callable[[], None], Callable[[], None]]:
-    """How what works while the instance leads starts and stops: the advice, and the instance's own monitor
-    where it is enabled."""
+    """Return functions that start and stop the threads of a leader: the sizing advice, and the instance's own
+    monitor if it is enabled."""
     from api.metrics.advice import AdviceCollector
 
     registry.register(AdviceCollector(lambda: built.foresight.advice))
@@ -162,11 +163,11 @@ def _leaders_threads(
 
 
 def worker(
-    channel: Annotated[int, typer.Option(help="File descriptor of the control process's socket.")],
-    number: Annotated[int, typer.Option(help="Which worker of the instance this is.")],
+    channel: Annotated[int, typer.Option(help="File descriptor of the socket to the control process.")],
+    number: Annotated[int, typer.Option(help="Number of the worker in the instance.")],
     instance: Annotated[str, typer.Option(help="Name of the instance.")],
 ) -> None:
-    """Copy partitions on behalf of `headrace serve`, which starts this."""
+    """Copy partitions for `headrace serve` (internal)."""
     import structlog
 
     from headrace.process.logs import configure_logs
@@ -187,5 +188,5 @@ def worker(
         built.run()
     except LeaseOver as error:
         structlog.get_logger("headrace.worker").error(str(error))
-        os._exit(EXIT_LEASE_OVER)  # nothing that is buffered may still be written
+        os._exit(EXIT_LEASE_OVER)  # buffered data must not be written any more
     metric_topic.close(2.0)

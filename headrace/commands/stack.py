@@ -1,4 +1,4 @@
-"""`headrace stack …`: the real servers on this machine."""
+"""`headrace stack …`: real servers on this machine."""
 
 from __future__ import annotations
 
@@ -21,28 +21,30 @@ app = typer.Typer(no_args_is_help=True)
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[zookeeper] [source] [destination] [pinot]", help="Which servers; none means all."
-    ),
+    typer.Argument(metavar="[zookeeper] [source] [destination] [pinot]", help="Servers (default: all)."),
 ]
 Home = Annotated[
-    Path | None, typer.Option(help="Folder of data, configuration and logs; by default .headrace/stack.")
+    Path | None, typer.Option(help="Folder of data, configuration and logs (default .headrace/stack).")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _COLUMNS = ("name", "state", "address", "pid", "memory_mib", "lacks")
 
 
 @app.command()
 def up(
     names: Names = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Take them down and wipe their data first.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Stop the servers and delete their data first.")
+    ] = False,
     port_offset: Annotated[
-        int | None, typer.Option(help="Number that is added to every port, for a second stack.")
+        int | None, typer.Option(help="Offset added to every port, for a second stack.")
     ] = None,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
-    """Start servers that do not run yet and wait until they serve; they stay up until `down`."""
+    """Start servers and wait until they are ready.
+
+    Servers that are already running are left alone. They run until `down`."""
     from stack.ports import StackPorts
     from stack.supervisor import Lifetime, Stack
 
@@ -55,16 +57,17 @@ def up(
 
 @app.command()
 def down(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
-    """End servers and wait until they are gone; their data stays."""
+    """Stop servers and wait for their exit; data is kept."""
     stack = _stack(home)
     _show(stack, stack.down(names or ()), as_json)
 
 
 @app.command()
 def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> None:
-    """Show which servers run and serve; fails when one that was up has died or does not serve.
+    """Show the state of the servers.
 
-    Without names and --home it also shows what a demonstration has running, which does not make it fail."""
+    Exits with 1 if a started server has died or is not ready. Without names and --home it also shows the
+    processes of a demo, which do not affect the exit status."""
     from headrace.demo.kept import demo_home, status_of
 
     stack = _stack(home)
@@ -75,7 +78,7 @@ def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> N
     else:
         _show(stack, statuses, as_json)
         if demo:
-            print_table(f"demonstration in {demo_home()} (headrace demo --stop ends it)", _COLUMNS, demo)
+            print_table(f"demo in {demo_home()} (stop it with headrace demo --stop)", _COLUMNS, demo)
     if any(each.state in ("died", "not ready") for each in statuses):
         raise typer.Exit(1)
 
@@ -83,8 +86,10 @@ def status(names: Names = None, home: Home = None, as_json: AsJson = False) -> N
 @app.command()
 def logs(
     name: Annotated[str, typer.Argument(help="zookeeper, source, destination or pinot.")],
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until interrupted.")] = False,
-    lines: Annotated[int, typer.Option(min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines until interrupted.")
+    ] = False,
+    lines: Annotated[int, typer.Option(min=0, help="Number of lines from the end.")] = 50,
     home: Home = None,
     as_json: AsJson = False,
 ) -> None:
@@ -94,7 +99,7 @@ def logs(
 
     file = _stack(home).server(name).log_file
     if not file.exists():
-        raise StackError(f"{name} has no log yet", advice=f"start it with: headrace stack up {name}")
+        raise StackError(f"{name} has no log yet", advice=f"start the server with headrace stack up {name}")
     size = file.stat().st_size
     shown = tail(file, lines)
     if as_json and not follow:
@@ -109,7 +114,7 @@ def logs(
 
 @app.command()
 def env(home: Home = None, as_json: AsJson = False) -> None:
-    """Print the addresses: shell exports that point Headrace at this stack, or JSON."""
+    """Print the addresses as shell exports for Headrace."""
     addresses = _stack(home).addresses()
     if as_json:
         print_json(addresses.as_dict())
@@ -148,7 +153,7 @@ def _print_line(line: str, as_json: bool) -> None:
 
 
 def _following(file: Path, position: int) -> Iterator[str]:
-    """Lines as they are added; the file may be replaced by a shorter one."""
+    """Yield appended lines; the file may be replaced by a shorter one."""
     rest = b""
     while True:
         size = file.stat().st_size if file.exists() else 0
@@ -162,4 +167,4 @@ def _following(file: Path, position: int) -> Iterator[str]:
             *whole, rest = rest.split(b"\n")
             for line in whole:
                 yield line.decode("utf-8", errors="replace")
-        time.sleep(0.2)  # noqa: TID251 - a file tells nobody that it has grown
+        time.sleep(0.2)  # noqa: TID251 - a growing file sends no notification

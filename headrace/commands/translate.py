@@ -1,4 +1,4 @@
-"""`headrace translate`: take consumer groups along. `headrace progress`: what became of every offset."""
+"""`headrace translate` migrates consumer groups; `headrace progress` shows the class of every offset."""
 
 from __future__ import annotations
 
@@ -21,37 +21,42 @@ _SECONDS_BETWEEN_PLANS: Final = 0.5
 
 StateOption = Annotated[
     str,
-    typer.Option(help="The copy's --state, or the group of the datastream (its name, if it has no group)."),
+    typer.Option(help="--state of the copy, or group of the datastream (its name if it has no group)."),
 ]
 
 
 def translate(
-    source: Annotated[str, typer.Option(help="Cluster that is copied: an alias, or host:port.")],
-    destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
+    source: Annotated[str, typer.Option(help="Source cluster: an alias, or host:port.")],
+    destination: Annotated[str, typer.Option(help="Destination cluster: an alias, or host:port.")],
     state: StateOption,
-    group: Annotated[str, typer.Option(help="Consumer group whose positions are translated.")],
-    back: Annotated[bool, typer.Option("--back", help="From the destination to the source.")] = False,
-    as_group: Annotated[str, typer.Option(help="The group's name on the other side, if it is another.")] = "",
+    group: Annotated[str, typer.Option(help="Consumer group to translate.")],
+    back: Annotated[
+        bool, typer.Option("--back", help="Translate from the destination to the source.")
+    ] = False,
+    as_group: Annotated[
+        str, typer.Option(help="Name of the group on the other side (default: the same).")
+    ] = "",
     rewind: Annotated[
-        bool, typer.Option("--rewind", help="Also move positions back that are ahead there already.")
+        bool, typer.Option("--rewind", help="Also rewind positions that are already ahead on the other side.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be committed, commit nothing.")
+        bool, typer.Option("--dry-run", help="Show the positions without committing them.")
     ] = False,
     timeout: Annotated[
         str,
         typer.Option(
-            help="How long checkpoints are awaited that reach the group's positions: 90s, 10m. What is not"
-            " reached by then is committed as the end of what is copied."
+            help="Time to wait until checkpoints reach the group's positions, such as 90s or 10m. Positions"
+            " not"
+            " reached by then are committed as the end of the copied range."
         ),
     ] = "30s",
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Commit a consumer group's positions on the other side of a copy, record for record.
+    """Commit a consumer group's positions on the other side.
 
-    Exits with 1 where a position of a mirrored topic cannot be translated, or where nothing that the group
-    reads is mirrored.
+    Translation is exact to the record. Exits with 1 if a position of a mirrored topic cannot be translated,
+    or if the group reads no mirrored topic.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.durations import milliseconds
@@ -72,7 +77,7 @@ def translate(
 
 
 def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> list[PositionMove]:
-    """The plan as soon as checkpoints have reached all positions, or after a while."""
+    """Return the plan once checkpoints have reached all positions, or the latest plan after `seconds`."""
     from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
     def has_more_to_come(moves: list[PositionMove]) -> bool:
@@ -91,7 +96,7 @@ def _when_reached(plan: Callable[[], list[PositionMove]], seconds: float) -> lis
 
 
 def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
-    """Say what the group does not find there, and fail for it."""
+    """Report positions that the group loses or rereads. Exits with 1 for lost positions."""
     from headrace.console.terminal import complain, note
     from headrace.errors import EXIT_FAILED
     from mirror.jobs.translate_job import NOT_MIRRORED
@@ -99,22 +104,22 @@ def _judge(job: TranslateJob, moves: list[PositionMove]) -> None:
     again = [str(move.here) for move in moves if move.behind and move.is_translated]
     if again:
         named = first_few(again, _NAMES_SHOWN)
-        note(f"no checkpoint has reached the group's position in {named}: it reads some records again")
+        note(f"no checkpoint has reached the group's position in {named}: the group will reread some records")
     left = [f"{move.here}: {move.skipped}" for move in moves if move.is_left_behind]
     if left:
         complain(
             f"{counted(len(left), 'position')} of group {job.group} cannot be translated:"
-            f" {first_few(left, _NAMES_SHOWN, '; ')}\n  consumers begin there as auto.offset.reset says; run"
-            " this again before they start, when the datastream copies these partitions"
+            f" {first_few(left, _NAMES_SHOWN, '; ')}\n  consumers would start there by auto.offset.reset; run"
+            " this command again once the datastream copies these partitions, before consumers start"
         )
         raise typer.Exit(EXIT_FAILED)
     if all(move.skipped == NOT_MIRRORED for move in moves):
-        complain(f"nothing that group {job.group} reads is mirrored under {job.state}")
+        complain(f"group {job.group} reads no topic that is mirrored under {job.state}")
         raise typer.Exit(EXIT_FAILED)
 
 
 def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None:
-    """`done`: how many were committed; None: this only shows what would be."""
+    """Print the moves. `done` is the number of committed positions, None for a dry run."""
     from headrace.console.terminal import console, print_table
 
     rows = [
@@ -137,16 +142,16 @@ def _show_moves(group: str, moves: list[PositionMove], done: int | None) -> None
 
 
 def progress(
-    destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
+    destination: Annotated[str, typer.Option(help="Destination cluster: an alias, or host:port.")],
     state: StateOption,
-    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names.")] = ".*",
+    topics: Annotated[str, typer.Option(help="Regular expression that matches whole topic names.")] = ".*",
     runs: Annotated[
-        bool, typer.Option("--map", help="With --json: every run of the offset map too.")
+        bool, typer.Option("--map", help="With --json, include every run of the offset map.")
     ] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Show checkpoints, what became of every offset, offset maps and gaps, as they were stored last."""
+    """Show stored checkpoints, offset classes, maps and gaps."""
     from api.schemas.progress import LaneProgressAnswer
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import print_json, print_table

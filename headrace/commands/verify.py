@@ -1,4 +1,4 @@
-"""`headrace verify`: compare topics with their copies, record by record or by digests of ranges."""
+"""`headrace verify`: compare topics with their copies, by record or by digests of ranges."""
 
 from __future__ import annotations
 
@@ -17,36 +17,42 @@ _MOST_ROWS: Final = 40
 
 
 def verify(
-    source: Annotated[
-        str, typer.Option(help="Cluster that was copied: an alias of the settings, or host:port.")
+    source: Annotated[str, typer.Option(help="Source cluster: an alias, or host:port.")],
+    destination: Annotated[str, typer.Option(help="Destination cluster: an alias, or host:port.")],
+    topics: Annotated[
+        str, typer.Option(help="Regular expression that matches whole topic names at the source.")
     ],
-    destination: Annotated[str, typer.Option(help="Cluster with the copy: an alias, or host:port.")],
-    topics: Annotated[str, typer.Option(help="Regular expression over whole topic names of the source.")],
-    exclude: Annotated[str, typer.Option(help="Regular expression of topics to leave out.")] = "",
-    rename: Annotated[str, typer.Option(help="Names at the destination; * stands for the source's.")] = "*",
-    isolation: Annotated[str, typer.Option(help="read-committed or read-uncommitted.")] = "read-committed",
+    exclude: Annotated[str, typer.Option(help="Regular expression of topics to exclude.")] = "",
+    rename: Annotated[str, typer.Option(help="Topic name at the destination; * is the source name.")] = "*",
+    isolation: Annotated[
+        str, typer.Option(help="Isolation level: read-committed or read-uncommitted.")
+    ] = "read-committed",
     state: Annotated[
-        str, typer.Option(help="Compare what this state of headrace copy (or datastream group) has copied.")
+        str,
+        typer.Option(
+            help="Compare only ranges copied by this --state of headrace copy, or datastream group."
+        ),
     ] = "",
     by_hash: Annotated[
         int,
         typer.Option(
-            "--hash", min=0, help="Compare digests of this many records at a time; 0: record by record."
+            "--hash", min=0, help="Number of records per compared digest; 0 compares record by record."
         ),
     ] = 0,
     allow_expired: Annotated[
         bool,
         typer.Option(
             "--allow-expired",
-            help="With --state: copied records that the destination deleted are not missing.",
+            help="With --state, do not count records that expired at the destination as missing.",
         ),
     ] = False,
     as_json: JsonOption = False,
     config: ConfigOption = None,
 ) -> None:
-    """Compare topics with their copies; the exit status is 0 only when all are equal.
+    """Compare topics with their copies.
 
-    With --state what was filtered or dead-lettered is left out; without, it counts as a difference.
+    Exits with 0 only if all are equal. With --state, filtered and dead-lettered records are skipped; without
+    it, they count as differences.
     """
     from headrace.clusters.adhoc import one_off
     from headrace.console.terminal import StatusLine, print_json
@@ -101,7 +107,7 @@ def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
     left_out = sum(verdict.left_out or 0 for verdict in verdicts)
     if left_out:
         console().print(
-            f"left out: {counted(left_out, 'record that was', 'records that were', form=',')} "
+            f"skipped: {counted(left_out, 'record that was', 'records that were', form=',')} "
             "filtered or dead-lettered"
         )
     if expired := sum(verdict.expired for verdict in verdicts):
@@ -125,9 +131,7 @@ def _tell(verdicts: list[PartitionVerdict], *, knows_left_out: bool) -> None:
     columns = ["partition", "equal records", "missing", "surplus", "first difference"]
     print_table(f"{len(unequal)} of {counted(len(verdicts), 'partition')} differ", columns, rows[:_MOST_ROWS])
     if not knows_left_out:
-        console().print(
-            "what was filtered or dead-lettered counts as a difference: only a --state knows of it"
-        )
+        console().print("filtered and dead-lettered records count as differences without --state")
 
 
 def _first(verdict: PartitionVerdict) -> str:

@@ -1,3 +1,5 @@
-"""What commands share: `terminal.py` prints, `escapes.py` keeps what comes from outside from commanding a
-terminal, `durations.py` parses, `client.py` calls a running service over REST.
+"""Code that commands share.
+
+`terminal.py` prints, `escapes.py` escapes control characters of untrusted text, `durations.py` parses
+durations, and `client.py` calls a running service over REST.
 """

@@ -1,4 +1,4 @@
-"""The command line's door to a running service: REST with errors in our words."""
+"""REST client of the command line. Errors of the service are raised as our exceptions."""
 
 from __future__ import annotations
 
@@ -24,24 +24,25 @@ _T = TypeVar("_T")
 _AS_OF: Final = "As-Of-Ms"
 _SSL: Final = "[SSL"
 _AS_SENT: Final = {"Accept-Encoding": "identity"}
-"""A compressed answer may open into thousands of times its size."""
+"""A compressed response may expand to thousands of times its size."""
 _SILENCE_SECONDS: Final = 45.0
-"""Three signs of life that a stream of events sends where nothing happens."""
+"""Three heartbeat intervals of an idle event stream."""
 _CONNECT_SECONDS: Final = 3.0
-"""Time for a connection to one of several instances."""
+"""Timeout for connecting to one of several instances."""
 _NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout)
 _AWAY: Final = frozenset({502, 503, 504})
-"""What a proxy says, or an instance of which a part is not well."""
+"""Statuses of a proxy, or of an instance with an unhealthy part."""
 
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """The certificates of the machine, read once: each client would take 17 ms of the processor for that."""
+    """Return a context with the CA certificates of the machine, loaded once: loading takes 17 ms of CPU
+    time."""
     return httpx.create_ssl_context()
 
 
 def _context_of(settings: Credentials) -> ssl.SSLContext:
-    """Raises ConfigError."""
+    """Return the TLS context of the settings. Raises ConfigError."""
     if not settings.ca_file and not settings.certificate_file:
         return tls_context()
     try:
@@ -49,30 +50,33 @@ def _context_of(settings: Credentials) -> ssl.SSLContext:
         if settings.certificate_file:
             found.load_cert_chain(settings.certificate_file, settings.key_file or None)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"commands.ca_file or commands.certificate_file cannot be used: {error}") from error
+        raise ConfigError(f"cannot load commands.ca_file or commands.certificate_file: {error}") from error
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     return found
 
 
 def _headers_of(settings: Credentials, url: str) -> dict[str, str]:
-    """Raises ConfigError; InvalidRequest where the token would be sent as plain text to another machine."""
+    """Return the headers that authenticate the caller. Raises ConfigError, and InvalidRequest if the token
+    would be sent to another machine in plain text."""
     token = settings.token()
     if not token:
         return {}
     parts = urlsplit(url)
     if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise InvalidRequest(
-            f"a token is not sent to {parts.netloc} without TLS", advice=f"use https://{parts.netloc}"
+            f"refusing to send the token to {parts.netloc} without TLS", advice=f"use https://{parts.netloc}"
         )
     return {"Authorization": f"Bearer {token}"}
 
 
 class RestClient:
-    """Talks to one instance; any instance will do. `addresses`: `host:port`, or with `https://` before it;
-    of several, separated by commas, the next one is asked where one does not answer.
-    `note_age`: gets the seconds since an answer was true that is not as of now, as ZooKeeper is away.
-    `keeps_connection` false: each is closed with its answer, so that nothing is left to close. `settings`:
-    how it says who calls; without them it says nothing."""
+    """Calls any one instance of the service.
+
+    `addresses`: `host:port` or `https://host:port`; of several, separated by commas, the next is tried if one
+    does not respond. `note_age` receives the age in seconds of responses that are stale because ZooKeeper is
+    unreachable. With `keeps_connection` false, connections are closed after each response, so that `close` is
+    not needed. `settings`: credentials of the caller; without them, calls are anonymous.
+    """
 
     def __init__(
         self,
@@ -93,7 +97,7 @@ class RestClient:
         self._client = self._client_of(self._addresses[0])
 
     def _client_of(self, address: str) -> httpx.Client:
-        """Raises ConfigError, InvalidRequest."""
+        """Return an HTTP client for an address. Raises ConfigError, InvalidRequest."""
         url, settings = address if "://" in address else f"http://{address}", self._settings
         return httpx.Client(
             base_url=url,
@@ -101,24 +105,24 @@ class RestClient:
             verify=self._context(url),
             headers={**_AS_SENT, **(_headers_of(settings, url) if settings else {})},
             limits=httpx.Limits(max_keepalive_connections=None if self._keeps_connection else 0),
-            trust_env=url.startswith("https://"),  # a proxy would read the token of a plain request
+            trust_env=url.startswith("https://"),  # a proxy could read the token of a plain-text request
         )
 
     def _context(self, url: str) -> ssl.SSLContext | bool:
-        """Certificates are only read where they are used."""
+        """Return the TLS context, or False for plain HTTP: certificates are only loaded if used."""
         if not url.startswith("https://"):
             return False
         return _context_of(self._settings) if self._settings else tls_context()
 
     def _timeout(self, read_seconds: float) -> httpx.Timeout:
-        """Without long waits for a connection where another instance can be asked."""
+        """Return the timeouts. The connect timeout is short if another instance can be tried."""
         seconds = self._timeout_seconds
         connect = min(seconds, _CONNECT_SECONDS) if len(self._addresses) > 1 else seconds
         return httpx.Timeout(seconds, read=read_seconds, connect=connect)
 
     def _send(self, send: Callable[[httpx.Client], httpx.Response], *, may_repeat: bool) -> httpx.Response:
-        """Send a request to the first instance that answers. One that may have arrived goes to another only
-        where `may_repeat`. Raises TransportError of the last one."""
+        """Send a request to the first instance that responds. A request that may have arrived is sent to
+        another instance only with `may_repeat`. Raises the last TransportError."""
         for _ in range(len(self._addresses) - 1):
             try:
                 return send(self._client)
@@ -139,17 +143,17 @@ class RestClient:
             self._client = self._client_of(self._addresses[0])
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """JSON of a resource. Raises Unreachable, NotFound, HeadraceError."""
+        """Return a resource as JSON. Raises Unreachable, NotFound, HeadraceError."""
         return self._ask("GET", path, params=parameters)
 
     def post(self, path: str, body: object = None, **parameters: Any) -> Any:
-        """JSON of the answer. What has nothing to say sends an empty object, as actions need a body. Raises
-        Unreachable, InvalidRequest, HeadraceError."""
+        """Send a POST and return the JSON of the response. Without a body an empty object is sent, because
+        actions require one. Raises Unreachable, InvalidRequest, HeadraceError."""
         return self._ask("POST", path, json={} if body is None else body, params=parameters)
 
     def begin(self, method: str, path: str, body: object = None, **parameters: Any) -> tuple[Any, str]:
-        """JSON of the answer to a call of which any version will do, and the path of the operation that it
-        has begun; empty: there is none. Raises as `post` does."""
+        """Send a request without a version check. Return the JSON of the response, and the path of the
+        operation that it started, or an empty string. Raises the same errors as `post`."""
         headers = {"If-Match": "*"} if method == "DELETE" else {}
         more = {} if body is None and method != "POST" else {"json": body or {}}
         response = self._answer(method, path, headers=headers, params=parameters, **more)
@@ -157,8 +161,8 @@ class RestClient:
         return self._json(response), location if location.startswith(f"{OPERATIONS}/") else ""
 
     def create(self, path: str, body: object, **parameters: Any) -> Any:
-        """JSON of the answer to a creation. Where none comes it is sent again with the same key, so that it
-        is one creation. Raises as `post` does."""
+        """Create a resource and return the JSON of the response. Without a response the request is retried
+        once with the same idempotency key. Raises the same errors as `post`."""
         headers = {"Idempotency-Key": f'"{uuid.uuid4()}"'}
         try:
             return self._ask("POST", path, json=body, headers=headers, params=parameters)
@@ -166,34 +170,34 @@ class RestClient:
             return self._ask("POST", path, json=body, headers=headers, params=parameters)
 
     def version(self, path: str) -> str:
-        """The ETag of a resource. Raises Unreachable, NotFound, HeadraceError."""
+        """Return the ETag of a resource. Raises Unreachable, NotFound, HeadraceError."""
         return self.get_with_version(path)[1]
 
     def get_with_version(self, path: str) -> tuple[Any, str]:
-        """JSON of a resource and its ETag. Raises Unreachable, NotFound, HeadraceError."""
+        """Return a resource as JSON, and its ETag. Raises Unreachable, NotFound, HeadraceError."""
         response = self._answer("GET", path)
         return self._json(response), str(response.headers.get("ETag", "*"))
 
     def patch(self, path: str, changes: object, version: str, **parameters: Any) -> Any:
-        """JSON of the answer to a merge patch of that version. Raises Unreachable, InvalidRequest,
-        StaleVersion, HeadraceError."""
+        """Apply a merge patch to that version, and return the JSON of the response. Raises Unreachable,
+        InvalidRequest, StaleVersion, HeadraceError."""
         headers = {"If-Match": version, "Content-Type": "application/merge-patch+json"}
         return self._ask("PATCH", path, json=changes, headers=headers, params=parameters)
 
     def put(self, path: str, document: object, version: str, **parameters: Any) -> Any:
-        """JSON of the answer to a replacement of that version. Raises as `patch` does."""
+        """Replace that version, and return the JSON of the response. Raises the same errors as `patch`."""
         headers = {"If-Match": version}
         return self._ask("PUT", path, json=document, headers=headers, params=parameters)
 
     def delete(self, path: str, version: str = "*", **parameters: Any) -> Any:
-        """JSON of the answer; of any version unless one is given. Raises Unreachable, NotFound, StaleVersion,
-        HeadraceError."""
+        """Delete that version (default: any), and return the JSON of the response. Raises Unreachable,
+        NotFound, StaleVersion, HeadraceError."""
         return self._ask("DELETE", path, headers={"If-Match": version}, params=parameters)
 
     @contextlib.contextmanager
     def stream(self, path: str, headers: Mapping[str, str], **parameters: Any) -> Iterator[Iterator[bytes]]:
-        """The bytes of an answer that goes on, as they come. Raises as `get` does; Unreachable also where it
-        breaks off, or is silent for longer than a stream is that lives."""
+        """Open a streaming response and yield its bytes as they arrive. Raises the same errors as `get`, and
+        Unreachable if the stream breaks off or misses its heartbeats."""
         timeout = self._timeout(_SILENCE_SECONDS)
 
         def send(client: httpx.Client) -> httpx.Response:
@@ -213,18 +217,19 @@ class RestClient:
     def _unreachable(self, error: httpx.TransportError) -> Unreachable:
         if isinstance(error.__cause__ or error.__context__, ssl.SSLError) or _SSL in str(error):
             return Unreachable(
-                f"no connection by TLS to {self._named}: {error}",
-                advice="see commands.ca_file and commands.certificate_file, and which address it is of",
+                f"TLS connection to {self._named} failed: {error}",
+                advice="check commands.ca_file, commands.certificate_file and the names in the server's"
+                " certificate",
             )
         return Unreachable(
-            f"no Headrace instance answers at {self._named}",
-            advice="start one with headrace serve, or name another with --at host:port",
+            f"no response from a Headrace instance at {self._named}",
+            advice="start an instance with headrace serve, or select another with --at host:port",
         )
 
     def _stranger(self) -> HeadraceError:
         return HeadraceError(
-            f"what answers at {self._addresses[0]} is no Headrace instance",
-            advice="name one with --at host:port",
+            f"the server at {self._addresses[0]} is not a Headrace instance",
+            advice="select an instance with --at host:port",
         )
 
     def close(self) -> None:
@@ -242,9 +247,11 @@ class RestClient:
         except httpx.TransportError as error:
             raise self._unreachable(error) from error
         except UnicodeEncodeError as error:
-            raise InvalidRequest(f"the request holds text that is no UTF-8: {shown(error.object)}") from error
+            raise InvalidRequest(
+                f"request contains text that is not valid UTF-8: {shown(error.object)}"
+            ) from error
         except httpx.InvalidURL as error:
-            raise InvalidRequest(f"the request to {self._addresses[0]} cannot be sent: {error}") from error
+            raise InvalidRequest(f"cannot send the request to {self._addresses[0]}: {error}") from error
         if not response.is_success:
             raise _error_of(response)
         if _AS_OF in response.headers and response.headers.get("Age", "").isdigit():
@@ -252,7 +259,7 @@ class RestClient:
         return response
 
     def _whole(self, response: httpx.Response) -> httpx.Response:
-        """Return a response with its body. Raises ServiceAnswerTooLarge; HeadraceError where it is
+        """Read the body of a response. Raises ServiceAnswerTooLarge, and HeadraceError if it is
         compressed."""
         if response.headers.get("Content-Encoding", "identity") != "identity":
             raise self._stranger()
@@ -261,7 +268,7 @@ class RestClient:
             body += part
             if len(body) > self._largest:
                 raise ServiceAnswerTooLarge(
-                    f"{self._addresses[0]} sends more than {self._largest} bytes",
+                    f"response from {self._addresses[0]} exceeds {self._largest} bytes",
                     advice="narrow the request, or raise commands.largest_answer_bytes",
                 )
         return httpx.Response(
@@ -279,7 +286,7 @@ class RestClient:
 
 
 def _error_of(response: httpx.Response) -> HeadraceError:
-    """The error that the service raised, by its name in the problem document."""
+    """Return the error that the service raised, by the kind in the problem document."""
     try:
         body = response.json()
         message, advice = body["detail"], body.get("advice", "")
@@ -295,7 +302,7 @@ def _error_of(response: httpx.Response) -> HeadraceError:
 
 
 def unless_it_may_pass(ask: Callable[[], _T]) -> Callable[[], _T | None]:
-    """The same question; an error that may pass counts as no answer yet."""
+    """Wrap a call so that it returns None on a retriable error."""
 
     def attempt() -> _T | None:
         try:

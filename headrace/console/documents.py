@@ -1,7 +1,7 @@
 """YAML and JSON documents, as commands read and print them.
 
-YAML is read by its core schema (1.2): `no`, `on`, `12:30` and dates are texts. A key that is given twice is
-an error, and `<<` is a key like others.
+YAML is read with the core schema of YAML 1.2: `no`, `on`, `12:30` and dates are strings. A duplicate key is
+an error, and `<<` is an ordinary key.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from mirror.errors import InvalidRequest
 _TAG: Final = "tag:yaml.org,2002:"
 _MOST_VALUES: Final = 1_000_000
 _WIDTH: Final = 110
-_ADVICE: Final = "headrace datastream get NAME -o yaml shows how a definition is written"
+_ADVICE: Final = "see the output of headrace datastream get NAME -o yaml for an example"
 
 
 class _Loader(yaml.SafeLoader):
-    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML looks for it in the class
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML reads the class attribute
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[object, object]:
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
-                    raise yaml.MarkedYAMLError(None, None, f"{key.value!r} is given twice", key.start_mark)
+                    raise yaml.MarkedYAMLError(None, None, f"duplicate key {key.value!r}", key.start_mark)
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
@@ -51,8 +51,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
-    """YAML without a last line feed; each of `several` documents begins with `---`. What is not to be seen is
-    escaped, so that it is the same to a program."""
+    """Return YAML without a trailing line feed; with `several`, each document starts with `---`. Invisible
+    characters are escaped; programs read the same values."""
     given = list(documents)
 
     def dump(allow_unicode: bool) -> str:
@@ -72,8 +72,8 @@ def yaml_text(documents: Iterable[object], *, several: bool = False) -> str:
 
 
 def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]:
-    """The documents of a text; those of a list stand for themselves. `where` names it in errors; JSON is told
-    by its first character too. Raises InvalidRequest."""
+    """Parse the documents of a text; each item of a top-level list is a document. `where` names the text in
+    errors. A text that starts with a brace or bracket is parsed as JSON, too. Raises InvalidRequest."""
     try:
         if is_json or text.lstrip()[:1] in ("{", "["):
             found = [json.loads(text, object_pairs_hook=mapping_of)]
@@ -83,40 +83,43 @@ def read_documents(text: str, where: str, *, is_json: bool = False) -> list[Any]
         _check(documents)
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark else ""
-        raise InvalidRequest(f"{where}{line} is not YAML: {error.problem}", advice=_ADVICE) from error
+        raise InvalidRequest(
+            f"cannot parse {where}{line} as YAML: {error.problem}", advice=_ADVICE
+        ) from error
     except (yaml.YAMLError, ValueError) as error:
-        raise InvalidRequest(f"{where} cannot be read: {str(error)[:200]}", advice=_ADVICE) from error
+        raise InvalidRequest(f"cannot parse {where}: {str(error)[:200]}", advice=_ADVICE) from error
     except RecursionError as error:
-        raise InvalidRequest(f"{where} is nested too deeply") from error
+        raise InvalidRequest(f"cannot parse {where}: nesting too deep") from error
     return documents
 
 
 def mapping_of(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON, in linear time. Raises ValueError where a key is given twice."""
+    """Return a JSON object, in linear time. Raises ValueError for a duplicate key."""
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{key!r} is given twice")
+            raise ValueError(f"duplicate key {key!r}")
         found[key] = value
     return found
 
 
 def _check(documents: list[Any]) -> None:
-    """Raises ValueError for what JSON cannot say, and for references that make much of little."""
+    """Raise ValueError for values that JSON cannot represent, and for YAML aliases that expand
+    excessively."""
     waiting, count = list(documents), 0
     while waiting:
         one = waiting.pop()
         count += 1
         if count > _MOST_VALUES:
-            raise ValueError(f"it has more than {_MOST_VALUES:,} values")
+            raise ValueError(f"more than {_MOST_VALUES:,} values")
         if isinstance(one, dict):
             odd = [key for key in one if not isinstance(key, str)]
             if odd:
-                raise ValueError(f"the key {odd[0]!r} is no text; write it in quotes")
+                raise ValueError(f"key {odd[0]!r} is not a string; put it in quotes")
             waiting.extend(one.values())
         elif isinstance(one, list):
             waiting.extend(one)
         elif isinstance(one, float) and not math.isfinite(one):
-            raise ValueError(f"{one} is no number of JSON")
+            raise ValueError(f"{one} is not a valid JSON number")
         elif not isinstance(one, str | int | float | None):
-            raise ValueError(f"{str(one)[:50]!r} is no text, number, list or mapping")
+            raise ValueError(f"{str(one)[:50]!r} is not a string, number, list or mapping")

@@ -1,4 +1,4 @@
-"""Lengths of time as people write them on a command line."""
+"""Durations on the command line."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _LENGTH: Final = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?) *(ms|s|m|h|d)")
 
 
 def milliseconds(text: str, longest_ms: int = _CENTURY_MS) -> int:
-    """A length of time such as 90s, 10m, 6h, 2d in ms. Raises InvalidRequest for what is none, shorter than
-    a millisecond or longer than `longest_ms` (whole hours)."""
+    """Parse a duration such as 90s, 10m, 6h or 2d, and return it in milliseconds. Raises InvalidRequest for
+    an invalid duration, and for one below a millisecond or above `longest_ms` (whole hours)."""
     found = _LENGTH.fullmatch(text.strip())
     length_ms = int(float(found[1]) * _UNITS[found[2]]) if found else 0
     if length_ms < 1:
-        raise InvalidRequest(f"{shown(text)} is no length of time", advice="write it as 90s, 10m, 6h or 2d")
+        raise InvalidRequest(f"invalid duration {shown(text)}", advice="examples: 90s, 10m, 6h, 2d")
     if length_ms > longest_ms:
         days, hours = divmod(longest_ms // HOUR_MS, 24)
         most = counted(hours, "hour") if hours else counted(days, "day", form=",")
-        raise InvalidRequest(f"{shown(text)} is too long", advice=f"the longest is {most}")
+        raise InvalidRequest(f"duration {shown(text)} is too long", advice=f"the maximum is {most}")
     return length_ms

@@ -1,7 +1,7 @@
-"""Text from outside as a terminal may have it: names, reasons, problems, what servers say of themselves.
+"""Escaping of untrusted text for terminals: names, reasons, problems, texts of servers.
 
-A terminal obeys more than it shows: escape sequences recolour, erase and rewrite what was printed before,
-bidirectional overrides turn a name around, a line break begins a line that looks like the command's own.
+Escape sequences recolour, erase and rewrite earlier output, bidirectional overrides reverse a name, and a
+line break starts a line that looks like the command's own output.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import json
 
 
 def visible(text: str) -> str:
-    """The text on one line, with everything that is not to be seen as its escape: control and format
-    characters, halves of surrogate pairs, line breaks, blanks other than the plain one."""
+    """Return the text on one line with invisible characters escaped: control and format characters, lone
+    surrogates, line breaks, and whitespace other than the plain space."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else _escape(one) for one in text)
 
 
 def visible_lines(text: str) -> str:
-    """The same of a text whose line feeds are its own."""
+    """Escape each line of a text that may contain line feeds."""
     return "\n".join(map(visible, text.split("\n")))
 
 
 def json_text(value: object, indent: int | None = 2) -> str:
-    """JSON in which what is not to be seen is escaped, so that it is the same to a program."""
+    """Return JSON with invisible characters escaped; programs read the same values."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=str)
     if text.replace("\n", "").isprintable():
         return text

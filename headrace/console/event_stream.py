@@ -1,4 +1,4 @@
-"""The service's events as they happen (Server-Sent Events), resumed where a connection was lost."""
+"""Live events of the service (Server-Sent Events), resumed after a lost connection."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _ID: Final = re.compile(POSITION)
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One message. `identity`: what is resumed after it. `gap`: why events before this point were missed;
-    else `event` is one."""
+    """A message of the stream. `identity`: id to resume after. Either `event` is set, or `gap`: the reason
+    why events before this point were missed, or neither."""
 
     identity: str
     event: dict[str, Any] | None = None
@@ -38,15 +38,15 @@ def follow(
     note: Callable[[str], None],
     sleep: Callable[[float], None],
 ) -> None:
-    """Tell every event after `since` (empty: from now on), for ever. Where the connection is lost, or the
-    instance stops, it is made again and nothing is missed that is still kept.
+    """Pass every event after `since` (empty: from now on) to `tell`, forever. When the connection is lost or
+    the instance stops, it reconnects and resumes with the next retained event.
 
-    Raises Unreachable where nobody answers at first; HeadraceError for what will not pass.
+    Raises Unreachable if the first connection fails, and HeadraceError for errors that cannot be retried.
     """
     last, has_begun, pause = since, False, _FIRST_SECONDS
     more = {"datastream": datastream} if datastream else {}
     while True:
-        reason = "the instance has ended the stream"
+        reason = "the instance closed the stream"
         try:
             headers = {"Accept": MEDIA_TYPE, **({"Last-Event-ID": last} if last else {})}
             with client.stream(EVENTS, headers, **more) as chunks:
@@ -59,14 +59,14 @@ def follow(
             if not (has_begun and error.retriable):
                 raise
             reason = error.message
-        note(f"{reason}; tries again in {pause:g} s, after event {last or 'none'}")
+        note(f"{reason}; retrying in {pause:g} s, after event {last or 'none'}")
         sleep(pause)
         pause = min(2 * pause, _MOST_SECONDS)
 
 
 def messages(chunks: Iterable[bytes]) -> Iterator[Told]:
-    """The messages of a stream; comments, which are signs of life, are none. An id without an event moves
-    the position. Raises HeadraceError for what is no stream of events."""
+    """Yield the messages of a stream. Comments (heartbeats) are skipped; an id without an event advances the
+    position. Raises HeadraceError for data that is not an event stream."""
     fields: dict[str, str] = {}
     for line in lines_of(chunks):
         if line:
@@ -80,29 +80,29 @@ def messages(chunks: Iterable[bytes]) -> Iterator[Told]:
 
 
 def lines_of(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Lines end with a line feed alone: a text may hold what other readers end lines at. A line that has not
-    ended is of no use."""
+    """Yield lines, split at line feeds only: texts may contain other line separators. An incomplete last line
+    is dropped. Raises HeadraceError for a line above the limit."""
     rest = b""
     for chunk in chunks:
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield line.removesuffix(b"\r").decode(errors="replace")
         if len(rest) > _LONGEST_LINE:
-            raise HeadraceError("a line of the events does not end")
+            raise HeadraceError("invalid event stream: line too long")
 
 
 def _told(fields: dict[str, str]) -> Told:
     identity = fields.get("id", "")
     if identity and not _ID.fullmatch(identity):
-        raise HeadraceError(f"what answers sends no events: {identity[:100]!r} is no id of one")
+        raise HeadraceError(f"invalid event stream: {identity[:100]!r} is not an event id")
     if "data" not in fields:
         return Told(identity)
     try:
         event = json.loads(fields["data"])
     except ValueError as error:
-        raise HeadraceError("what answers sends no events: their data is no JSON") from error
+        raise HeadraceError("invalid event stream: data is not JSON") from error
     if not isinstance(event, dict):
-        raise HeadraceError("what answers sends no events: their data is no JSON object")
+        raise HeadraceError("invalid event stream: data is not a JSON object")
     if fields.get("event") == "gap":
         return Told(identity, gap=str(event.get("reason") or "events were missed"))
     return Told(identity, event)

@@ -1,4 +1,4 @@
-"""Text files that people give to commands, and files that commands write for people and programs."""
+"""Text files that commands read, and files that they write."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from typing import Final
 from mirror.errors import InvalidRequest
 
 _OF_THE_SYSTEM: Final = ("/dev", "/proc")
-"""What is there stands for something else, such as the standard output of the command."""
+"""Folders whose files are devices or streams, such as the command's standard output."""
 
 
 def read_file(path: Path) -> str:
-    """A text file as UTF-8, with or without a mark of it. Raises InvalidRequest when it is neither, OSError
-    that names the file."""
+    """Read a text file as UTF-8, with or without a byte order mark. Raises InvalidRequest for invalid UTF-8,
+    and OSError that names the file."""
     try:
         with _named(path):
             return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{path} is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise InvalidRequest(f"{path} is not valid UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def read_stdin() -> str:
-    """All of the standard input. Raises InvalidRequest when it is no UTF-8."""
+    """Read all of standard input. Raises InvalidRequest for invalid UTF-8."""
     try:
         return sys.stdin.read().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"stdin is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise InvalidRequest(f"stdin is not valid UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Replace what the file holds. Where that fails it holds what it held: a device or a pipe, which is
-    written as it is, may have got a part. Raises OSError that names the file also where the disk is full,
-    which the system reports without a name."""
+    """Replace the content of a file atomically. A device or a pipe is written directly, and may receive a
+    part of the content on failure. Raises OSError that names the file, even on a full disk, which the system
+    reports without a name."""
     data = content.encode() if isinstance(content, str) else content
     with _named(path):
         if _is_written_as_it_is(path):
@@ -49,7 +49,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _is_written_as_it_is(path: Path) -> bool:
-    """Also a file in a folder that takes no other one."""
+    """Return whether the path must be written directly: a device or pipe, or a file in a read-only folder."""
     if any(path.absolute().is_relative_to(one) for one in _OF_THE_SYSTEM):
         return True
     return path.exists() and not (path.is_file() and os.access(path.resolve().parent, os.W_OK))

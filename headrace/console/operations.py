@@ -1,4 +1,4 @@
-"""What `--wait` waits for: the end of an operation that a command has begun."""
+"""Waiting for the end of an operation, for `--wait`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ def wait_for_end(
     *,
     sleep: Callable[[float], None] | None = None,
 ) -> Mapping[str, Any]:
-    """The operation as it ended, done or failed. How far it is is said on stderr when that changes.
+    """Wait for an operation, and return it once it is done or failed. Progress is reported on stderr when it
+    changes.
 
-    Raises TimedOut, which names the operation: it is not called off by that.
+    Raises TimedOut that names the operation, which continues.
     """
     known: Mapping[str, Any] = {}
 
@@ -40,7 +41,7 @@ def wait_for_end(
     lacking = what_still_lacks(look, timeout_seconds, sleep)
     if lacking:
         raise TimedOut(
-            f"not over after {timeout_seconds:g} s: {lacking}",
-            advice=f"it is not called off; GET {location} says how far it is",
+            f"operation not finished after {timeout_seconds:g} s: {lacking}",
+            advice=f"it continues; check its progress with GET {location}",
         )
     return known

@@ -1,4 +1,4 @@
-"""Asking again and again until something is so."""
+"""Polling until a condition is met."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _MOST_SECONDS: Final = 2.0
 def what_still_lacks(
     look: Callable[[], str], timeout_seconds: float, sleep: Callable[[float], None] | None = None
 ) -> str:
-    """What `look` says is lacking when the time is over; empty as soon as it says nothing. An instance that
-    does not answer for a while is asked again. Raises what `look` raises and what will not pass."""
+    """Poll `look` until it returns an empty string, and return that; on timeout, return its latest text.
+    Retriable errors, such as an unreachable instance, are retried; other errors of `look` are raised."""
     import tenacity
 
     lacking = ""

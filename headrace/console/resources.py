@@ -1,4 +1,4 @@
-"""Where REST has what commands ask for, what they wait for there, and how an instance is by its answer."""
+"""REST paths that commands request, conditions to wait for, and the state of an instance."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ELSEWHERE: Final = frozenset({"", ".", ".."})
 
 
 class Condition(StrEnum):
-    """What a datastream is waited to be."""
+    """A condition of a datastream to wait for."""
 
     READY = "ready"
     RUNNING = "running"
@@ -31,38 +31,47 @@ class Condition(StrEnum):
 
 
 def path_of(name: str) -> str:
-    """Where REST has a datastream of any name, also one that is damaged. Raises InvalidRequest for names
-    that would lead elsewhere."""
+    """Return the path of a datastream, which may be damaged and have any name. Raises InvalidRequest for
+    names that would resolve to another resource."""
     if name in _ELSEWHERE:
-        raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream list shows them")
+        raise InvalidRequest(
+            f"invalid datastream name {name!r}", advice="list names with headrace datastream list"
+        )
     return _below(DATASTREAMS, name)
 
 
 def path_of_lost(name: str) -> str:
-    """Where REST has a datastream that ZooKeeper has lost. Raises InvalidRequest for names that would lead
-    elsewhere."""
+    """Return the path of a datastream whose definition ZooKeeper has lost. Raises InvalidRequest for names
+    that would resolve to another resource."""
     if name in _ELSEWHERE:
-        raise InvalidRequest(f"no datastream is named {name!r}", advice="headrace datastream lost lists them")
+        raise InvalidRequest(
+            f"invalid datastream name {name!r}", advice="list names with headrace datastream lost"
+        )
     return _below(LOST_DATASTREAMS, name)
 
 
 def path_of_group(prefix: str) -> str:
-    """Where REST has all datastreams that share tasks. Raises InvalidRequest for what would lead
-    elsewhere."""
+    """Return the path of all datastreams that share tasks. Raises InvalidRequest for prefixes that would
+    resolve to another resource."""
     if prefix in _ELSEWHERE:
-        raise InvalidRequest(f"{prefix!r} is no task prefix", advice="headrace datastream get shows them")
+        raise InvalidRequest(
+            f"invalid task prefix {prefix!r}", advice="show task prefixes with headrace datastream get"
+        )
     return _below(GROUPS, prefix)
 
 
 def path_of_plan(identity: str) -> str:
-    """Where REST has a plan that was computed. Raises InvalidRequest for what would lead elsewhere."""
+    """Return the path of a computed plan. Raises InvalidRequest for ids that would resolve to another
+    resource."""
     if identity in _ELSEWHERE:
-        raise InvalidRequest(f"{identity!r} is no plan", advice="headrace datastream plan computes one")
+        raise InvalidRequest(
+            f"invalid plan id {identity!r}", advice="compute a plan with headrace datastream plan"
+        )
     return _below(PLANS, identity)
 
 
 def instance_state(instance: Mapping[str, Any]) -> str:
-    """One word for a person: well, not well, leaving, unreachable, timed out."""
+    """Return the displayed state: well, not well, leaving, unreachable or timed out."""
     if instance["health"] is None:
         return str(instance["state"])
     if instance["is_leaving"]:
@@ -71,7 +80,7 @@ def instance_state(instance: Mapping[str, Any]) -> str:
 
 
 def instance_troubles(instance: Mapping[str, Any]) -> Iterator[str]:
-    """What is not well of it, a sentence for each part; why it has not answered, where it has not."""
+    """Yield a sentence for each unhealthy part, or the reason for a missing response."""
     if instance["health"] is None:
         yield instance["reason"] or instance["state"]
         return
@@ -85,5 +94,5 @@ def _below(folder: str, name: str) -> str:
 
 
 def age_text(milliseconds: float | None) -> str:
-    """The age of a record, for a table."""
+    """Format the age of a record for a table."""
     return UNKNOWN if milliseconds is None else duration_text(milliseconds / 1_000)

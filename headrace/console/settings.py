@@ -1,4 +1,4 @@
-"""What an operator can set about calls to a service."""
+"""Settings of calls to a service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mirror.options import Settings
 
 def _check_address(address: str) -> None:
     if "," in address:
-        raise ValueError(f"{shown(address)} is several addresses: write each as an item of the list")
+        raise ValueError(f"{shown(address)} contains several addresses: write each as an item of the list")
     try:
         service_at("addresses", address)
     except InvalidRequest as error:
@@ -20,30 +20,30 @@ def _check_address(address: str) -> None:
 
 
 class ClientSettings(Settings):
-    """How commands call a service."""
+    """Settings of commands that call a service."""
 
     addresses: list[str] = Field(default=[])
-    """`host:port` of instances that commands ask, each until one answers; with `https://` in front where it
-    has TLS. Empty: as in `api`."""
+    """Instances that commands call, `host:port` or `https://host:port`; tried in order until one responds.
+    Empty: the address in `api`."""
     token_file: str = ""
-    """A file with the token; the variable HEADRACE_TOKEN wins over it."""
+    """File with the token; the variable HEADRACE_TOKEN takes precedence."""
     ca_file: str = ""
-    """Authorities (PEM) of the service's certificate; empty: the machine's."""
+    """CA certificates (PEM) for the service's certificate; empty: the CA certificates of the machine."""
     certificate_file: str = ""
-    """The certificate that is shown to the service (PEM)."""
+    """Client certificate (PEM) presented to the service."""
     key_file: str = ""
-    """Key of `certificate_file` (PEM); empty: it is in the same file."""
+    """Private key (PEM) of `certificate_file`; empty: in the same file."""
     largest_answer_bytes: PositiveInt = LARGEST_ANSWER_BYTES
-    """Size of the largest response of a service that commands read."""
+    """Maximum size of a response of the service in bytes."""
 
     @model_validator(mode="after")
     def _consistent(self) -> ClientSettings:
         for address in self.addresses:
             _check_address(address)
         if self.key_file and not self.certificate_file:
-            raise ValueError("key_file needs certificate_file")
+            raise ValueError("key_file requires certificate_file")
         return self
 
     def token(self) -> str:
-        """Empty where there is none. Raises ConfigError that does not show it."""
+        """Return the token, or an empty string. Raises ConfigError that does not reveal it."""
         return token_of(self.token_file)

@@ -1,5 +1,8 @@
-"""How commands talk to a person or to a program. Whatever a command prints goes through here: nothing of it
-is markup, and nothing of it reaches the terminal as a command."""
+"""Output of commands, for people and for programs.
+
+All output of commands passes through here: it is never interpreted as markup, and control characters are
+escaped.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +23,23 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _MAKE_A_TERMINAL: Final = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
-"""Variables by which Rich takes a pipe for a terminal."""
+"""Variables that make Rich treat a pipe as a terminal."""
 _CONTINUED: Final = "\n  "
 _BETWEEN: Final = 2
-"""Cells between two columns."""
+"""Number of cells between two columns."""
 _NARROWEST: Final = 24
-"""Cells to which the columns of a table may be folded; where even that is too wide, each row is a record."""
+"""Minimum width of a folded column in cells; if the table is still too wide, each row is printed as a
+record."""
 _TERMINAL_SECONDS: Final = 0.2
 _FILE_SECONDS: Final = 5.0
 _NOTHING: Final = "-"
-"""What an empty cell is in a pipe, so that every line has as many fields."""
+"""Text of an empty cell in a pipe, so that every line has the same number of fields."""
 
 Lines = list[str]
 
 
 class Terminal:
-    """Prints lines. Text is shown as it is: brackets of an expression such as `[a-z]+` are no markup, and
-    `:warning:` is no picture."""
+    """Prints lines verbatim: brackets such as `[a-z]+` are not markup, and `:warning:` is not an emoji."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         self._is_stderr = stderr
@@ -49,7 +52,7 @@ class Terminal:
 
     @cached_property
     def _is_terminal(self) -> bool:
-        """Rich, which knows more of terminals, is imported only where there may be one."""
+        """Whether the stream is a terminal. Rich, which decides this, is only imported if it may be one."""
         may_be = self._stream.isatty() or any(map(os.environ.get, _MAKE_A_TERMINAL))
         return may_be and self._console.is_terminal
 
@@ -59,12 +62,12 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """Cells of a line."""
+        """Width of the terminal in cells."""
         return self._console.width
 
     def print(self, text: str = "", **how: Any) -> None:
-        """One line; a terminal wraps it between words, a pipe or a file gets it whole. `how`: options of
-        `rich.console.Console.print`."""
+        """Print one line. A terminal wraps it between words; a pipe or a file receives it unwrapped. `how`:
+        options of `rich.console.Console.print`."""
         if self._is_terminal:
             self._console.print(visible(text), **{"soft_wrap": False, **how})
         else:
@@ -72,11 +75,12 @@ class Terminal:
             self._stream.flush()
 
     def table(self, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Cells by row; None is an empty one, a list has a line for each of its texts.
+        """Print a table. A cell of None is empty, and a list is printed with one line per item.
 
-        Nothing of a cell is cut off: columns that are too wide for the terminal are folded, and where that
-        would not be legible each row is a record of `column: value` lines. A pipe or a file gets a line for
-        each row, and a heading, whatever their width."""
+        Cells are never truncated: columns that are too wide for the terminal are folded, and if that would
+        not be legible, each row is printed as a record of `column value` lines. A pipe or a file receives a
+        heading and one line per row, regardless of width.
+        """
         cells = [[_cell(value) for value in row] for row in rows]
         if not self._is_terminal:
             self._plain(title, columns, cells)
@@ -106,7 +110,8 @@ class Terminal:
 
 
 def _least_width(columns: Sequence[str], cells: Sequence[Sequence[Lines]]) -> int:
-    """Cells that a legible table needs: each column its widest line, or what it may be folded to."""
+    """Return the minimum width of a legible table in cells: the widest line of each column, or its folded
+    width."""
     widest = [
         max([cell_len(name), *(cell_len(text) for row in cells for text in row[number])])
         for number, name in enumerate(columns)
@@ -132,9 +137,10 @@ def _cell(value: object) -> Lines:
 
 
 class StatusLine:
-    """One line on stderr about work that goes on: rewritten on a terminal and never wider than it, a new one
-    every few seconds elsewhere. `since`: when the work began (any clock, seconds); nothing is said before the
-    first interval after it is over."""
+    """A progress line on stderr: rewritten in place on a terminal and never wider than it, otherwise a new
+    line every few seconds. `since`: start of the work (any clock, seconds); the first line appears one
+    interval later.
+    """
 
     def __init__(self, since: float = -math.inf) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -143,14 +149,15 @@ class StatusLine:
         self._is_shown = False
 
     def is_due(self, now: float) -> bool:
-        """Whether it is time for another line; the one that is asked for then is the last for a while."""
+        """Return whether another line is due. If so, the next one is due an interval later."""
         if now < self._next:
             return False
         self._next = now + self._seconds
         return True
 
     def show(self, parts: Sequence[str]) -> None:
-        """Parts of the line, the most important first: those that a terminal has no room for are left out."""
+        """Show the parts as one line, most important first: parts that do not fit on the terminal are
+        omitted."""
         self._is_shown = True
         if not self._is_terminal:
             note(", ".join(parts), soft_wrap=True)
@@ -163,17 +170,17 @@ class StatusLine:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the line, also where the work fails: what is said of that has a line of its own."""
+        """End the line, even if the work fails: the error starts on a new line."""
         self.end()
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line."""
         if self._is_terminal and self._is_shown:
             note("")
 
 
 def fitting(parts: Sequence[str], room: int) -> str:
-    """The parts from the first on that fit into `room` cells; the first alone is cut off."""
+    """Join the leading parts that fit into `room` cells; a first part that does not fit is truncated."""
     text = ""
     for part in parts:
         longer = f"{text}, {part}" if text else part
@@ -184,17 +191,17 @@ def fitting(parts: Sequence[str], room: int) -> str:
 
 
 def console() -> Terminal:
-    """Where answers go."""
+    """Return the terminal of results (stdout)."""
     return Terminal()
 
 
 def error_console() -> Terminal:
-    """Where problems and progress go."""
+    """Return the terminal of errors and progress (stderr)."""
     return Terminal(stderr=True)
 
 
 def complain(message: str) -> None:
-    """Say on stderr why the command fails. Lines of the message that are indented belong to it."""
+    """Print an error on stderr. Indented lines of the message continue it."""
     first, *further = message.split(_CONTINUED)
     out = error_console()
     for line in (f"headrace: {first}", *(f"  {one}" for one in further)):
@@ -202,35 +209,35 @@ def complain(message: str) -> None:
 
 
 def note(text: str, **how: Any) -> None:
-    """Say on stderr how work goes on. A terminal that has gone, or a log on a full disk, does not end the
-    work: it is not what was asked for. `how`: options of `Terminal.print`."""
+    """Print progress on stderr. Write errors, such as a closed terminal or a full disk, are ignored so that
+    they do not abort the work. `how`: options of `Terminal.print`."""
     with suppress(OSError):
         error_console().print(text, **how)
 
 
 def print_json(value: object, indent: int | None = 2) -> None:
-    """One JSON document on stdout, for programs."""
+    """Print a JSON document on stdout."""
     _write(json_text(value, indent))
 
 
 def print_yaml(documents: Iterable[object], *, several: bool = False) -> None:
-    """YAML on stdout, for files; each of `several` documents begins with `---`."""
+    """Print YAML on stdout; with `several`, each document starts with `---`."""
     from headrace.console.documents import yaml_text
 
     _write(yaml_text(documents, several=several))
 
 
 def print_text(text: str) -> None:
-    """A text of several lines on stdout, whatever the width of the terminal."""
+    """Print a text of several lines on stdout without wrapping."""
     _write(visible_lines(text))
 
 
 def _write(text: str) -> None:
     sys.stdout.write(text + "\n")
-    sys.stdout.flush()  # a full disk is an error of the command, not of the interpreter's end
+    sys.stdout.flush()  # report a full disk as an error of the command, not at interpreter exit
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:
-    """Rows as a table for a person; columns are keys of the rows."""
+    """Print rows as a table; columns are keys of the rows."""
     names = [column.replace("_", " ") for column in columns]
     console().table(title, names, [[row.get(column) for column in columns] for row in rows])

@@ -1,4 +1,6 @@
-"""`headrace copy` without a service: `run.py` plans, gives lanes to a pool of workers and follows it,
-`worker.py` begins a worker process, `report.py` prints what they did. Imports `clusters`, `console` and
-`process`.
+"""`headrace copy`, which needs no service.
+
+`run.py` plans and distributes lanes to a pool of workers, `worker.py` is the main program of a worker
+process, `transfer.py` copies from and to connectors, and `report.py` prints progress and results. Imports
+`console` and `process`.
 """

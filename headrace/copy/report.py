@@ -1,4 +1,4 @@
-"""Prints the progress of a copy, a line at a time, and its result as a table or a document."""
+"""Output of a copy: progress lines, and the result as a table or a document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_ROWS: Final = 40
 
 
 class ProgressLine:
-    """Progress as a line of status, and why partitions pause, each reason once."""
+    """Shows progress as a status line, and each reason for pausing partitions once."""
 
     def __init__(self) -> None:
         self._line = StatusLine()
@@ -24,7 +24,7 @@ class ProgressLine:
         self._told = 0
 
     def show(self, progress: CopyProgress, now: float) -> None:
-        """Show it if it is time."""
+        """Show the progress if a line is due."""
         if len(progress.reasons) > self._told:
             for reason, partition in list(progress.reasons.items())[self._told :]:
                 note(f"{partition} pauses: {reason}", soft_wrap=True)
@@ -41,31 +41,31 @@ class ProgressLine:
         if progress.paused:
             parts.append(f"{len(progress.paused)} paused")
         if rate > 0 and progress.lag:
-            parts.append(f"{duration_text(progress.lag / rate)} to go")
+            parts.append(f"{duration_text(progress.lag / rate)} remaining")
         parts += self._slowed(progress.throttled)
         parts.append(f"{rate_text(speed)} ({rate:,.0f} records/s)")
         parts += [
-            f"{counted(progress.remaining, 'partition')} left",
-            f"{size_text(progress.bytes)} in all",
+            f"{counted(progress.remaining, 'partition')} remaining",
+            f"{size_text(progress.bytes)} total",
         ]
         self._line.show(parts)
 
     def _slowed(self, throttled: Mapping[str, float]) -> list[str]:
-        """Name the clusters whose quota has slowed the copy since the last line."""
+        """Return a text for each cluster whose quota has throttled the copy since the last line."""
         before, self._throttled = self._throttled, dict(throttled)
         return [
-            f"slowed by the brokers' quota of {name}"
+            f"throttled by the broker quota of {name}"
             for name, seconds in throttled.items()
             if seconds > before.get(name, 0.0)
         ]
 
     def end(self) -> None:
-        """Leave the line."""
+        """End the line."""
         self._line.end()
 
 
 def tell_plan(plan: CopyPlan) -> None:
-    """What was done at the destination, and where its settings differ."""
+    """Print the changes at the destination, and the differences of its topic settings."""
     for names, word in ((plan.changes.created, "created"), (plan.changes.grown, "grown")):
         if names:
             note(f"{counted(len(names), 'topic')} {word} at the destination: {_some(names)}")
@@ -73,11 +73,11 @@ def tell_plan(plan: CopyPlan) -> None:
         note(f"note: {sentence}")
     kept = sorted({f"{key}={value}" for one in plan.changes.supplied.values() for key, value in one.items()})
     if kept:
-        note(f"new topics have these defaults of the source's brokers: {', '.join(kept)}", soft_wrap=True)
+        note(f"new topics get these broker defaults of the source: {', '.join(kept)}", soft_wrap=True)
     for sentence in plan.changes.adjusted[:10]:
         note(f"warning: {sentence}", soft_wrap=True)
     for name, reason in plan.failures.items():
-        note(f"error: {name} is not copied: {reason}", soft_wrap=True)
+        note(f"error: cannot copy {name}: {reason}", soft_wrap=True)
     for remark in plan.remarks:
         note(f"warning: {remark}", soft_wrap=True)
 
@@ -89,8 +89,8 @@ def _some(names: list[str]) -> str:
 def document_of(
     job: CopyJob, plan: CopyPlan, outcome: CopyOutcome, throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """The report. `complete`: every partition came to its end, with nothing in flight. A partition's
-    `cpu_seconds` is its share of all, by what it has done."""
+    """Return the report. `complete`: every partition has reached its end, with nothing in flight.
+    `cpu_seconds` of a partition is its share of the total, estimated from its work."""
     ends = {(spec.key.partition.topic, spec.key.partition.partition): spec.end_offset for spec in plan.specs}
     lanes = sorted(outcome.lanes, key=lambda lane: (lane["topic"], lane["partition"]))
     costs = [lane.pop("cost_us") for lane in lanes]
@@ -124,7 +124,7 @@ def document_of(
         "throttled_seconds": {name: round(one, 3) for name, one in sorted(throttled.items())},
         "restarts": outcome.restarts,
         "failures": [
-            *(f"{name} is not copied: {reason}" for name, reason in plan.failures.items()),
+            *(f"cannot copy {name}: {reason}" for name, reason in plan.failures.items()),
             *outcome.failures,
         ],
         "partitions": lanes,
@@ -138,7 +138,7 @@ def _is_complete(lane: dict[str, Any]) -> bool:
 
 
 def tell_outcome(document: dict[str, Any], *, as_json: bool) -> None:
-    """The report for a program, or the gist of it for a person."""
+    """Print the report as JSON, or a summary as a table."""
     if as_json:
         print_json(document)
         return
@@ -177,13 +177,14 @@ def _title(document: dict[str, Any]) -> str:
         f"in {duration_text(document['seconds'])}"
         f" ({rate_text(rate)}), {document['cpu_seconds']:.1f} CPU seconds"
         f"{slowed(document)}"
-        f"{'' if document['complete'] else ', not complete'}"
+        f"{'' if document['complete'] else ', incomplete'}"
     )
 
 
 def slowed(document: Mapping[str, Any]) -> str:
-    """Name the clusters whose quota has slowed a copy, for its title; empty where none has."""
+    """Return a suffix for the title that names the clusters whose quota throttled the copy; empty if none
+    did."""
     return "".join(
-        f", slowed by the brokers' quota of {name} for {duration_text(seconds)}"
+        f", throttled by the broker quota of {name} for {duration_text(seconds)}"
         for name, seconds in document["throttled_seconds"].items()
     )

@@ -1,4 +1,4 @@
-"""The parent of a copy: plans it, starts the workers, gathers what they say."""
+"""The parent process of a copy: plans it, starts the workers and collects their messages."""
 
 from __future__ import annotations
 
@@ -43,23 +43,26 @@ _log = logging.getLogger(__name__)
 _TICK_SECONDS: Final = 0.2
 _STOP_SECONDS: Final = 20.0
 _REPORT_SECONDS: Final = 10.0
-"""What a worker that has drained gets to report its lanes."""
+"""Time for a drained worker to report its lanes."""
 _RESTARTS: Final = 5
-"""A worker that dies more often than this in a row is not started again."""
+"""Maximum number of consecutive restarts of a worker."""
 _FENCED: Final = str(
     Fenced(
-        "another copy with the same --state has taken over every partition of a worker",
-        advice="let only one of them run",
+        "another copy with the same --state has taken over all partitions of a worker",
+        advice="run only one copy per --state",
     )
 )
 
 
 @dataclass
 class CopyProgress:
-    """Sums over the workers. `lag` in records; `paused` by partition, with the reason; `reasons`: all that
-    there were, each with the partition that paused for it first. `stuck`: partitions that have paused since
-    a record was copied last, with the reason, also when they try again just now. `throttled`: seconds for
-    which a quota of the brokers has slowed a worker, the one that had to wait longest, by cluster."""
+    """Progress of a copy, summed over the workers.
+
+    lag: in records. paused: reason by paused partition. reasons: every reason so far, with the first
+    partition that paused for it. stuck: reason by partition that has paused since the last copied record,
+    even if it is currently retrying. throttled: seconds of throttling by broker quotas, by cluster, of the
+    most throttled worker.
+    """
 
     records: int = 0
     bytes: int = 0
@@ -73,9 +76,9 @@ class CopyProgress:
 
 @dataclass
 class CopyOutcome:
-    """How it ended: a report for each lane, CPU and memory of the workers that came to their end.
+    """Result of a copy: a report for each lane, CPU time and memory of the workers that finished.
 
-    `restarts`: of workers that died; their lanes went on from their checkpoints.
+    restarts: number of restarted workers; their lanes resumed from checkpoints.
     """
 
     lanes: list[dict[str, Any]] = field(default_factory=list)
@@ -86,8 +89,8 @@ class CopyOutcome:
 
 
 class _Share:
-    """What one worker is to copy. `left`: its lanes that have not come to their end. `latest`: what its
-    process has copied; `before`: what those that died had."""
+    """The share of one worker. left: its unfinished lanes. latest: sums of its current process. before: sums
+    of its earlier processes, which died."""
 
     def __init__(self, specs: Sequence[LaneSpec]) -> None:
         self.left = {spec.key.partition: spec for spec in specs}
@@ -95,24 +98,24 @@ class _Share:
         self.latest = self.before = CopySums(0, 0, 0, 0)
 
     def note_death(self) -> None:
-        """What it has told so far stays counted."""
+        """Add the sums of the dead process to `before`."""
         throttled = tuple(ThrottledTime(*pair) for pair in self.throttled.items())
         self.before = CopySums(self.records, self.bytes, 0, 0, throttled)
         self.latest = CopySums(0, 0, 0, 0)
 
     @property
     def records(self) -> int:
-        """Copied by all of its processes."""
+        """Records copied by all of its processes."""
         return self.before.records + self.latest.records
 
     @property
     def bytes(self) -> int:
-        """Copied by all of its processes, as fetched."""
+        """Fetched bytes copied by all of its processes."""
         return self.before.bytes + self.latest.bytes
 
     @property
     def throttled(self) -> dict[ClusterRef, float]:
-        """Seconds for which brokers have throttled its processes, by cluster."""
+        """Seconds of throttling by brokers over all of its processes, by cluster."""
         found: dict[ClusterRef, float] = {}
         for cluster, seconds in (*self.before.throttled, *self.latest.throttled):
             found[cluster] = found.get(cluster, 0.0) + seconds
@@ -121,7 +124,7 @@ class _Share:
 
 @dataclass(frozen=True)
 class CopySetup:
-    """What the engines are made with."""
+    """Configuration of the engines."""
 
     clusters: Mapping[ClusterRef, KafkaCluster]
     options: CopyingOptions
@@ -147,31 +150,31 @@ class CopyRun:
         self.outcome = CopyOutcome()
 
     def plan(self) -> CopyPlan:
-        """Look at both sides and prepare the destination. Raises what `plan_copy` raises, and ConfigError for
-        a transform that cannot be made."""
+        """Plan the copy and prepare the destination. Raises the errors of `plan_copy`, and ConfigError for a
+        transform that cannot be loaded."""
         load_transforms(self._job.policy.transforms)
         return self._with_bench(lambda bench: plan_copy(bench, self._job))
 
     def plan_left_out(self, plan: CopyPlan) -> CopyPlan | None:
-        """Plan once more what a plan leaves out; None where nothing can be copied of that, or the copy was
+        """Plan the omitted topics again. Return None if all of them still fail, or the copy was
         stopped."""
         if self._is_stopping or not plan.failures:
             return None
         try:
             later = self._with_bench(lambda bench: plan_left_out(bench, self._job, plan))
         except HeadraceError as error:
-            _log.info("what was left out cannot be copied now either: %s", error)
+            _log.info("omitted topics still cannot be copied: %s", error)
             return None
         return later if later.specs else None
 
     def forget(self, specs: Sequence[LaneSpec]) -> None:
-        """Remove the stored progress of a copy that is complete."""
+        """Delete the stored progress of a complete copy."""
         self._with_bench(lambda bench: forget_progress(bench, self._job, specs))
 
     def run(self, specs: Sequence[LaneSpec]) -> Generator[CopyProgress]:
-        """Start the workers; yields a few times a second until all have ended. They are killed when it is
-        closed before. The outcome adds up over calls."""
-        self._inbox = queue.SimpleQueue()  # without what workers of a former call have said last
+        """Start the workers, and yield the progress a few times per second until all have ended. Closing the
+        generator early kills them. The outcome accumulates over calls."""
+        self._inbox = queue.SimpleQueue()  # discard late messages of the workers of an earlier call
         self._shares = [_Share(share) for share in shares(specs, self._workers)]
         self._pool = self._pool_of(len(self._shares))
         self.progress.remaining = len(specs)
@@ -188,15 +191,16 @@ class CopyRun:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the workers that run."""
+        """Process ids of the running workers."""
         return [one.process.pid for one in self._pool.workers if one.process is not None]
 
     def stop(self) -> None:
-        """Let the workers drain, checkpoint and end. Idempotent."""
+        """Request the workers to drain, checkpoint and exit. Idempotent."""
         self._is_stopping = True
 
     def kill(self) -> None:
-        """End the workers at once; what they had not checkpointed is compared or copied again later."""
+        """Kill the workers immediately; records after their checkpoints are compared or copied again
+        later."""
         self._is_stopping = self._is_killed = True
 
     def _with_bench(self, make: Callable[[EngineContext], Coroutine[Any, Any, T]]) -> T:
@@ -227,7 +231,7 @@ class CopyRun:
             self._pool.send(worker, StartLanes(NO_EPOCH, specs))
 
     def _take_next(self) -> None:
-        """One thing that a worker has said, if there is one soon."""
+        """Process one message of a worker, if one arrives in time."""
         try:
             item = self._inbox.get(timeout=_TICK_SECONDS)
         except queue.Empty:
@@ -242,7 +246,7 @@ class CopyRun:
             self._take(worker, item.message)
 
     def _look(self) -> None:
-        """Start what is due, end what is to end, and give up what dies too often."""
+        """Start workers that are due, end or kill them on request, and give up workers that die too often."""
         self._feed(self._pool.look())
         for worker in self._pool.workers:
             slot, is_alive = worker.slot, worker.process is not None
@@ -254,7 +258,7 @@ class CopyRun:
                 self._give_up(worker)
 
     def _replace(self, worker: PooledWorker) -> None:
-        """Let a worker that died start again, unless its work is done."""
+        """Schedule the restart of a dead worker, unless its work is done."""
         share = self._shares[worker.number]
         self._pool.bury(worker, failed=not worker.slot.is_ending)
         share.note_death()
@@ -287,7 +291,7 @@ class CopyRun:
                 self._add_up()
                 if 0 < len(share.left) == fenced and not self._is_stopping:
                     self.outcome.failures.append(_FENCED)
-                    self.stop()  # a service manager must see that the copy is not whole
+                    self.stop()  # a service manager must see that the copy is incomplete
             case WorkerDone(cpu_seconds, peak_rss_bytes):
                 share.is_done = True
                 self.outcome.cpu_seconds += cpu_seconds
@@ -302,7 +306,8 @@ class CopyRun:
             progress.paused.pop(partition, None)
 
     def _take_report(self, share: _Share, report: dict[str, Any]) -> None:
-        """A lane that stops before its end has a reason, also when it was just trying again."""
+        """Record the report of a lane. A lane that stops before its end gets its reason for pausing, even if
+        it was retrying at the time."""
         place = TopicPartition(report["topic"], report["partition"])
         spec = share.left.pop(place, None)
         end = spec.end_offset if spec is not None else None
@@ -330,7 +335,8 @@ class CopyRun:
 
 
 def _spawn(number: int, channel: socket.socket) -> subprocess.Popen[bytes]:
-    """What a library prints in a worker must not get into the report on our standard output."""
+    """Start a worker process. Its stdout is discarded, so that output of libraries cannot mix with our
+    report."""
     descriptor = channel.fileno()
     command = worker_command("headrace.copy.worker", str(descriptor))
     with held_back():

@@ -1,4 +1,4 @@
-"""A copy with a connector at one of its ends: in this process, partition by partition."""
+"""A copy with a connector at one or both ends, within this process, partition by partition."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MOST_ROWS: Final = 40
 
 
 class TransferRun:
-    """One copy. `run`; `stop` from a signal handler. `keeps_state`: what a cluster stores of it stays there,
-    to be continued from."""
+    """One copy. Call `run`; `stop` may be called from a signal handler. `keeps_state`: keep the progress
+    stored at a cluster, so that a later copy can resume."""
 
     def __init__(self, setup: CopySetup, job: CopyJob, *, workers: int, keeps_state: bool) -> None:
         self._job = job
@@ -64,17 +64,18 @@ class TransferRun:
         if guarantee not in sink.guarantees:
             sink.close()
             given = " or ".join(sorted(sink.guarantees))
-            raise InvalidRequest(f"{reference} cannot give {guarantee}", advice=f"choose {given}")
+            raise InvalidRequest(f"{reference} does not support {guarantee}", advice=f"choose {given}")
         if self._keeps_state:
             sink.close()
             raise InvalidRequest(
-                f"--state names progress at a cluster; {reference} keeps its own",
-                advice="leave --state out: a copy into the same place continues there",
+                f"--state is not supported for {reference}, which stores its own progress",
+                advice="omit --state: a copy to the same destination resumes",
             )
         return sink
 
     def run(self, show: Callable[[CopyProgress, float], None]) -> dict[str, Any]:
-        """Copy to the end, or until it is stopped; the report. Raises what `Transfer.prepare` raises."""
+        """Copy to the end or until stopped, and return the report. Raises the errors of
+        `Transfer.prepare`."""
         started = time.monotonic()
         try:
             self._bench.run(self._transfer.prepare())
@@ -89,11 +90,12 @@ class TransferRun:
             self._bench.close()
 
     def stop(self) -> None:
-        """Commit what was written, and end. Idempotent."""
+        """Request a commit of the written records and the end. Idempotent."""
         self._transfer.stop()
 
     def _follow(self, show: Callable[[CopyProgress, float], None]) -> None:
-        """Give up where all that is left of a copy that is to end has paused for some time."""
+        """Run the transfer and show its progress. With `until_end`, stop if all remaining partitions stay
+        paused."""
         running = self._bench.loop.spawn(self._transfer.run())
         stuck_since: float | None = None
         while not running.is_done:
@@ -110,7 +112,7 @@ class TransferRun:
 
 
 def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
-    """Raises InvalidRequest for options that only the lanes between two clusters know."""
+    """Reject options that only copies between two clusters support. Raises InvalidRequest."""
     policy = job.policy
     refused: Mapping[str, bool] = {
         "--path passthrough": policy.path is CopyPath.PASSTHROUGH,
@@ -123,7 +125,7 @@ def _refuse_what_takes_lanes(job: CopyJob, workers: int) -> None:
     }
     for option, is_asked in refused.items():
         if is_asked:
-            raise InvalidRequest(f"{option} is for copies between two clusters", advice="leave it out")
+            raise InvalidRequest(f"{option} is only supported between two clusters", advice="omit the option")
 
 
 def _transfer_job(job: CopyJob) -> TransferJob:
@@ -160,7 +162,7 @@ def _progress(lanes: list[TransferLane], throttled: Mapping[str, float]) -> Copy
 def _document(
     job: CopyJob, lanes: list[TransferLane], throttled: Mapping[str, float], seconds: float
 ) -> dict[str, Any]:
-    """The report, with the names of that of a copy between clusters."""
+    """Return the report, with the same keys as the report of a copy between clusters."""
     return {
         "state": job.state,
         "source": job.source,
@@ -191,7 +193,7 @@ def _document(
 
 
 def tell_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
-    """The report for a program, or the gist of it for a person."""
+    """Print the report as JSON, or a summary as a table."""
     if as_json:
         print_json(document)
         return
@@ -208,7 +210,7 @@ def tell_transfer(document: Mapping[str, Any], *, as_json: bool) -> None:
         f"{counted(document['records'], 'record', form=',')}, {document['bytes'] / 1e6:,.1f} "
         f"MB in {document['seconds']:.1f} s"
         f"{slowed(document)}"
-        f"{'' if document['complete'] else ', not complete'}"
+        f"{'' if document['complete'] else ', incomplete'}"
     )
     shown = [row for row in rows if row["state"] != "committed"] or rows
     print_table(title, ["partition", "offsets", "records", "state"], shown[:_MOST_ROWS])

@@ -1,4 +1,4 @@
-"""The program of a worker of `headrace copy`. It imports no more than it needs: it runs once a core."""
+"""Main program of a worker of `headrace copy`. Imports are minimal, because it runs once per core."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from mirror.worker.process import Worker, receive_setup
 from mirror.worker.reports import CopyReports
 
 _STEP_SECONDS: Final = 0.05
-"""A copy is told to stop and nothing else, so its loop need not look for messages more often."""
+"""Polling interval of the control channel: a copy receives no message but the request to stop."""
 
 
 class VisibleFormatter(logging.Formatter):
-    """Escapes what a terminal would obey: what brokers say is part of the messages."""
+    """Escapes control characters: messages contain text of brokers."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Lines of text."""
+        """Format a record as escaped lines."""
         return visible_lines(super().format(record))
 
 
 def main() -> int:
-    """The process. The argument: the file descriptor of its end of the pipe."""
+    """Run the worker. Its command-line argument is the file descriptor of the control socket."""
     ignore_stop_signals()
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(VisibleFormatter("%(levelname)s %(message)s"))

@@ -1,6 +1,6 @@
-"""What is wrong with a set-up, and what to do about it: `headrace doctor`.
+"""Diagnosis of an installation: `headrace doctor`.
 
-`examination.py` looks at everything that the settings name; what it finds is judged without I/O, a cluster in
-`clusters.py`, topics and their copies in `topics.py`, the servers of ZooKeeper in `ensemble.py`, this machine
-and the settings in `host.py`.
+`examination.py` collects facts about everything in the settings. Other modules evaluate them without I/O:
+clusters in `clusters.py`, topics and their copies in `topics.py`, ZooKeeper servers in `ensemble.py`, clocks
+in `clocks.py`, plug-ins in `plug_ins.py`, this machine and the settings in `host.py`.
 """

@@ -1,4 +1,4 @@
-"""What is to be said of the clocks of clusters, as the instances of the service have measured them."""
+"""Diagnosis of cluster clocks, as measured by the instances of the service."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from headrace.doctor.diagnosis import Diagnosis, Grade
 from mirror.model.movement.clock_skew import ClockSkew
 
 _MOST_MS: Final = 1_000.0
-"""By which clocks may differ: ages of records are wrong by as much."""
+"""Tolerated difference of clocks. Ages of records are off by the same amount."""
 
 
 def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[Diagnosis]:
-    """Of each cluster the instance whose clock differs most, as of `GET /v1/instances`. Nothing of a cluster
-    that no instance has measured, such as one that none writes to."""
+    """Evaluate the clock skew of each cluster at the instance with the largest skew. `instances`: response of
+    `GET /v1/instances`. Clusters without a measurement, such as those that no instance writes to, are
+    skipped."""
     found: dict[str, tuple[ClockSkew, str]] = {}
     for instance in instances:
         for cluster, one in ((instance["health"] or {}).get("clocks") or {}).items():
@@ -30,8 +31,8 @@ def examined_clocks(instances: Sequence[Mapping[str, Any]]) -> Iterator[Diagnosi
             yield Diagnosis(
                 subject,
                 Grade.WARNING,
-                f"the clock of a broker is {side} that of instance {name}: {by}",
-                "keep both in time (NTP): ages of records, and what retention deletes, follow these clocks",
+                f"a broker's clock is {side} that of instance {name}: {by}",
+                "synchronize both with NTP: record ages and retention depend on these clocks",
             )
         else:
-            yield Diagnosis(subject, Grade.OK, f"its clocks and ours agree: {by}")
+            yield Diagnosis(subject, Grade.OK, f"clocks are in sync with ours: {by}")

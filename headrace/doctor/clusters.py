@@ -1,4 +1,4 @@
-"""What is to be said of one Kafka cluster: brokers, the user's rights, quotas, room, and how we reach it."""
+"""Diagnosis of a Kafka cluster: brokers, permissions, quotas, disk space, and connection security."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ENCRYPTED: Final = "SSL"
 def examined_cluster(
     alias: str, settings: KafkaCluster, facts: ClusterFacts, *, is_written: bool
 ) -> Iterator[Diagnosis]:
-    """Everything about a cluster that answered. `is_written`: topics are made and written there."""
+    """Evaluate a reachable cluster. `is_written`: topics are created and written there."""
     subject = f"cluster {alias}"
     yield from _brokers(subject, facts)
     yield from _exposure(subject, settings, facts)
@@ -29,7 +29,7 @@ def examined_cluster(
 
 
 def same_clusters(identities: Mapping[str, str]) -> Iterator[Diagnosis]:
-    """Aliases that are one cluster in truth. `identities`: cluster id by alias."""
+    """Report aliases of the same cluster. `identities`: cluster id by alias."""
     by_identity: dict[str, list[str]] = {}
     for alias, identity in identities.items():
         by_identity.setdefault(identity, []).append(alias)
@@ -39,7 +39,7 @@ def same_clusters(identities: Mapping[str, str]) -> Iterator[Diagnosis]:
                 "clusters",
                 Grade.NOTE,
                 f"{' and '.join(sorted(aliases))} are the same cluster ({identity})",
-                "a datastream between them needs names that differ, such as mirror.*",
+                "a datastream between them must rename topics, such as to mirror.*",
             )
 
 
@@ -50,7 +50,7 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             subject,
             Grade.OK,
-            f"{len(reached)} of {len(facts.brokers)} brokers answer, with the requests of Kafka"
+            f"{len(reached)} of {len(facts.brokers)} brokers respond, with the protocol of Kafka"
             f" {' and '.join(releases)}",
         )
     for one in facts.brokers:
@@ -58,9 +58,8 @@ def _brokers(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 subject,
                 Grade.PROBLEM,
-                f"broker {one.broker} cannot be reached at {one.address}, the address that the cluster"
-                f" announces: {one.problem}",
-                "every broker has to be reachable from here: see advertised.listeners, DNS and firewalls",
+                f"broker {one.broker} is unreachable at its advertised address {one.address}: {one.problem}",
+                "every broker must be reachable from here: check advertised.listeners, DNS and firewalls",
             )
 
 
@@ -73,29 +72,28 @@ def _exposure(subject: str, settings: KafkaCluster, facts: ClusterFacts) -> Iter
         yield Diagnosis(
             subject,
             Grade.WARNING,
-            "the password is sent in the clear: mechanism PLAIN without TLS",
+            "the password is sent in plain text: mechanism PLAIN without TLS",
             "use SASL_SSL, or SCRAM",
         )
         return
     yield Diagnosis(
-        subject, Grade.NOTE, "records cross the network without TLS", "security.protocol: SSL or SASL_SSL"
+        subject, Grade.NOTE, "records are sent without TLS", "set security.protocol to SSL or SASL_SSL"
     )
 
 
 def _creation(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.rights is None:
-        yield Diagnosis(
-            subject, Grade.UNKNOWN, f"whether topics may be created is not said: {some_of(facts.why)}"
-        )
+        yield Diagnosis(subject, Grade.UNKNOWN, f"permission to create topics unknown: {some_of(facts.why)}")
     elif AclOperation.CREATE not in facts.rights:
         yield Diagnosis(
             subject,
             Grade.NOTE,
-            "our user may not create any topic it wants; rights on names that begin alike are not shown",
-            "give Create on the names of the copies (docs/kafka-security.md), or create them beforehand",
+            "our user has no Create on the cluster; Create on topic name prefixes cannot be checked",
+            "grant Create on the names of the copies (docs/kafka-security.md), or create the topics"
+            " beforehand",
         )
     else:
-        yield Diagnosis(subject, Grade.OK, "topics may be created")
+        yield Diagnosis(subject, Grade.OK, "our user may create topics")
 
 
 def _room(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[Diagnosis]:
@@ -106,19 +104,19 @@ def _room(subject: str, brokers: tuple[BrokerFacts, ...]) -> Iterator[Diagnosis]
                 yield Diagnosis(
                     subject,
                     Grade.WARNING,
-                    f"broker {broker.broker} has {usable / total:.0%} of its disk left"
+                    f"broker {broker.broker} has {usable / total:.0%} of its disk free"
                     f" ({usable / 2**30:.1f} of {total / 2**30:.1f} GiB, {folder.path})",
-                    "copies need room for as long as the destination keeps them: retention, or more disk",
+                    "reduce the retention of copies, or add disk space",
                 )
 
 
 def _quotas(subject: str, facts: ClusterFacts) -> Iterator[Diagnosis]:
     if facts.quotas is None:
-        yield Diagnosis(subject, Grade.UNKNOWN, f"quotas of brokers are not known: {some_of(facts.why)}")
+        yield Diagnosis(subject, Grade.UNKNOWN, f"broker quotas unknown: {some_of(facts.why)}")
     for key, value in (facts.quotas or {}).items():
         yield Diagnosis(
             subject,
             Grade.NOTE,
-            f"brokers hold us back at {key}: {value:g}",
-            "it holds for each broker; what it throttles is seen as THROTTLED in headrace lanes",
+            f"broker quota {key}: {value:g}",
+            "the quota applies per broker; headrace lanes shows throttled partitions as THROTTLED",
         )

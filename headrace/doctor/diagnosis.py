@@ -1,4 +1,4 @@
-"""One thing that was looked at, and what is to be said of it."""
+"""A finding of `headrace doctor`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _NAMED: Final = 5
 
 
 class Grade(StrEnum):
-    """How bad it is."""
+    """Severity of a finding."""
 
     OK = "ok"
     NOTE = "note"
-    """Worth knowing; nothing has to be done."""
+    """Information; no action required."""
     UNKNOWN = "unknown"
-    """It could not be looked at."""
+    """The check could not run."""
     WARNING = "warning"
-    """It works now, and will fail or be misused one day."""
+    """Works now, but may fail or be abused later."""
     PROBLEM = "problem"
-    """It does not work."""
+    """Does not work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """A sentence about one part of the set-up. `advice`: what a person can do."""
+    """A finding about one part of the installation. `advice`: the suggested fix."""
 
     subject: str
     grade: Grade
@@ -37,5 +37,5 @@ class Diagnosis:
 
 
 def some_of(names: Sequence[str]) -> str:
-    """The first few names, and how many there are beyond."""
+    """Return the first few names and the number of the rest."""
     return first_few(names, _NAMED)

@@ -1,4 +1,4 @@
-"""What is to be said of the servers of ZooKeeper: which are there, their versions, what is on their disks."""
+"""Diagnosis of ZooKeeper servers: reachability, versions and disk usage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _GIB: Final = 2**30
 
 
 def examined_servers(servers: Sequence[ServerFacts]) -> Iterator[Diagnosis]:
-    """Every server that the settings name. Where none can be reached the failed session says so already."""
+    """Evaluate the configured servers. If all are unreachable, the failed session already reports it."""
     reached = [one for one in servers if not one.problem]
     if not reached:
         return
@@ -26,15 +26,15 @@ def examined_servers(servers: Sequence[ServerFacts]) -> Iterator[Diagnosis]:
             yield Diagnosis(
                 _SUBJECT,
                 Grade.WARNING,
-                f"server {one.address} cannot be reached: {one.problem}",
-                "start it, or take it out of zookeeper.servers: the ensemble lives while most of it is there",
+                f"server {one.address} is unreachable: {one.problem}",
+                "start it, or remove it from zookeeper.servers; the ensemble needs a majority of its servers",
             )
         elif not one.is_serving:
             yield Diagnosis(
                 _SUBJECT,
                 Grade.PROBLEM,
-                f"server {one.address} runs and serves nobody: it sees no majority of its ensemble",
-                "start the other servers; its log names those that it does not reach",
+                f"server {one.address} is running but not serving: it has no quorum",
+                "start the other servers; its log names unreachable ones",
             )
         else:
             yield from _release(one)
@@ -47,12 +47,15 @@ def _release(one: ServerFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             _SUBJECT,
             Grade.UNKNOWN,
-            f"server {one.address} does not say its version",
-            "4lw.commands.whitelist=srvr,dirs of the server",
+            f"server {one.address} does not report its version",
+            "set 4lw.commands.whitelist=srvr,dirs on the server",
         )
     elif _numbers(one.release)[: len(_OLDEST)] < _OLDEST:
         yield Diagnosis(
-            _SUBJECT, Grade.WARNING, f"server {one.address} has version {one.release}", "3.5 or newer"
+            _SUBJECT,
+            Grade.WARNING,
+            f"server {one.address} has version {one.release}",
+            "upgrade to 3.5 or newer",
         )
     else:
         nodes = "" if one.nodes is None else f", {counted(one.nodes, 'node')}"
@@ -66,16 +69,16 @@ def _disk(one: ServerFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             _SUBJECT,
             Grade.UNKNOWN,
-            f"server {one.address} does not say how much its snapshots and logs take",
-            "4lw.commands.whitelist=srvr,dirs of the server",
+            f"server {one.address} does not report the size of its snapshots and logs",
+            "set 4lw.commands.whitelist=srvr,dirs on the server",
         )
         return
     takes = (
         f"on server {one.address} snapshots take {one.snapshot_bytes / _GIB:.2f} GiB and logs"
-        f" {one.log_bytes / _GIB:.2f} GiB; it does not say what room is left"
+        f" {one.log_bytes / _GIB:.2f} GiB; free disk space is not reported"
     )
     if one.snapshot_bytes + one.log_bytes > _MUCH_ON_DISK:
-        advice = "autopurge.purgeInterval and autopurge.snapRetainCount: by default nothing is ever removed"
+        advice = "set autopurge.purgeInterval and autopurge.snapRetainCount: the default never deletes files"
         yield Diagnosis(_SUBJECT, Grade.WARNING, takes, advice)
     else:
         yield Diagnosis(_SUBJECT, Grade.OK, takes)
@@ -87,19 +90,19 @@ def _together(reached: Sequence[ServerFacts]) -> Iterator[Diagnosis]:
         yield Diagnosis(
             _SUBJECT,
             Grade.NOTE,
-            f"its servers have different versions: {', '.join(releases)}",
-            "finish their upgrade",
+            f"servers have different versions: {', '.join(releases)}",
+            "finish the upgrade",
         )
     if any(one.mode == "standalone" for one in reached):
         yield Diagnosis(
             _SUBJECT,
             Grade.NOTE,
-            "it is a single server: without it nothing can be changed, and copying stops after a while",
-            "three servers for production (docs/zookeeper.md)",
+            "there is a single server: if it fails, nothing can be changed, and copying stops after a while",
+            "use three servers in production (docs/zookeeper.md)",
         )
 
 
 def _numbers(release: str) -> tuple[int, ...]:
-    """`3.10.1` as numbers, as far as it is made of them."""
+    """Parse the leading numeric parts of a version such as `3.10.1`."""
     parts = takewhile(lambda part: part.isascii() and part.isdigit(), release.split("."))
     return tuple(int(part) for part in parts)

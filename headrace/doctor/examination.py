@@ -1,4 +1,4 @@
-"""The look at everything that the settings name, one part after the other; none keeps the others from it."""
+"""Examination of everything in the settings, part by part; a failing part does not stop the others."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _READ, _WRITE = AclOperation.READ, AclOperation.WRITE
 
 
 class Examination:
-    """`seconds`: how long one cluster or server may take. `client`: how the service is asked which
-    datastreams there are."""
+    """Examines an installation. `seconds`: timeout per cluster or server. `client`: used to list the
+    datastreams."""
 
     def __init__(self, settings: HeadraceSettings, client: RestClient, seconds: float) -> None:
         self._settings = settings
@@ -44,7 +44,7 @@ class Examination:
         self._identities: dict[str, str] = {}
 
     def run(self) -> Iterator[Diagnosis]:
-        """Findings as they come."""
+        """Run all checks, and yield each finding immediately."""
         settings = self._settings
         yield from examined_host(this_host())
         yield from examined_settings(settings)
@@ -74,7 +74,7 @@ class Examination:
         try:
             opened: tuple[str, ...] = ()
             if self._settings.zookeeper.security.is_private:
-                with suppress(NotFound):  # nothing was made there yet
+                with suppress(NotFound):  # the znodes do not exist yet
                     opened = zookeeper.open_nodes()
             took = zookeeper.session_timeout_seconds()
         finally:
@@ -84,17 +84,17 @@ class Examination:
             yield Diagnosis(
                 "ZooKeeper",
                 Grade.WARNING,
-                f"the server grants sessions of {took:.1f} s, the settings ask for {asked:.1f} s",
-                "maxSessionTimeout of the server, or zookeeper.session_timeout_seconds",
+                f"the server grants sessions of {took:.1f} s, the settings request {asked:.1f} s",
+                "raise maxSessionTimeout of the server, or lower zookeeper.session_timeout_seconds",
             )
         if opened:
             yield Diagnosis(
                 "ZooKeeper",
                 Grade.WARNING,
-                f"everybody may change {some_of(opened)}: they were made before zookeeper.security",
-                "close them with setAcl -R (docs/zookeeper.md)",
+                f"anyone may change {some_of(opened)}: created before zookeeper.security was set",
+                "restrict access with setAcl -R (docs/zookeeper.md)",
             )
-        yield Diagnosis("ZooKeeper", Grade.OK, f"it answers at {self._settings.zookeeper.servers}")
+        yield Diagnosis("ZooKeeper", Grade.OK, f"reachable at {self._settings.zookeeper.servers}")
 
     def _zookeeper_servers(self) -> Iterator[Diagnosis]:
         yield from examined_servers(look_at_servers(self._settings.zookeeper, self._seconds))
@@ -109,10 +109,10 @@ class Examination:
             lacking = [table for table in _tables() if controller.table(table) is None]
         if lacking:
             yield Diagnosis(
-                "Pinot", Grade.PROBLEM, f"it lacks the tables {some_of(lacking)}", "headrace pinot apply"
+                "Pinot", Grade.PROBLEM, f"missing tables {some_of(lacking)}", "run headrace pinot apply"
             )
         else:
-            yield Diagnosis("Pinot", Grade.OK, f"it answers at {once.controller} and has every table")
+            yield Diagnosis("Pinot", Grade.OK, f"reachable at {once.controller}, all tables exist")
 
     def _wants_pinot(self) -> bool:
         monitor = self._settings.monitor
@@ -121,7 +121,7 @@ class Examination:
         )
 
     def _service(self, datastreams: list[Mapping[str, Any]]) -> Iterator[Diagnosis]:
-        """Fills `datastreams` with the definitions that are whole."""
+        """Examine the service, and append its undamaged definitions to `datastreams`."""
         instances = self._client.get("/v1/instances")
         found = self._client.get("/v1/datastreams")
         datastreams += [one for one in found if one["source"] and one["destination"]]
@@ -147,7 +147,7 @@ class Examination:
             yield from examined_own_topic(name, facts.topics.get(name), needs, keeps_progress=keeps_progress)
 
     def _own_topics(self, alias: str) -> dict[str, Sequence[AclOperation]]:
-        """Topics that Headrace keeps at that cluster, with the rights that it needs on them."""
+        """Return Headrace's own topics at a cluster, with the required permissions."""
         mirror, topics = self._settings.mirror, dict[str, Sequence[AclOperation]]()
         if alias == mirror.destination_cluster:
             topics[mirror.progress_topic] = (_READ, _WRITE)
@@ -185,9 +185,9 @@ class Examination:
 
 
 def _advice(error: HeadraceError, subject: str) -> str:
-    """Where the error has none of its own."""
+    """Return the advice for an error without its own."""
     if isinstance(error, Unreachable):
-        return f"check the address of {subject}, whether it runs, and firewalls and TLS in between"
+        return f"check that {subject} is running, its address, firewalls and TLS"
     if isinstance(error, NotAuthorized):
         return "check user, password and mechanism in the settings (docs/kafka-security.md)"
     return ""

@@ -1,4 +1,4 @@
-"""What is to be said of this machine and of the settings, without asking anybody."""
+"""Diagnosis of this machine and of the settings, without network access."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from mirror.errors import ConfigError
 from mirror.wording import counted
 
 _FEW_FILES = 4_096
-"""A connection is a file: each worker has a few to every broker, and REST one for each caller."""
+"""Minimum number of open files. Each worker has a few connections to every broker, and REST one per
+caller."""
 
 
 class HostFacts(NamedTuple):
-    """This machine as a process of Headrace finds it."""
+    """Facts about this machine as seen by a process of Headrace."""
 
     is_compiled: bool
     open_files: int
-    """How many files a process may have open."""
+    """Maximum number of open files per process."""
     cores: int
 
 
 def this_host() -> HostFacts:
-    """What is so here and now."""
+    """Collect the facts about this machine."""
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return HostFacts(compiled_rooms() is not None, open_files, len(os.sched_getaffinity(0)))
 
 
 def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
-    """Of the machine."""
+    """Evaluate the machine."""
     if facts.is_compiled:
         yield Diagnosis(
             "this machine", Grade.OK, f"the data plane is compiled; {counted(facts.cores, 'core')}"
@@ -45,35 +46,35 @@ def examined_host(facts: HostFacts) -> Iterator[Diagnosis]:
         yield Diagnosis(
             "this machine",
             Grade.WARNING,
-            "the data plane runs interpreted, which takes several times the processor time",
-            "make setup compiles it in a checkout; a wheel for this platform brings it",
+            "the data plane is interpreted, which takes several times the CPU time",
+            "run make setup in a checkout to compile it, or install a wheel for this platform",
         )
     if 0 <= facts.open_files < _FEW_FILES:
         yield Diagnosis(
             "this machine",
             Grade.WARNING,
-            f"a process may have {facts.open_files} files open",
-            f"ulimit -n {_FEW_FILES * 4}, or LimitNOFILE= of the unit",
+            f"limit of open files per process is {facts.open_files}",
+            f"raise it with ulimit -n {_FEW_FILES * 4}, or LimitNOFILE= of the systemd unit",
         )
 
 
 def examined_settings(settings: HeadraceSettings) -> Iterator[Diagnosis]:
-    """What the settings leave open."""
+    """Evaluate the security of the settings, and whether the planner is available."""
     if refusal := _refusal(settings):
         yield Diagnosis("REST", Grade.PROBLEM, refusal.message, refusal.advice)
     elif exposure := settings.api.exposure():
-        yield Diagnosis("REST", Grade.WARNING, exposure, "docs/security.md")
+        yield Diagnosis("REST", Grade.WARNING, exposure, "see docs/security.md")
     elif not settings.api.asks_who_calls:
         yield Diagnosis(
             "REST",
             Grade.NOTE,
-            "nobody is asked who they are; only this machine reaches it",
-            "docs/security.md: tokens, OIDC, certificates",
+            "authentication is off; only this machine can connect",
+            "enable tokens, OIDC or certificates (docs/security.md)",
         )
     else:
-        yield Diagnosis("REST", Grade.OK, "callers are asked who they are")
+        yield Diagnosis("REST", Grade.OK, "authentication is on")
     if gap := _planner_gap(settings):
-        yield Diagnosis("planner", Grade.WARNING, gap, "docs/installation.md")
+        yield Diagnosis("planner", Grade.WARNING, gap, "see docs/installation.md")
     if nodes := openness(settings.zookeeper):
         yield Diagnosis("ZooKeeper", Grade.WARNING, nodes)
     for sentence in plain_credentials(settings):
@@ -88,7 +89,7 @@ def _planner_gap(settings: HeadraceSettings) -> str:
 
 
 def _refusal(settings: HeadraceSettings) -> ConfigError | None:
-    """Why `headrace serve` would not begin with these."""
+    """Return the error with which `headrace serve` would reject the settings."""
     try:
         settings.api.check_exposure()
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What is to be said of the topics of a datastream and of their copies: rights, and settings that bite."""
+"""Diagnosis of a datastream's topics and their copies: permissions and conflicting settings."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NOT_THERE: Final = frozenset({Code.UNKNOWN_TOPIC_OR_PARTITION, Code.UNKNOWN_TOP
 
 
 class Pair(NamedTuple):
-    """A topic and its copy; None: it is not there yet."""
+    """A topic and its copy, None if the copy does not exist yet."""
 
     source: TopicFacts
     copy: TopicFacts | None
 
 
 class _Remark(NamedTuple):
-    """What is said of one topic; those of several topics are one finding where only the name differs."""
+    """A remark about one topic. Equal remarks about several topics become one finding."""
 
     grade: Grade
     sentence: str
@@ -37,19 +37,20 @@ class _Remark(NamedTuple):
 
 
 def is_there(facts: TopicFacts | None) -> bool:
-    """Whether the topic exists, as far as our user is shown."""
+    """Return whether the topic exists and is visible to our user."""
     return facts is not None and facts.error not in _NOT_THERE
 
 
 def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis]:
-    """Rights and settings of a datastream's topics, one finding for all topics of which the same is true."""
+    """Evaluate permissions and settings of a datastream's topics; topics with the same remark share a
+    finding."""
     subject = f"datastream {datastream}"
     if not pairs:
         yield Diagnosis(
             subject,
             Grade.WARNING,
             "no topic matches",
-            "see source.topics, and whether our user may Describe the topics",
+            "check source.topics, and whether our user has Describe on the topics",
         )
         return
     topics: dict[_Remark, list[str]] = defaultdict(list)
@@ -60,18 +61,20 @@ def examined_pairs(datastream: str, pairs: Sequence[Pair]) -> Iterator[Diagnosis
         yield Diagnosis(subject, remark.grade, f"{remark.sentence}: {some_of(names)}", remark.advice)
     if not topics:
         yield Diagnosis(
-            subject, Grade.OK, f"rights and settings of {counted(len(pairs), 'topic')} and their copies fit"
+            subject,
+            Grade.OK,
+            f"permissions and settings of {counted(len(pairs), 'topic')} and their copies are fine",
         )
 
 
 def examined_own_topic(
     name: str, facts: TopicFacts | None, needs: Iterable[AclOperation], *, keeps_progress: bool = False
 ) -> Iterator[Diagnosis]:
-    """A topic that Headrace writes for itself. `facts` None: it is not there, and will be made.
+    """Evaluate one of Headrace's own topics. `facts`: None if the topic does not exist and will be created.
     `keeps_progress`: it holds checkpoints, which must not expire."""
     subject = f"topic {name}"
     if facts is None or not is_there(facts):
-        yield Diagnosis(subject, Grade.NOTE, "it is not there yet; an instance makes it", "")
+        yield Diagnosis(subject, Grade.NOTE, "does not exist yet; an instance will create it", "")
         return
     lacking = _lacking(facts, needs)
     if lacking:
@@ -79,26 +82,26 @@ def examined_own_topic(
             subject,
             Grade.PROBLEM,
             f"our user lacks {lacking}",
-            "docs/kafka-security.md lists the rights that are needed",
+            "see docs/kafka-security.md for the required permissions",
         )
     elif keeps_progress and "delete" in (policy := (facts.settings or {}).get("cleanup.policy", "")):
         yield Diagnosis(
             subject,
             Grade.PROBLEM,
-            f"it deletes checkpoints with time (cleanup.policy={policy}): copies would start again",
-            "set cleanup.policy=compact on it",
+            f"checkpoints expire (cleanup.policy={policy}): copying would start over",
+            "set cleanup.policy=compact",
         )
     elif facts.rights is None:
-        yield Diagnosis(subject, Grade.UNKNOWN, "the broker does not say what our user may do")
+        yield Diagnosis(subject, Grade.UNKNOWN, "the broker does not report our permissions")
     else:
-        yield Diagnosis(subject, Grade.OK, "our user has the rights that are needed")
+        yield Diagnosis(subject, Grade.OK, "our user has the required permissions")
 
 
 def _remarks(pair: Pair) -> Iterator[_Remark]:
     source, copy = pair
     yield from _rights("", source, _SOURCE_NEEDS, _SOURCE_WANTS)
     if source.leaderless:
-        advice = "nothing of them can be copied until a leader is elected"
+        advice = "they cannot be copied until a leader is elected"
         yield _Remark(Grade.PROBLEM, "partitions have no leader at the source", advice)
     yield from _source_settings(source)
     if copy is None or not is_there(copy):
@@ -107,8 +110,8 @@ def _remarks(pair: Pair) -> Iterator[_Remark]:
     if copy.partitions < source.partitions and not copy.error:
         yield _Remark(
             Grade.NOTE,
-            "the copy has fewer partitions; it is grown where the datastream may",
-            "destination.grow_existing, or add the partitions",
+            "the copy has fewer partitions; Headrace adds them if the datastream allows it",
+            "set destination.grow_existing, or add the partitions",
         )
     if source.settings is not None and copy.settings is not None:
         yield from _differences(source.settings, copy.settings)
@@ -117,11 +120,13 @@ def _remarks(pair: Pair) -> Iterator[_Remark]:
 def _rights(
     what: str, facts: TopicFacts, needs: Iterable[AclOperation], wants: Iterable[AclOperation]
 ) -> Iterator[_Remark]:
-    advice = "docs/kafka-security.md says what each is for"
+    advice = "see docs/kafka-security.md for the purpose of each permission"
     if lacking := _lacking(facts, needs):
         yield _Remark(Grade.PROBLEM, f"our user lacks {lacking} on{what or ' the topic'}", advice)
     elif facts.rights is None:
-        yield _Remark(Grade.UNKNOWN, f"the broker does not say our rights on{what or ' the topic'}", "")
+        yield _Remark(
+            Grade.UNKNOWN, f"the broker does not report our permissions on{what or ' the topic'}", ""
+        )
     elif lacking := _lacking(facts, wants):
         yield _Remark(Grade.NOTE, f"our user lacks {lacking} on{what or ' the topic'}", advice)
 
@@ -135,7 +140,7 @@ def _lacking(facts: TopicFacts, needs: Iterable[AclOperation]) -> str:
 
 
 def _name(operation: AclOperation) -> str:
-    """As Kafka's tools write it: DescribeConfigs."""
+    """Return the name as in Kafka's tools: DescribeConfigs."""
     return "".join(word.capitalize() for word in operation.name.split("_"))
 
 
@@ -145,15 +150,15 @@ def _source_settings(source: TopicFacts) -> Iterator[_Remark]:
     if retention is not None and 0 <= retention < _SHORT_RETENTION_MS and _deletes(settings):
         yield _Remark(
             Grade.WARNING,
-            f"the source keeps records for {retention / 60_000:.0f} min only: an outage that lasts longer"
-            " loses them",
+            f"the source retains records for only {retention / 60_000:.0f} min: a longer outage loses"
+            " records",
             "raise retention.ms at the source",
         )
     if settings.get("unclean.leader.election.enable") == "true":
         yield _Remark(
             Grade.WARNING,
-            "the source may elect an unclean leader: records that were copied may vanish there",
-            "unclean.leader.election.enable=false",
+            "the source allows unclean leader election: records that were already copied may be lost there",
+            "set unclean.leader.election.enable=false",
         )
 
 
@@ -162,15 +167,15 @@ def _differences(source: Mapping[str, str], copy: Mapping[str, str]) -> Iterator
     if largest is not None and accepted is not None and accepted < largest:
         yield _Remark(
             Grade.WARNING,
-            f"the copy accepts batches up to {accepted} bytes, the source up to {largest}: larger ones are"
-            " split, and a larger record pauses its partition",
-            "max.message.bytes of the copy",
+            f"the copy accepts batches up to {accepted} bytes, the source up to {largest}: larger batches"
+            " are split, and a larger record pauses its partition",
+            "raise max.message.bytes of the copy",
         )
     if copy.get("message.timestamp.type") == "LogAppendTime" != source.get("message.timestamp.type"):
         yield _Remark(
             Grade.NOTE,
-            "the copy stamps records itself: times of the source are lost",
-            "message.timestamp.type=CreateTime",
+            "the copy overwrites record timestamps with the append time",
+            "set message.timestamp.type=CreateTime",
         )
     oldest = _number(copy, "message.timestamp.before.max.ms")
     if oldest is None:
@@ -178,27 +183,27 @@ def _differences(source: Mapping[str, str], copy: Mapping[str, str]) -> Iterator
     if oldest is not None and oldest < _NO_LIMIT and copy.get("message.timestamp.type") != "LogAppendTime":
         yield _Remark(
             Grade.WARNING,
-            f"the copy refuses records older than {oldest} ms: what is older pauses its partition",
-            "message.timestamp.before.max.ms of the copy",
+            f"the copy rejects records older than {oldest} ms: an older record pauses its partition",
+            "raise message.timestamp.before.max.ms of the copy",
         )
     for key in ("retention.ms", "retention.bytes"):
         here, there = _number(source, key), _number(copy, key)
         if here is not None and there is not None and 0 <= there < (here if here >= 0 else _NO_LIMIT):
             yield _Remark(
                 Grade.WARNING,
-                f"the copy keeps less than the source ({key} is {there} and {here}): records that were copied"
-                " are deleted earlier",
-                f"{key} of the copy",
+                f"the copy retains less than the source ({key} is {there} and {here}): copied records are"
+                " deleted earlier",
+                f"raise {key} of the copy",
             )
     if _compacts(source) != _compacts(copy):
-        keeps = "compacted and its copy is not" if _compacts(source) else "not compacted and its copy is"
-        yield _Remark(Grade.WARNING, f"the source is {keeps}", "cleanup.policy of the copy")
+        keeps = "compacted, but its copy is not" if _compacts(source) else "not compacted, but its copy is"
+        yield _Remark(Grade.WARNING, f"the source is {keeps}", "check cleanup.policy of the copy")
     if copy.get("compression.type", "producer") not in ("producer", source.get("compression.type")):
         yield _Remark(
             Grade.NOTE,
-            f"the destination compresses every batch again ({copy['compression.type']}), which takes its"
-            " processor time",
-            "compression.type=producer",
+            f"the destination recompresses every batch ({copy['compression.type']}), which costs CPU"
+            " time on its brokers",
+            "set compression.type=producer",
         )
 
 

@@ -1,1 +1,1 @@
-"""Whom the monitor calls, and what is kept of incidents, built from the settings."""
+"""Monitors, alerts and stored incidents, built from the settings."""

@@ -29,7 +29,7 @@ from monitor.alerts.silence import Silence
 _log = structlog.get_logger(__name__)
 
 _MOST_POSTED: Final = 256
-"""Alerts of one call of Alertmanager, as Prometheus has it."""
+"""Maximum number of alerts per request to Alertmanager; same as in Prometheus."""
 
 
 def build_alerts(
@@ -39,8 +39,8 @@ def build_alerts(
     metrics: AlertMetrics,
     may_tell: Callable[[], bool] = lambda: True,
 ) -> AlertDispatch:
-    """Alerts about the service at `at`, or where the settings say. `may_tell`: whether this monitor surely
-    judges. Raises ConfigError, InvalidRequest."""
+    """Build the alerts about the service at `at`, or at the address in the settings. `may_tell`: whether this
+    monitor is certain to be the active one. Raises ConfigError, InvalidRequest."""
     chosen, clock = settings.monitor.alerts, SystemClock()
     address = chosen.service_url.rstrip("/") or settings.service_address(at or settings.monitor.service)
     first = address.partition(",")[0]
@@ -61,7 +61,7 @@ def build_alerts(
 
 
 def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
-    """Each with the name that logs and metrics have for it."""
+    """Build receivers and outboxes, each with its name in logs and metrics."""
 
     def outbox(of: ReceiverSettings, pace: float, *, grouped: bool = True) -> Outbox:
         gather, most = chosen.gather_seconds, of.most_retry_seconds
@@ -82,7 +82,8 @@ def _receivers(chosen: AlertSettings) -> list[tuple[str, Receiver, Outbox]]:
 
 
 def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[[], Sequence[Silence]]:
-    """Those of the configuration file, read again when it changes; while it is wrong, those of before."""
+    """Return a function that returns the silences of the configuration file. It reloads the file when it
+    changes, and keeps the previous silences while the file is invalid."""
     file = config_file(config)
     state = _state_of(file)
 
@@ -92,16 +93,16 @@ def watched_silences(config: Path | None, known: Sequence[Silence]) -> Callable[
             state = now
             try:
                 known = load_settings(config).monitor.alerts.silenced()
-                _log.info("silences are read again", silences=len(known))
+                _log.info("silences reloaded", silences=len(known))
             except ConfigError as error:
-                _log.warning("silences are as before: the configuration is wrong", reason=str(error))
+                _log.warning("silences not reloaded: invalid configuration", reason=str(error))
         return known
 
     return silences
 
 
 def _state_of(file: Path | None) -> tuple[int, int, int] | None:
-    """Another one after each change; None where there is no file."""
+    """Return a fingerprint that changes with the file, None if the file does not exist."""
     try:
         found = file.stat() if file else None
     except OSError:

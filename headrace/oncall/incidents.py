@@ -1,4 +1,4 @@
-"""Incidents that outlive the monitor: what keeps them, and what reads them."""
+"""Stored incidents, which survive a restart of the monitor: writer and reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from monitor.records.record import IncidentRecord, Stored
 
 
 def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: AlertDispatch) -> IncidentKeeper:
-    """What keeps incidents through a restart of the monitor. Raises ConfigError, NotFound."""
+    """Build the writer that stores incidents and restores them after a restart. Raises ConfigError,
+    NotFound."""
     clock, told = SystemClock(), ToldAlerts()
 
     def restored(stored: Stored) -> None:
@@ -42,7 +43,7 @@ def build_incidents(settings: HeadraceSettings, cycle: MonitorCycle, alerts: Ale
 
 
 def kept_incidents(settings: HeadraceSettings) -> RecordReader:
-    """What the monitor keeps of them; none where its topic is not there, or not wanted."""
+    """Build the reader of stored incidents. It returns none if the topic is missing or not configured."""
 
     def read() -> Sequence[IncidentRecord]:
         try:
@@ -54,7 +55,7 @@ def kept_incidents(settings: HeadraceSettings) -> RecordReader:
 
 
 def incident_topic(settings: HeadraceSettings) -> IncidentTopic:
-    """Where incidents are kept."""
+    """Return the topic of stored incidents."""
     cluster = ClusterDirectory(settings.clusters).resolve(ClusterRef(settings.mirror.metrics_cluster))
     monitor = settings.monitor
     return IncidentTopic(

@@ -1,5 +1,7 @@
-"""Monitors, built from the settings. Pinot's client is imported where it is asked for: the monitor within an
-instance does without the extra that brings it."""
+"""Monitors, built from the settings.
+
+Pinot's client is imported on demand: the monitor inside an instance works without the extra that installs it.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +34,23 @@ from monitor.settings import MeasurementPlace, MonitorSettings
 
 
 def build_monitor(settings: HeadraceSettings, at: str) -> MonitorCycle:
-    """A monitor of the service at `at`, or where the settings say. Raises InvalidRequest for an address that
-    is none, ModuleNotFoundError without the extra."""
+    """Build a monitor of the service at `at`, or at the address in the settings. Raises InvalidRequest for an
+    invalid address, ModuleNotFoundError without the extra."""
     address = settings.service_address(at or settings.monitor.service)
     service = RestService(RestClient(address, settings=settings.commands))
     return _monitor_of(service, settings, has_pinot=True)
 
 
 def build_advice(settings: HeadraceSettings, at: str) -> RestAdvice:
-    """Read the advice to size the service at `at`, or where the settings say. Raises InvalidRequest."""
+    """Build a reader of the sizing advice of the service at `at`, or at the address in the settings. Raises
+    InvalidRequest."""
     address = settings.service_address(at or settings.monitor.service)
     return RestAdvice(RestClient(address, settings=settings.commands))
 
 
 def build_own_monitor(settings: HeadraceSettings, services: Services) -> MonitorCycle:
-    """A monitor within an instance; without the extra it reads the metrics topic. Raises InvalidRequest,
-    ConfigError."""
+    """Build a monitor inside an instance. Without the extra it reads the metrics topic. Raises
+    InvalidRequest, ConfigError."""
     service = ControlService(
         services.control,
         services.problems.all,
@@ -61,7 +64,7 @@ def build_own_monitor(settings: HeadraceSettings, services: Services) -> Monitor
 
 def _is_pinot_installed() -> bool:
     try:
-        import pinot.client  # noqa: F401 - whether it can be
+        import pinot.client  # noqa: F401 - only checks that it can be imported
     except ModuleNotFoundError:
         return False
     return True
@@ -71,7 +74,7 @@ def _monitor_of(service: Service, settings: HeadraceSettings, *, has_pinot: bool
     clock, monitor = SystemClock(), settings.monitor
     written = _written(settings, clock, has_pinot=has_pinot)
     measurements = _measurements(settings, clock, written) if has_pinot else written
-    assert measurements is not None, "without Pinot the topic is read"
+    assert measurements is not None, "the topic is the only source without Pinot"
     stored = _stored_past(settings, clock) if has_pinot else None
     budgets = _budgets(monitor, clock, stored, written)
     return MonitorCycle(service, measurements, _policy(monitor), clock, monitor.window_seconds, budgets)
@@ -93,38 +96,41 @@ def _policy(monitor: MonitorSettings) -> IncidentPolicy:
 def _budgets(
     monitor: MonitorSettings, clock: Clock, stored: _StoredPast | None, written: TopicMeasurements | None
 ) -> Budgets | None:
-    """`written` alone is read for rules of an hour at most; None where there is no such rule."""
+    """Build the error budgets. Without Pinot, `written` covers only rules of up to an hour; None without such
+    a rule.
+    """
     rules = [read_rule(text) for text in monitor.burn_rates]
     if stored is not None:
         past = FallbackPast(stored.past, written, clock) if written is not None else stored.past
         return Budgets(past, clock, rules, monitor.minimum_records, stored.days)
-    assert written is not None, "without Pinot the topic is read"
+    assert written is not None, "the topic is the only source without Pinot"
     within = [rule for rule in rules if rule.long_seconds <= LONGEST_SECONDS]
     return Budgets(written, clock, within, monitor.minimum_records, 0) if within else None
 
 
 def delivery_counts(settings: HeadraceSettings, clock: Clock) -> DeliveryCounts | None:
-    """What counts the records of incidents; None where Pinot is not asked, or its client not installed."""
+    """Build the counter of late records in incidents; None if Pinot is disabled or its client is not
+    installed."""
     stored = _stored_past(settings, clock) if _is_pinot_installed() else None
     return None if stored is None else DeliveryCounts(stored.past, clock, stored.days)
 
 
 class _StoredPast(NamedTuple):
-    """`days`: for how long it is kept."""
+    """Measurements stored in Pinot. `days`: their retention."""
 
     past: Past
     days: int
 
 
 def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None:
-    """None where Pinot is not asked."""
+    """Return the measurements stored in Pinot, None if the settings do not use Pinot."""
     from monitor.adapters.pinot_measurements import PinotMeasurements
     from pinot.client import PinotClient
     from pinot.tables import MIRROR_METRICS
 
     if settings.monitor.measurements is MeasurementPlace.TOPIC:
         return None
-    once = settings.pinot.model_copy(update={"attempts": 1})  # verdicts wait for it
+    once = settings.pinot.model_copy(update={"attempts": 1})  # no retries: verdicts wait for the result
     past = PinotMeasurements(PinotClient(once), clock)
     return _StoredPast(past, settings.pinot.days_kept(MIRROR_METRICS))
 
@@ -132,8 +138,8 @@ def _stored_past(settings: HeadraceSettings, clock: Clock) -> _StoredPast | None
 def _measurements(
     settings: HeadraceSettings, clock: Clock, written: TopicMeasurements | None
 ) -> Measurements:
-    """Of Pinot, and of the topic where that is to be read instead. Raises ConfigError for a Pinot that cannot
-    be asked."""
+    """Return the measurements from Pinot, with the topic as fallback or replacement according to the
+    settings. Raises ConfigError if Pinot's client cannot be built."""
     if settings.monitor.measurements is MeasurementPlace.TOPIC and written is not None:
         return written
     from monitor.adapters.pinot_measurements import PinotMeasurements
@@ -144,16 +150,17 @@ def _measurements(
 
 
 def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> TopicMeasurements | None:
-    """None where Pinot alone is to be asked, or the topic's cluster is not in the settings and need not be.
-    Raises InvalidRequest where it must be, ConfigError where Pinot's client is not installed and must be."""
+    """Return the measurements from the metrics topic. None if only Pinot is used, or if the topic is optional
+    and its cluster is not configured. Raises InvalidRequest if the cluster is required and not configured,
+    ConfigError if Pinot's client is required and not installed."""
     place, mirror = settings.monitor.measurements, settings.mirror
     wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("monitor")))
     if place is MeasurementPlace.PINOT:
         if has_pinot:
             return None
         raise ConfigError(
-            "monitor.measurements is pinot, and its client is not installed",
-            advice=f"pip install {wanted}, or let it be topic",
+            "monitor.measurements is pinot, but Pinot's client is not installed",
+            advice=f"run pip install {wanted}, or set monitor.measurements to topic",
         )
     cluster = settings.clusters.get(mirror.metrics_cluster)
     if cluster is not None:
@@ -163,6 +170,6 @@ def _written(settings: HeadraceSettings, clock: Clock, *, has_pinot: bool) -> To
     if place is MeasurementPlace.EITHER and has_pinot:
         return None
     raise InvalidRequest(
-        f"mirror.metrics_cluster {mirror.metrics_cluster} is not in the settings",
-        advice="add [clusters.NAME] for the cluster that holds the measurements",
+        f"mirror.metrics_cluster {mirror.metrics_cluster} is not configured",
+        advice="add a section [clusters.NAME] for the cluster with the measurements",
     )

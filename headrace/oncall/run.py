@@ -1,4 +1,4 @@
-"""A monitor with all that hears of its turns, as one thing that runs."""
+"""The monitor together with its alerts and stored incidents, as one runnable unit."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from monitor.records.keeper import IncidentKeeper
 
 _log = structlog.get_logger(__name__)
 _STOP_SECONDS: Final = 15.0
-_LEAVE: Final = "the service judges itself (monitor.enabled of its instances), so this monitor ends"
-_ADVICE: Final = "to judge from here, set monitor.enabled = false for every instance and start them again"
+_LEAVE: Final = "exiting: the instances of the service have their own monitor (monitor.enabled)"
+_ADVICE: Final = "to use this monitor, set monitor.enabled = false for every instance and restart them"
 
 
 class MonitorTerm:
-    """Turns, alerts and kept incidents, for as long as no other monitor judges. `at`: address of the service
-    for links, or as the settings say. `advice`: the newest to size the service. Raises ConfigError,
-    InvalidRequest, NotFound."""
+    """Cycles, alerts and stored incidents of a monitor while it is the active one.
+
+    `at`: address of the service for links, empty for that in the settings. `advice` returns the latest sizing
+    advice. Raises ConfigError, InvalidRequest, NotFound.
+    """
 
     def __init__(
         self,
@@ -50,13 +52,13 @@ class MonitorTerm:
         is_kept = bool(settings.monitor.incidents_topic)
         self._keeper = build_incidents(settings, cycle, alerts) if is_kept else None
         kept = [self._keeper] if self._keeper is not None else []
-        self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts, *kept]  # the keeper asks the alerts
+        self._listeners: list[AlertDispatch | IncidentKeeper] = [alerts, *kept]  # the keeper reads the alerts
         interval = settings.monitor.interval_seconds
         self._loop = MonitorLoop(cycle, interval, self._listeners, self._is_shut_out, self._standstill)
 
     def run(self) -> Ended:
-        """Until `stop`, or until another monitor judges; what waits to be delivered is tried once more
-        then."""
+        """Run until `stop`, or until another monitor becomes active. Pending deliveries are tried once more
+        at the end."""
         self._standstill.start()
         for one in self._listeners:
             one.start()
@@ -75,14 +77,15 @@ class MonitorTerm:
         return self._keeper is not None and self._keeper.is_shut_out
 
     def stop(self) -> None:
-        """End it soon."""
+        """Request the end."""
         self._loop.stop()
 
 
 class MonitorRun:
-    """Waits until no other monitor judges, then judges, and waits again where another one has taken over.
+    """Waits until no other monitor is active, becomes active, and waits again after another monitor takes
+    over.
 
-    `build`: a term, with everything that it knows read again. Raises what that raises.
+    `build` returns a term with freshly loaded state; its errors are raised.
     """
 
     def __init__(self, build: Callable[[], MonitorTerm], interval_seconds: float) -> None:
@@ -94,14 +97,14 @@ class MonitorRun:
 
     @property
     def sentence(self) -> str:
-        """What it does, and by what it judges where that is not the usual."""
+        """Current activity, and the source of measurements if it is not the default."""
         if self._waits_for:
-            return f"it waits, because another monitor judges: {self._waits_for}"
+            return f"standby: {self._waits_for} is the active monitor"
         remark = self._term.cycle.remark
-        return f"it judges{f' by the metrics topic: {remark}' if remark else ''}"
+        return f"active{f', measurements from the metrics topic: {remark}' if remark else ''}"
 
     def run(self) -> None:
-        """Until `stop`, or until the service has a monitor of its own."""
+        """Run until `stop`, or until the service has its own monitor."""
         ended = Ended.OUSTED
         while ended is Ended.OUSTED and self._is_next():
             ended = self._term.run()
@@ -112,13 +115,13 @@ class MonitorRun:
             _log.warning(_LEAVE, advice=_ADVICE)
 
     def stop(self) -> None:
-        """End it soon. May be called from a signal handler, and before it runs."""
+        """Request the end. May be called from a signal handler, and before `run`."""
         self._stopping.set()
         self._term.stop()
 
     def _is_next(self) -> bool:
-        """Wait until no other monitor judges; false: it is to end. A service that does not answer is for the
-        turns to say."""
+        """Wait until no other monitor is active. Return False if the run must end. An unreachable service
+        counts as no other monitor: the cycles report it."""
         pause = 0.0
         while not self._stopping.wait(pause):
             pause = self._interval
@@ -133,6 +136,6 @@ class MonitorRun:
                 self._waits_for = ""
                 return True
             if other != self._waits_for:
-                _log.warning("another monitor judges, and this one waits", monitor=other)
+                _log.warning("standing by: another monitor is active", monitor=other)
             self._waits_for = other
         return False

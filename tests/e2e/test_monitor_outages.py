@@ -152,10 +152,10 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         create_datastream(instance, name, name, objective={"milliseconds": 1})
         running.enter_context(traffic(kafka_pair.source.address, name))
         wait_until(lambda: FIRING in heard(hook, name), "what Pinot has of it is too late")
-        assert monitor_says(instance) == "it judges"
+        assert "metrics topic" not in monitor_says(instance)
         (opened,) = wait_until(lambda: incidents(instance, name), "the incident is kept")
         pinot.kill()
-        wait_until(lambda: "by the metrics topic" in monitor_says(instance), "that is said")
+        wait_until(lambda: "metrics topic" in monitor_says(instance), "that is said")
         told = len(heard(hook, name))
         wait_until(lambda: len(heard(hook, name)) > told + 2, "it goes on")
         assert RESOLVED not in heard(hook, name)
@@ -167,7 +167,7 @@ def test_an_incident_goes_on_by_the_metrics_topic_when_pinot_is_killed_in_its_mi
         found = incidents(instance, name)
         assert list(found) == [opened], "it was one incident"
         assert Phase.RECOVERED in {one["phase"] for one in found[opened]["timeline"]}
-        assert "by the metrics topic" in monitor_says(instance)
+        assert "metrics topic" in monitor_says(instance)
 
 
 def _apply_table(pinot: PinotServer, kafka: KafkaCluster, topic: str) -> None:

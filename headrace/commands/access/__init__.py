@@ -1,1 +1,1 @@
-"""Commands of who may call the service. Read token.py first."""
+"""Commands that manage access to the service. Read token.py first."""

@@ -1,4 +1,4 @@
-"""`headrace token …`: who may call the service. The file that it changes has hashes only."""
+"""`headrace token …`: manage access tokens. The token file holds only hashes."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ from headrace.console.terminal import console, error_console, print_json, print_
 app = typer.Typer(no_args_is_help=True)
 FileOption = Annotated[
     Path | None,
-    typer.Option("--file", help="The file of hashes; default: api.access.token_file.", show_default=False),
+    typer.Option("--file", help="Token file (default: api.access.token_file).", show_default=False),
 ]
 
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="Who will use it: what events and the log show.")],
-    role: Annotated[str, typer.Option(help="viewer, owner, operator or admin.")] = "viewer",
+    name: Annotated[str, typer.Argument(help="Name of the caller, as shown in events and logs.")],
+    role: Annotated[str, typer.Option(help="Role: viewer, owner, operator or admin.")] = "viewer",
     owner: Annotated[
-        list[str] | None, typer.Option(help="With the role owner: an owner of datastreams; may be repeated.")
+        list[str] | None, typer.Option(help="With role owner, an owner of datastreams; repeatable.")
     ] = None,
     expires_in: Annotated[
-        str, typer.Option(help="How long it is valid: 12h, 90d; for ever without.", show_default=False)
+        str, typer.Option(help="Validity, such as 12h or 90d (default: no expiry).", show_default=False)
     ] = "",
     file: FileOption = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a token and print it, this once: nothing keeps it. Running instances know it at once."""
+    """Create a token and print it once; only its hash is stored.
+
+    Running instances accept it immediately."""
     from api.access.token_edits import add_entry
     from api.access.tokens import check_not_reserved, new_token, principal_named
     from headrace.console.durations import milliseconds
@@ -45,13 +47,13 @@ def add(
     if as_json:
         print_json({"id": entry.identity, "name": name, "role": role, "token": token})
         return
-    error_console().print(f"token {entry.identity} of {name} ({role}) is in force; it is not shown again:")
+    error_console().print(f"token {entry.identity} of {name} ({role}) is active; it is not shown again:")
     console().print(token, soft_wrap=True)
 
 
 @app.command("list")
 def list_all(file: FileOption = None, config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Every token but its secret."""
+    """List tokens, without their secrets."""
     from api.access.tokens import read_entries
     from mirror.model.datastreams.pauses import moment_text
 
@@ -74,11 +76,11 @@ def list_all(file: FileOption = None, config: ConfigOption = None, as_json: Json
 
 @app.command()
 def revoke(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="As `headrace token list` shows it.")],
+    identity: Annotated[str, typer.Argument(metavar="ID", help="Id, as listed by headrace token list.")],
     file: FileOption = None,
     config: ConfigOption = None,
 ) -> None:
-    """Let a token open nothing any more. Running instances know it at once."""
+    """Revoke a token; running instances reject it immediately."""
     from api.access import token_edits
 
     found = token_edits.revoke(_file(file, config), identity)
@@ -86,11 +88,11 @@ def revoke(
 
 
 def _file(given: Path | None, config: Path | None) -> Path:
-    """Raises ConfigError where none is named."""
+    """Return the path of the token file. Raises ConfigError if none is configured."""
     from headrace.settings import load_settings
     from mirror.errors import ConfigError
 
     named = given or load_settings(config).api.access.token_file
     if not named:
-        raise ConfigError("api.access.token_file is not set", advice="set it, or give --file")
+        raise ConfigError("api.access.token_file is not set", advice="set it, or pass --file")
     return Path(named)

@@ -1,1 +1,1 @@
-"""Commands that need the analytics extras: plans, metrics, the monitor and Pinot."""
+"""Commands that require the analytics extras: plans, metrics, the monitor and Pinot."""

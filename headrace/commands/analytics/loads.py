@@ -1,4 +1,4 @@
-"""`headrace loads export`: a recorded past as a file."""
+"""`headrace loads export`: write recorded loads to a file."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def loads() -> None:
-    """Recorded loads of partitions."""
+    """Export recorded loads of partitions."""
 
 
 @app.command("export")
 def export_loads(
-    file: Annotated[Path, typer.Argument(help="CSV to write, which `headrace plan --history` reads.")],
-    since: Annotated[str, typer.Option(help="Length of the past, such as 24h or 28d.")] = "28d",
-    cluster: Annotated[str, typer.Option(help="Whose past.")] = "source",
-    anonymise: Annotated[
-        bool, typer.Option("--anonymise", help="Without names of topics and without dates.")
-    ] = False,
+    file: Annotated[Path, typer.Argument(help="CSV file to write, for headrace plan --history.")],
+    since: Annotated[str, typer.Option(help="Length of the history, such as 24h or 28d.")] = "28d",
+    cluster: Annotated[str, typer.Option(help="Cluster whose loads are exported.")] = "source",
+    anonymise: Annotated[bool, typer.Option("--anonymise", help="Omit topic names and dates.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Write the load of every partition in every hour, from Pinot, to a file."""
+    """Export the hourly load of every partition from Pinot."""
     from random import SystemRandom
 
     from assigner.what_if.trace import anonymised, lines

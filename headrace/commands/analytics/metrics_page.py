@@ -1,4 +1,4 @@
-"""Prometheus' page of a command that runs for long and has no REST."""
+"""The Prometheus endpoint of long-running commands without REST."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ if TYPE_CHECKING:
 
 
 def serve_metrics(section: str, host: str, port: int, registry: CollectorRegistry) -> None:
-    """In the background, unless the port is 0. `section`: of the settings that name it. Raises ConfigError
-    when the port cannot be had."""
+    """Serve the metrics in the background, unless the port is 0.
+
+    `section` is the settings section of the port. Raises ConfigError if the port cannot be bound.
+    """
     from prometheus_client import start_http_server
 
     from mirror.errors import ConfigError
@@ -21,6 +23,6 @@ def serve_metrics(section: str, host: str, port: int, registry: CollectorRegistr
         start_http_server(port, host, registry)
     except OSError as error:
         raise ConfigError(
-            f"{section}.metrics_port {port} of {host} cannot be had: {error.strerror}",
-            advice="give every process on this machine a port of its own",
+            f"cannot bind {host}:{port} ({section}.metrics_port): {error.strerror}",
+            advice="set a different port for every process on this machine",
         ) from error

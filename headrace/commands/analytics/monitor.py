@@ -29,13 +29,13 @@ app = typer.Typer()
 def monitor(
     context: typer.Context,
     once: Annotated[
-        bool, typer.Option(help="Judge once, act on nothing, and exit 1 on a breach or a halt.")
+        bool, typer.Option(help="Run one cycle without acting; exit 1 on a breach or a halt.")
     ] = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge every datastream's latency against its objective; rebalance where that can help."""
+    """Compare latencies with objectives; rebalance if that helps."""
     if context.invoked_subcommand is not None:
         return
     from headrace.oncall.monitors import build_advice, build_monitor
@@ -69,7 +69,7 @@ def monitor(
     else:
         _show(findings)
         if cycle.remark:
-            console().print(f"judged by the metrics topic: {cycle.remark}")
+            console().print(f"measurements come from the metrics topic: {cycle.remark}")
     if any(verdict.standing in {Standing.BREACHED, Standing.HALTED} for verdict in findings.values()):
         raise typer.Exit(1)
 
@@ -85,18 +85,18 @@ def _show(verdicts: Mapping[DatastreamName, Verdict]) -> None:
 
 @app.command()
 def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Say how many tasks and instances the service needs, now and in the hours ahead, and why."""
+    """Show the tasks and instances needed now and in coming hours."""
     found = connect(at, config).get("/v1/advice")
     if as_json:
         print_json(found)
         return
     console().print(found["sentence"])
     if found["why"]:
-        console().print(f"not known: {found['why']}")
+        console().print(f"unknown: {found['why']}")
     if found["lower_since_ms"] is not None:
         console().print(
             f"{counted(found['lower_tasks'], 'task has', 'tasks have')} "
-            "been enough for a while; that is watched"
+            "been sufficient for a while; still observing before the advice changes"
         )
     if (sums := found["sums"]) is not None:
         console().print(_sums(sums))
@@ -115,7 +115,7 @@ def advise(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
         for one in found["groups"]
     ]
     if rows:
-        print_table("tasks: in force, needed now, at most in the hours ahead", list(rows[0]), rows)
+        print_table("tasks: current, needed now, peak in the coming hours", list(rows[0]), rows)
 
 
 def _sums(sums: Mapping[str, Any]) -> str:
@@ -128,19 +128,19 @@ def _sums(sums: Mapping[str, Any]) -> str:
 
 
 def _needed(there: int, needed: int, what: str) -> str:
-    stand = counted(there, f"{what} stands", f"{what}s stand")
+    stand = counted(there, f"{what} planned", f"{what}s planned")
     return f"{stand}, {counted(needed, 'is needed', 'are needed')}"
 
 
 def _past(span: str, need: Mapping[str, Any] | None) -> str:
     if need is None:
-        return f"what the last {span} needed is not known"
+        return f"need of the last {span}: unknown"
     needed, there = need["needed_task_hours"], need["task_hours"]
-    said = f"the last {span} ({need['hours']} h of it are known): "
+    said = f"the last {span} ({need['hours']} h of data): "
     said += f"{counted(needed, 'task-hour was', 'task-hours were')} needed; "
-    said += f"what is in force now takes {there}, the busiest hour's number {need['peak_task_hours']}"
+    said += f"the current number takes {there}, the number of the busiest hour {need['peak_task_hours']}"
     if needed < there:
-        said += f"; sizing by the hour would save {there - needed} ({(there - needed) / there:.0%})"
+        said += f"; hourly sizing would save {there - needed} ({(there - needed) / there:.0%})"
     return said
 
 
@@ -150,9 +150,10 @@ def audit(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare every record of a datastream's topics at both ends; exit 1 when any is missing or foreign.
+    """Compare every record at both ends of a datastream.
 
-    What its checkpoints know to be filtered or dead-lettered is left out and not missing.
+    Exits with 1 if any record is missing or foreign. Records that its checkpoints classify as filtered or
+    dead-lettered are skipped, and not counted as missing.
     """
     from headrace.analytics import audit_datastream
     from headrace.console.resources import path_of
@@ -173,21 +174,21 @@ def audit(
     else:
         columns = ["topic", "source_records", "destination_records"]
         columns += ["missing", "left_out", "duplicates", "foreign", "unjudged"]
-        print_table(f"audit of {datastream}, up to its checkpoints", columns, rows)
+        print_table(f"audit of {datastream} up to its checkpoints", columns, rows)
         behind = sum(result.unjudged for result in results)
         if behind:
-            console().print(f"not judged: {counted(behind, 'source offset')} behind the checkpoints")
+            console().print(f"not compared: {counted(behind, 'source offset')} beyond the checkpoints")
         left_out = sum(result.left_out for result in results)
         if left_out:
             console().print(
-                f"left out: {counted(left_out, 'record that was', 'records that were')} "
-                "filtered or dead-lettered, by the checkpoints"
+                f"skipped: {counted(left_out, 'record that was', 'records that were')} "
+                "filtered or dead-lettered according to the checkpoints"
             )
         if any(result.missing for result in results):
             console().print(
-                "missing is what is not at the destination: also what compaction removed there, or retention"
+                "missing records include those that compaction or retention removed at the destination"
             )
         if any(result.at_least for result in results):
-            console().print("too much differs to look at all of it: the counts are lower bounds")
+            console().print("too many differences to list: the counts are lower bounds")
     if not all(result.is_complete for result in results):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""`headrace acting`: may monitors ask for rebalances?"""
+"""`headrace acting`: allow or forbid monitors to request rebalances."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Wish(StrEnum):
-    """What a person wants."""
+    """The requested state of the switch."""
 
     ON = "on"
     OFF = "off"
@@ -25,7 +25,8 @@ class Wish(StrEnum):
 
 def acting(
     wish: Annotated[
-        Wish | None, typer.Argument(help="Let monitors ask for rebalances, or forbid it; else only show.")
+        Wish | None,
+        typer.Argument(help="on allows monitors to request rebalances, off forbids it (default: show)."),
     ] = None,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
@@ -33,7 +34,9 @@ def acting(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show whether monitors may ask for rebalances and what they have asked for in a day, or change it."""
+    """Show or set whether monitors may request rebalances.
+
+    Also shows the rebalances that they requested in the last 24 hours."""
     client = connect(at, config)
     if wish is None:
         found = client.get("/v1/monitor")
@@ -51,8 +54,8 @@ def _show(found: Mapping[str, Any]) -> None:
     switch, waiting = found["acting"], found["waiting"]
     who = f" by {switch['requested_by']}" if switch["requested_by"] else ""
     why = f": {switch['reason']}" if switch["reason"] else ""
-    console().print(f"acting of monitors is {'on' if switch['is_on'] else 'off'}{who}{why}")
-    console().print(f"judges: {found['holder'] or 'no monitor'}")
+    console().print(f"acting is {'on' if switch['is_on'] else 'off'}{who}{why}")
+    console().print(f"judged by {found['holder'] or 'no monitor'}")
     if waiting:
-        console().print(f"the rebalance of {waiting} waits for its plan")
-    console().print(f"{counted(len(found['acts']), 'rebalance')} asked for in 24 hours")
+        console().print(f"waiting for the plan of the rebalance of {waiting}")
+    console().print(f"{counted(len(found['acts']), 'rebalance')} requested in 24 hours")

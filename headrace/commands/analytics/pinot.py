@@ -18,21 +18,23 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Config = Annotated[Path | None, typer.Option("--config", "-c", help="TOML file with the settings.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+Config = Annotated[Path | None, typer.Option("--config", "-c", help="Settings file (TOML).")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def apply(
     config: Config = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show changes without applying them.")] = False,
     recreate: Annotated[
         list[str] | None,
-        typer.Option(help="Drop this table with its rows and read its topic again. May be repeated."),
+        typer.Option(help="Drop this table with its rows, and ingest its topic again; repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Bring topics and tables to their definitions; harmless to repeat, never drops rows unasked."""
+    """Create or update topics and tables to match definitions.
+
+    Idempotent. Never drops rows unless --recreate is given."""
     from headrace.settings import load_settings
     from pinot.deployment import deploy
     from pinot.deployment.controller import PinotController
@@ -55,19 +57,19 @@ def apply(
 
 @app.command()
 def query(
-    name: Annotated[str | None, typer.Argument(help="Name of the query; none lists them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Query (default: list all).")] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Parameter of the query. May be repeated."),
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="Parameter of the query; repeatable."),
     ] = None,
-    last: Annotated[str, typer.Option(help="How far to look back: 90s, 10m, 6h, 2d.")] = "1h",
+    last: Annotated[str, typer.Option(help="Length of the time range, such as 90s, 10m, 6h or 2d.")] = "1h",
     at: Annotated[
-        int | None, typer.Option(metavar="EPOCH_MS", help="End of the range; by default now.")
+        int | None, typer.Option(metavar="EPOCH_MS", help="End of the time range (default: now).")
     ] = None,
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask Pinot one of the named queries."""
+    """Run a named query on Pinot."""
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
     from pinot import catalogue
@@ -91,11 +93,11 @@ def query(
         shown = [column for column in rows[0] if column != "counts"]
         print_table(name, shown, [{key: _readable(row[key]) for key in shown} for row in rows])
     else:
-        console().print("nothing in this range")
+        console().print("no rows in this time range")
 
 
 def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
-    """Every table with the topic that it ingests."""
+    """Return the placement of every table: the topic it ingests, retention and segments."""
     from pinot.deployment.java_kafka import by_reference, client_properties
     from pinot.schemas import Placement
     from pinot.tables import (
@@ -132,7 +134,7 @@ def placements(settings: HeadraceSettings) -> dict[Table, Placement]:
 
 
 def _create_topics(settings: HeadraceSettings, wanted: dict[Table, Placement]) -> None:
-    """Pinot would let Kafka create a missing topic with the broker's default partition count."""
+    """Create missing topics: Pinot would create them with the broker's default number of partitions."""
     from mirror.adapters.kafka_admin import KafkaAdmin
     from mirror.model.topics import TopicDescription
 
@@ -149,7 +151,9 @@ def _pair(text: str) -> tuple[str, str]:
 
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise InvalidRequest(f"{text!r} is no parameter", advice="write it as --param cluster=source")
+        raise InvalidRequest(
+            f"invalid parameter {text!r}", advice="write --param NAME=VALUE, such as --param cluster=source"
+        )
     return name, value
 
 

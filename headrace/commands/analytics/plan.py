@@ -1,4 +1,4 @@
-"""`headrace plan`: tasks and placement from a file of loads, or a recorded day replayed."""
+"""`headrace plan`: plan tasks and placement from a file of loads, or replay recorded loads."""
 
 from __future__ import annotations
 
@@ -28,49 +28,57 @@ _TASKS_SHOWN = 60
 
 def plan(
     input_file: Annotated[
-        Path | None, typer.Option("--input", "-i", help="Loads as JSON or CSV; - reads JSON from stdin.")
+        Path | None,
+        typer.Option("--input", "-i", help="File of loads (JSON or CSV); - reads JSON from stdin."),
     ] = None,
     history: Annotated[
-        Path | None, typer.Option(help="Recorded hourly loads as JSON or CSV, to be replayed.")
+        Path | None, typer.Option(help="File of recorded hourly loads (JSON or CSV) to replay.")
     ] = None,
     since: Annotated[
-        str, typer.Option(help="Length of the past to replay from Pinot, such as 24h or 7d.")
+        str, typer.Option(help="Length of the history to replay from Pinot, such as 24h or 7d.")
     ] = "",
-    cluster: Annotated[str, typer.Option(help="Whose past, with --since.")] = "source",
+    cluster: Annotated[
+        str, typer.Option(help="With --since, the cluster whose loads are replayed.")
+    ] = "source",
     ahead: Annotated[
-        str, typer.Option(help="Forecast this long after the past, such as 24h, instead of replaying it.")
+        str, typer.Option(help="Forecast this time after the history, such as 24h, instead of replaying it.")
     ] = "",
     certainty: Annotated[
-        float, typer.Option(help="With --ahead: share of the hours that the high end is to cover.")
+        float, typer.Option(help="With --ahead, share of hours that the upper bound must cover.")
     ] = 0.97,
-    growth: Annotated[float, typer.Option(help="Factor on every recorded load.")] = 1.0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the replay or the forecast into this file.")] = None,
-    capacity: Annotated[int | None, typer.Option(help="Bytes per second that a task can carry.")] = None,
+    growth: Annotated[float, typer.Option(help="Factor applied to every recorded load.")] = 1.0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Image file for a chart of the replay or the forecast.")
+    ] = None,
+    capacity: Annotated[int | None, typer.Option(help="Capacity of a task in bytes per second.")] = None,
     capacity_of: Annotated[
         str,
-        typer.Option(help="A datastream of the service, whose capacity counts where no option says more."),
+        typer.Option(help="Datastream of the service whose capacity is the default of the capacity options."),
     ] = "",
     at: AtOption = "",
-    messages: Annotated[int | None, typer.Option(help="Messages per second that a task can carry.")] = None,
+    messages: Annotated[int | None, typer.Option(help="Capacity of a task in messages per second.")] = None,
     utilisation: Annotated[
-        int | None, typer.Option(help="Percent of the capacity that placement fills.")
+        int | None, typer.Option(help="Percentage of the capacity that placement may fill.")
     ] = None,
-    min_tasks: Annotated[int | None, typer.Option(help="Least number of tasks.")] = None,
-    max_tasks: Annotated[int | None, typer.Option(help="Largest number of tasks.")] = None,
-    max_partitions: Annotated[
-        int | None, typer.Option(help="Largest number of partitions of a task.")
+    min_tasks: Annotated[int | None, typer.Option(help="Minimum number of tasks.")] = None,
+    max_tasks: Annotated[int | None, typer.Option(help="Maximum number of tasks.")] = None,
+    max_partitions: Annotated[int | None, typer.Option(help="Maximum number of partitions per task.")] = None,
+    mode: Annotated[
+        Literal["full", "incremental"] | None, typer.Option(help="full: ignore the current placement.")
     ] = None,
-    mode: Annotated[Literal["full", "incremental"] | None, typer.Option(help="Full forgets tasks.")] = None,
-    rebalance: Annotated[bool | None, typer.Option(help="Level tasks, not only repair them.")] = None,
+    rebalance: Annotated[
+        bool | None, typer.Option(help="Level the load of tasks instead of only resolving overloads.")
+    ] = None,
     strict: Annotated[
-        bool, typer.Option(help="Exit 1 when a task is overloaded or a partition has no task.")
+        bool, typer.Option(help="Exit 1 if a task is overloaded or a partition has no task.")
     ] = False,
     as_json: Annotated[
-        bool | None, typer.Option("--json/--table", help="Default: a table on a terminal, else JSON.")
+        bool | None,
+        typer.Option("--json/--table", help="Output format (default: a table on a terminal, else JSON)."),
     ] = None,
     config: ConfigOption = None,
 ) -> None:
-    """How many tasks, and who carries what, with reasons and proven bounds."""
+    """Plan tasks and placement, with reasons and proven bounds."""
     from headrace.settings import load_settings
 
     _refuse_contradictions(
@@ -109,20 +117,23 @@ def plan(
 def _refuse_contradictions(
     given: list[bool], of_a_replay: Mapping[str, bool], of_a_file: Mapping[str, bool]
 ) -> None:
-    """`given`: --input, --history, --since. Raises InvalidRequest that names the option."""
+    """Reject contradicting options. `given`: whether --input, --history, --since are set.
+
+    Raises InvalidRequest that names the option.
+    """
     from mirror.errors import InvalidRequest
 
     if sum(given) != 1:
-        raise InvalidRequest("name what to plan: one of --input FILE, --history FILE, --since 24h")
+        raise InvalidRequest("pass exactly one of --input FILE, --history FILE and --since 24h")
     where, refused = ("--history or --since", of_a_replay) if given[0] else ("--input", of_a_file)
     for option, is_given in refused.items():
         if is_given:
-            raise InvalidRequest(f"{option} goes with {where} only")
+            raise InvalidRequest(f"{option} requires {where}")
 
 
 def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
-    """The capacity that the service planned the datastream with last; nothing where none is named. Raises
-    InvalidRequest where it has not planned it."""
+    """Return the capacity of the datastream's latest plan; empty without a name. Raises InvalidRequest if the
+    service has not planned it yet."""
     if not name:
         return {}
     from headrace.commands.datastreams.connection import connect
@@ -131,12 +142,12 @@ def _in_use(name: str, at: str, config: Path | None) -> Mapping[str, Any]:
     groups = connect(at, config).get("/v1/plan", datastream=name, tasks="false")["groups"]
     found: Mapping[str, Any] | None = groups[0]["capacity"] if groups else None
     if found is None:
-        raise InvalidRequest(f"--capacity-of: the service has not planned {name} yet")
+        raise InvalidRequest(f"--capacity-of {name}: the service has no plan of it yet")
     return {key: found[key] for key in ("bytes_per_second", "messages_per_second", "utilisation_percent")}
 
 
 def _changes(*sections: Mapping[str, Any]) -> dict[str, Any]:
-    """What options say, as parts of a document."""
+    """Return the given options as parts of an input document."""
     in_use, given, limits, rest = ({key: v for key, v in part.items() if v is not None} for part in sections)
     capacity = {**in_use, **given}
     return {**({"capacity": capacity} if capacity else {}), **({"limits": limits} if limits else {}), **rest}
@@ -175,8 +186,8 @@ def _read(path: Path) -> dict[str, Any]:
 def _merged(
     document: dict[str, Any], changes: Mapping[str, Any], settings: HeadraceSettings
 ) -> dict[str, Any]:
-    """Options win over the document, where that has an object or nothing; a capacity given in part is filled
-    from the settings."""
+    """Merge options into the document; options take precedence. A part of the document that should be an
+    object and is not stays for validation. A partial capacity is completed from the settings."""
     merged = {**document}
     for key, value in changes.items():
         if not isinstance(value, dict):
@@ -213,11 +224,11 @@ def _show(document: Mapping[str, Any], tasks: list[dict[str, Any]]) -> None:
         if document[key]:
             console().print(f"{key.replace('_', ' ')}: {len(document[key])}")
     console().print(
-        f"fullest task {rate_text(document['max_load_bytes_per_second'])}, "
-        f"no plan is below {rate_text(document['max_load_lower_bound_bytes_per_second'])}; "
+        f"largest task load {rate_text(document['max_load_bytes_per_second'])}, "
+        f"lower bound of any plan {rate_text(document['max_load_lower_bound_bytes_per_second'])}; "
         f"{counted(len(document['moves']), 'partition')} with "
         f"{rate_text(document['moved_bytes_per_second'])} move, "
-        f"at least {rate_text(document['moved_lower_bound_bytes_per_second'])} must"
+        f"lower bound {rate_text(document['moved_lower_bound_bytes_per_second'])}"
     )
     if document["moves"]:
         columns = ["topic", "partition", "from", "to", "reason"]
@@ -231,7 +242,8 @@ def _task_row(one: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Replay:
-    """A recorded past, and what is asked of it. `changes`: what options say. `notes`: what it lacks."""
+    """Recorded loads and options of a replay. `changes`: the given options. `notes`: gaps of the
+    recording."""
 
     hours: Hourly
     growth: float
@@ -243,7 +255,7 @@ class _Replay:
 
     @property
     def how(self) -> Fallback:
-        """Capacity and policy."""
+        """Capacity and policy of the plans."""
         from mirror.model.load import TaskCapacity
 
         how = _fallback(self.settings)
@@ -253,7 +265,7 @@ class _Replay:
 
     @property
     def limits(self) -> TaskLimits:
-        """How many tasks there may be, and of how many partitions."""
+        """Limits of the number of tasks and of their partitions."""
         from mirror.model.load import TaskLimits
 
         return TaskLimits(**self.changes.get("limits", {}))

@@ -1,4 +1,4 @@
-"""`headrace pmp …`: the Spark job, the sampler, a decoder, and what the provider says."""
+"""`headrace pmp …`: the Spark job, the sampler, a decoder of samples, and the loads from the provider."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 class Service(Protocol):
-    """What the long-running commands run."""
+    """A background service of a long-running command."""
 
     failure: Exception | None
 
     def start(self) -> None:
-        """Begin in the background."""
+        """Start in the background."""
         ...
 
     def stop(self, deadline_seconds: float) -> None:
-        """End and join."""
+        """Stop, and join the thread."""
         ...
 
     def is_running(self) -> bool:
-        """Whether it works in the background."""
+        """Return whether the service is still running."""
         ...
 
 
@@ -46,9 +46,10 @@ _STOP_SECONDS: Final = 20.0
 
 @app.command()
 def run(config: Config = None) -> None:
-    """Run the Spark job: samples of every cluster into the one topic that Pinot ingests.
+    """Run the Spark job that feeds samples to Pinot.
 
-    It ends by SIGTERM or SIGINT with exit code 0; 1 says that it has failed, 2 that a setting is wrong.
+    It writes the samples of all clusters to the topic that Pinot ingests. Exits with 0 on SIGTERM or SIGINT,
+    1 on failure, 2 on an invalid setting.
     """
     import structlog
 
@@ -70,7 +71,7 @@ def run(config: Config = None) -> None:
     locks.take(f"shard {job.shard}")
     metrics = JobMetrics()
     serve_metrics("pmp.job", job.metrics_host, job.metrics_port, metrics.registry)
-    structlog.get_logger(__name__).info("starting Spark, which takes some seconds", log=job.spark_log or None)
+    structlog.get_logger(__name__).info("starting Spark, may take several seconds", log=job.spark_log or None)
     session = open_unless_told(job, _spark_jars(settings), told)
     if session is None:
         return
@@ -93,7 +94,7 @@ def run(config: Config = None) -> None:
 
 
 def _create_topics(settings: HeadraceSettings) -> None:
-    """What the job writes to. A cluster that is away is no reason not to start: Spark tries again."""
+    """Create the output topics. An unreachable cluster does not prevent the start: Spark retries."""
     import structlog
 
     from mirror.adapters.kafka_admin import KafkaAdmin
@@ -108,7 +109,7 @@ def _create_topics(settings: HeadraceSettings) -> None:
             if name not in present:
                 admin.create(TopicDescription(name, pmp.topic_partitions))
     except Unreachable as error:
-        structlog.get_logger(__name__).warning("topics are not created", problem=str(error))
+        structlog.get_logger(__name__).warning("cannot create topics", problem=str(error))
 
 
 def _rollup(settings: HeadraceSettings) -> Rollup:
@@ -125,13 +126,15 @@ def _rollup(settings: HeadraceSettings) -> Rollup:
 
 @app.command()
 def sampler(
-    cluster: Annotated[str, typer.Option(help="Alias of the cluster to measure.")],
+    cluster: Annotated[str, typer.Option(help="Alias of the measured cluster.")],
     config: Config = None,
     interval: Annotated[
-        str, typer.Option(help="Time between samples, such as 5s; by default the setting.")
+        str, typer.Option(help="Time between samples, such as 5s (default: from the settings).")
     ] = "",
 ) -> None:
-    """Measure a cluster's partitions and write Cruise Control samples, for clusters without one."""
+    """Sample a cluster's partitions, without Cruise Control.
+
+    Writes samples in Cruise Control's format."""
     from headrace.process.logs import configure_logs
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
@@ -162,7 +165,9 @@ def sampler(
 
 @app.command()
 def decode() -> None:
-    """Read samples in hex, one a line, and print each as JSON; an empty line is an empty value."""
+    """Decode samples from stdin (hex, one per line) to JSON.
+
+    An empty line is an empty value."""
     from pmp.samples.description import describe_line
 
     for line in sys.stdin:
@@ -171,18 +176,20 @@ def decode() -> None:
 
 @app.command()
 def loads(
-    cluster: Annotated[str, typer.Option(help="Cluster, as its samples are labelled.")],
+    cluster: Annotated[str, typer.Option(help="Cluster, as labelled in its samples.")],
     at: Annotated[
-        int | None, typer.Option(metavar="EPOCH_MS", help="End of the window; by default now.")
+        int | None, typer.Option(metavar="EPOCH_MS", help="End of the window (default: now).")
     ] = None,
     window: Annotated[
-        str, typer.Option(help="Length of the window: 60s, 10m, 24h; by default the setting.")
+        str, typer.Option(help="Length of the window, such as 60s, 10m or 24h (default: from the settings).")
     ] = "",
-    statistic: Annotated[str, typer.Option(help="mean, p95 or max; by default the setting.")] = "",
+    statistic: Annotated[
+        str, typer.Option(help="Statistic: mean, p95 or max (default: from the settings).")
+    ] = "",
     config: Config = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the load of every sampled partition, as the assigner gets it from the provider."""
+    """Print the load of every partition, as the assigner sees it."""
     from headrace.analytics import pinot_provider
     from headrace.settings import load_settings
     from mirror.adapters.system_clock import SystemClock
@@ -229,7 +236,9 @@ def _statistic(text: str) -> Any:
     try:
         return Statistic(text)
     except ValueError as error:
-        raise InvalidRequest(f"{text!r} is no statistic", advice=f"use {', '.join(Statistic)}") from error
+        raise InvalidRequest(
+            f"invalid statistic {text!r}", advice=f"choose one of {', '.join(Statistic)}"
+        ) from error
 
 
 def _cluster(settings: HeadraceSettings, alias: str) -> KafkaCluster:
@@ -237,13 +246,13 @@ def _cluster(settings: HeadraceSettings, alias: str) -> KafkaCluster:
 
     if alias not in settings.clusters:
         raise NotFound(
-            f"there is no cluster {alias}", advice=f"known: {', '.join(sorted(settings.clusters))}"
+            f"no cluster named {alias}", advice=f"configured clusters: {', '.join(sorted(settings.clusters))}"
         )
     return settings.clusters[alias]
 
 
 def _spark_jars(settings: HeadraceSettings) -> list[str]:
-    """The connectors for a Spark that we start ourselves; spark-submit brings its own."""
+    """Return the connector jars if we start Spark ourselves; spark-submit supplies its own."""
     import os
 
     if not settings.pmp.job.master:
@@ -253,13 +262,13 @@ def _spark_jars(settings: HeadraceSettings) -> list[str]:
 
     variables = spark_environment()
     if not settings.pmp.job.master.startswith("local"):
-        del variables["SPARK_LOCAL_IP"]  # executors on other machines could not answer a loopback
+        del variables["SPARK_LOCAL_IP"]  # executors on other machines cannot reach a loopback address
     os.environ.update(variables)
     return [str(path) for path in jar_files("spark")]
 
 
 def _heed_stop_signals(told: threading.Event | None = None) -> threading.Event:
-    """SIGTERM and SIGINT set the event from now on."""
+    """Install handlers of SIGTERM and SIGINT that set the event, and return it."""
     event = told or threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: event.set())
@@ -267,11 +276,11 @@ def _heed_stop_signals(told: threading.Event | None = None) -> threading.Event:
 
 
 def _until_told(services: Sequence[Service], told: threading.Event) -> None:
-    """Run services until one ends by itself or `told` is set; stop them in reverse.
+    """Run the services until one ends or `told` is set, then stop them in reverse order.
 
-    Raises what a service has failed of.
+    Raises the failure of a service.
     """
-    _heed_stop_signals(told)  # Spark has put a handler of its own in place
+    _heed_stop_signals(told)  # Spark has installed its own handler
     started: list[Service] = []
     try:
         for service in services:

@@ -1,4 +1,4 @@
-"""`headrace slo …`: objectives as OpenSLO documents, and back."""
+"""`headrace slo …`: export and import objectives as OpenSLO documents."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ app = typer.Typer(no_args_is_help=True)
 def export_slos(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Datastreams; all of them unless given.", autocompletion=complete_name),
+        typer.Argument(help="Datastreams (default: all).", autocompletion=complete_name),
     ] = None,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the objectives of datastreams as OpenSLO v1 documents, in YAML."""
+    """Print objectives as OpenSLO v1 documents (YAML)."""
     from headrace.console.resources import DATASTREAMS, path_of
     from mirror.model.datastreams.objectives.objective import Objective
     from monitor.objectives.openslo import NamedObjective, to_document
@@ -51,19 +51,18 @@ def export_slos(
 def import_slos(
     files: Annotated[
         list[str],
-        typer.Argument(help="OpenSLO documents in YAML or JSON, folders of such files, or - for stdin."),
+        typer.Argument(help="OpenSLO files (YAML or JSON), folders of such files, or - for stdin."),
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show changes without applying them.")] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let datastreams have the objectives that OpenSLO documents say, instead of those that they have.
+    """Replace objectives with those of OpenSLO documents.
 
-    Datastreams that no document names stay as they are. Nothing is changed where a document is not
-    understood.
+    Datastreams without a document keep their objectives. An invalid document rejects the whole import.
     """
     from headrace.console.datastreams.manifests import documents_of
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable
@@ -71,7 +70,7 @@ def import_slos(
 
     wanted = by_datastream(one for path in files for one in documents_of(path))
     if not wanted:
-        raise InvalidRequest(f"there is no document in {', '.join(files)}")
+        raise InvalidRequest(f"no document found in {', '.join(files)}")
     client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
     outcomes: dict[str, str] = {}
     failed: dict[str, str] = {}
@@ -88,7 +87,7 @@ def import_slos(
         for name, outcome in outcomes.items():
             console().print(f"{name}: {outcome}")
         for name, why in failed.items():
-            complain(f"{name} keeps its objectives: {why}")
+            complain(f"objectives of {name} not changed: {why}")
     if failed:
         raise typer.Exit(EXIT_FAILED)
 
@@ -96,15 +95,15 @@ def import_slos(
 def _import_one(
     client: RestClient, name: str, objectives: list[Any], cause: dict[str, str], dry_run: bool
 ) -> str:
-    """What became of a datastream. Raises HeadraceError."""
+    """Import the objectives of one datastream, and return the outcome. Raises HeadraceError."""
     from headrace.console.resources import path_of
 
     path, patch = path_of(name), {"objectives": objectives}
     version = client.version(path)
     if not client.patch(path, patch, version, dry_run=True)["changes"]:
-        return "as they are to be"
+        return "no changes needed"
     count = counted(len(objectives), "objective")
     if dry_run:
-        return f"would have {count}"
+        return f"would be set to {count}"
     client.patch(path, patch, version, **cause)
     return count

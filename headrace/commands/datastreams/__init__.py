@@ -1,1 +1,1 @@
-"""`headrace datastream …`: the use cases of /v1/datastreams. `group.py` lists them."""
+"""`headrace datastream …`: commands over /v1/datastreams. `group.py` lists them."""

@@ -1,4 +1,4 @@
-"""`headrace apply`: let a service have what files say."""
+"""`headrace apply`: create, change and delete datastreams to match files."""
 
 from __future__ import annotations
 
@@ -24,40 +24,43 @@ def apply(
     files: Annotated[
         list[str],
         typer.Option(
-            "--file", "-f", help="YAML or JSON, a folder of such files, or - for stdin. May be repeated."
+            "--file", "-f", help="YAML or JSON file, a folder of such files, or - for stdin; repeatable."
         ),
     ],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Apply without confirmation.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show changes without applying them.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Only show what would be done, and exit 3 when that is anything.")
+        bool, typer.Option("--check", help="Show changes without applying them; exit 3 on any difference.")
     ] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Delete what no file has, of one --owner or --label.")
+        bool,
+        typer.Option("--prune", help="Delete datastreams that are in no file; requires --owner or --label."),
     ] = False,
     owner: Annotated[
-        str, typer.Option(help="Whose datastreams --prune may delete.", show_default=False)
+        str, typer.Option(help="Owner whose datastreams --prune may delete.", show_default=False)
     ] = "",
     label: Annotated[
         list[str] | None,
         typer.Option(
-            help="KEY=VALUE of the metadata that --prune goes by. May be repeated.", show_default=False
+            help="KEY=VALUE metadata of datastreams that --prune may delete; repeatable.", show_default=False
         ),
     ] = None,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until what is deleted is gone; what is not counts as failed.")
+        bool,
+        typer.Option("--wait", help="Wait until deletions are complete; incomplete ones count as failed."),
     ] = False,
     timeout: TimeoutOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create and change datastreams until they are as files say, after showing what that does.
+    """Create and change datastreams to match files.
 
-    What changed since it was shown is refused. The exit status is 0 when everything is as it is to be, 1 when
-    something failed or was refused, 2 for wrong use; with --check 3 when something differs.
+    Shows the changes and asks for confirmation first. A datastream that was modified in the meantime is
+    rejected. Exits with 0 if all datastreams match, 1 if a change failed or was rejected, 2 on wrong usage;
+    with --check, 3 on any difference.
     """
     from headrace.console.datastreams.conditions import still_there
     from headrace.console.datastreams.difference import StepKind, carry_out, find_difference
@@ -65,7 +68,7 @@ def apply(
 
     scope = _scope(owner, label or []) if prune or owner or label else None
     _refuse_contradictions(scope if prune else None, is_scoped=scope is not None, prune=prune)
-    seconds = seconds_to_wait(wait, timeout, is_done=not (dry_run or check), how="without doing it")
+    seconds = seconds_to_wait(wait, timeout, is_done=not (dry_run or check), how="with --dry-run or --check")
     is_asked = not (yes or dry_run or check)
     _require_somebody_to_ask(is_asked and (as_json or STDIN in files or not sys.stdin.isatty()))
     manifests, client = read_manifests(files), connect(at, config)
@@ -73,8 +76,8 @@ def apply(
     if not as_json:
         _show(found)
     does_it = bool(found.steps) and not (found.refused or dry_run or check)
-    if does_it and is_asked and not typer.confirm("do it?", err=True):
-        complain("nothing is applied")
+    if does_it and is_asked and not typer.confirm("apply these changes?", err=True):
+        complain("no changes applied")
         raise typer.Exit(EXIT_FAILED)
     failed = carry_out(client, found.steps, reason, requested_by) if does_it else {}
     if does_it and seconds is not None:
@@ -91,7 +94,7 @@ def apply(
 
 
 def _scope(owner: str, labels: list[str]) -> PruneScope:
-    """Raises InvalidRequest for a label that is no pair."""
+    """Parse the scope of --prune. Raises InvalidRequest for a label without a value."""
     from headrace.console.datastreams.difference import PruneScope
     from mirror.errors import InvalidRequest
 
@@ -99,30 +102,30 @@ def _scope(owner: str, labels: list[str]) -> PruneScope:
     for label in labels:
         key, is_pair, value = label.partition("=")
         if not key or not is_pair:
-            raise InvalidRequest(f"--label {label!r} has no value", advice="write --label KEY=VALUE")
+            raise InvalidRequest(f"invalid --label {label!r}: no value", advice="write --label KEY=VALUE")
         found[key] = value
     return PruneScope(owner, found)
 
 
 def _refuse_contradictions(scope: PruneScope | None, *, is_scoped: bool, prune: bool) -> None:
-    """Raises InvalidRequest."""
+    """Reject --prune without a scope, and a scope without --prune. Raises InvalidRequest."""
     from mirror.errors import InvalidRequest
 
     if prune and (scope is None or not (scope.owner or scope.labels)):
         raise InvalidRequest(
-            "--prune would delete everybody's datastreams that are in no file",
-            advice="name whose: --owner TEAM, or --label KEY=VALUE",
+            "--prune without --owner or --label would delete the datastreams of all owners",
+            advice="add --owner TEAM or --label KEY=VALUE",
         )
     if is_scoped and not prune:
-        raise InvalidRequest("--owner and --label go with --prune only")
+        raise InvalidRequest("--owner and --label require --prune")
 
 
 def _require_somebody_to_ask(nobody_is_there: bool) -> None:
-    """Raises InvalidRequest."""
+    """Reject a call that cannot be confirmed interactively. Raises InvalidRequest."""
     from mirror.errors import InvalidRequest
 
     if nobody_is_there:
-        raise InvalidRequest("nobody can be asked here", advice="give --yes, --dry-run or --check")
+        raise InvalidRequest("no terminal to confirm on", advice="pass --yes, --dry-run or --check")
 
 
 def _show(found: Difference) -> None:
@@ -131,12 +134,12 @@ def _show(found: Difference) -> None:
 
     for step in found.steps:
         if step.kind is StepKind.DELETE:
-            console().print(f"no file has {step.name} (owner {step.definition['owner']})")
+            console().print(f"{step.name} (owner {step.definition['owner']}) is in no file")
         print_update_plan(step.plan, _WOULD[step.kind.value])
     for name, why in found.refused.items():
-        complain(f"{name} cannot be as it is asked for: {why}")
+        complain(f"cannot apply {name}: {why}")
     counts = ", ".join(f"{len(found.of(kind))} to {kind}" for kind in StepKind)
-    console().print(f"{counts}, {len(found.unchanged)} as they are to be")
+    console().print(f"{counts}, {len(found.unchanged)} unchanged")
 
 
 def _tell(steps: tuple[Step, ...], failed: dict[str, str]) -> None:

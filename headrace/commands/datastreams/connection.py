@@ -1,4 +1,4 @@
-"""How commands reach a service, and what they say of a datastream."""
+"""Connection of commands to a service, and output of a datastream."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 _COMPLETED: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*")
-"""Names that a shell takes as they are: any other could be a command of somebody else's."""
+"""Names that a shell does not interpret: any other name could inject a command."""
 _COMPLETION_SECONDS: Final = 1.0
 
 
 def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Names of datastreams that begin so, for the shell; none where no service answers soon."""
+    """Return the names of datastreams that start with `incomplete`; none if no service responds in time."""
     from headrace.console.resources import DATASTREAMS
     from mirror.errors import HeadraceError
 
@@ -34,15 +34,15 @@ def complete_name(ctx: typer.Context, incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete) and _COMPLETED.fullmatch(name)]
 
 
-NameArgument = Annotated[str, typer.Argument(help="The datastream's name.", autocompletion=complete_name)]
-ReasonOption = Annotated[str, typer.Option(help="Why; it is kept and shown.", show_default=False)]
-WhoOption = Annotated[str, typer.Option("--by", help="Who asks; it is kept and shown.", show_default=False)]
+NameArgument = Annotated[str, typer.Argument(help="Name of the datastream.", autocompletion=complete_name)]
+ReasonOption = Annotated[str, typer.Option(help="Reason, stored and shown.", show_default=False)]
+WhoOption = Annotated[str, typer.Option("--by", help="Requester, stored and shown.", show_default=False)]
 
 
 def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> RestClient:
-    """A client for the instance that the options or the settings name. Raises InvalidRequest for an address
-    that is none."""
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # its command line costs the most
+    """Return a client for the instances of the options or the settings. Raises InvalidRequest for an invalid
+    address."""
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type] # slow import of httpx's CLI
     from headrace.console.access.quick import quick_access
     from headrace.console.client import RestClient
 
@@ -50,8 +50,8 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
     ages: list[int] = []
 
     def note_age(seconds: int) -> None:
-        if not ages:  # a command that asks again and again says it once
-            error_console().print(f"as of {seconds} s ago: ZooKeeper does not answer")
+        if not ages:  # report only once while polling
+            error_console().print(f"data is {seconds} s old: ZooKeeper does not respond")
         ages.append(seconds)
 
     return RestClient(
@@ -60,7 +60,7 @@ def connect(at: str, config: Path | None, timeout_seconds: float = 30.0) -> Rest
 
 
 def _checked_access(config: Path | None, at: str) -> ServiceAccess:
-    """Raises ConfigError that names every setting that is wrong."""
+    """Return the access from the validated settings. Raises ConfigError that names every invalid setting."""
     from headrace.console.access.caller import ServiceAccess
     from headrace.settings import load_settings
 
@@ -69,7 +69,7 @@ def _checked_access(config: Path | None, at: str) -> ServiceAccess:
 
 
 def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> None:
-    """The datastream as it is then, or what would be done with it."""
+    """Print the updated datastream, or the changes of a dry run."""
     from headrace.console.datastreams.changes import print_update_plan
 
     if dry_run and not as_json:
@@ -79,7 +79,7 @@ def show_outcome(answer: dict[str, Any], *, as_json: bool, dry_run: bool) -> Non
 
 
 def show(datastream: dict[str, Any], as_json: bool) -> None:
-    """Name and status, or all of it for a program."""
+    """Print name and status, or the whole document as JSON."""
     if as_json:
         print_json(datastream)
     else:

@@ -22,18 +22,18 @@ from headrace.console.terminal import complain, print_json, print_table, print_y
 from headrace.errors import EXIT_FAILED
 
 PairsOption = Annotated[
-    list[str] | None, typer.Option("--set", help="KEY=VALUE of the metadata.", show_default=False)
+    list[str] | None, typer.Option("--set", help="Metadata, KEY=VALUE; repeatable.", show_default=False)
 ]
 
 _SELECTING: Final = frozenset({"source", "destination", "metadata"})
-"""Fields of a definition that decide which topics are copied."""
+"""Fields of a definition that determine the copied topics."""
 
 
 @with_fields(creates=True)
 def create(
     name: NameArgument,
     pairs: PairsOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be created.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the result without creating it.")] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     at: AtOption = "",
@@ -55,12 +55,12 @@ def update(
     unset: Annotated[
         list[str] | None,
         typer.Option(
-            help=f"What to take away: {unset_names()}, or a key of the metadata.", show_default=False
+            help=f"Field to remove: {unset_names()}, or a metadata key; repeatable.", show_default=False
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop partitions without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Stop partitions without confirmation.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would change, start, stop and move.")
+        bool, typer.Option("--dry-run", help="Show changes and moves without applying them.")
     ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
@@ -69,9 +69,11 @@ def update(
     as_json: JsonOption = False,
     **options: Any,
 ) -> None:
-    """Change a datastream while it runs; only partitions that enter or leave start or stop.
+    """Change a datastream while it runs.
 
-    An update that stops partitions shows them and asks first."""
+    Only added partitions start, and only removed ones stop. An update that stops partitions lists them and
+    asks for confirmation.
+    """
     client, path = connect(at, config), path_of(name)
     changes = patch_of(options, pairs or (), unset or ())
     cause = {"reason": reason, "requested_by": requested_by}
@@ -83,41 +85,44 @@ def update(
 
 
 def _confirm_stops(plan: dict[str, Any], *, as_json: bool) -> None:
-    """Ask whether partitions may stop, where an update would stop any. Raises InvalidRequest where no answer
-    can be given."""
+    """Ask for confirmation if an update would stop partitions. Raises InvalidRequest if no terminal can
+    confirm.
+    """
     if not plan["stops"]:
         return
     if as_json or not sys.stdin.isatty():
         from mirror.errors import InvalidRequest
 
         raise InvalidRequest(
-            f"not confirmed for {plan['name']}: {'; '.join(plan['reasons'])}",
-            advice="confirm it with --yes; --dry-run shows all of it",
+            f"update of {plan['name']} not confirmed: {'; '.join(plan['reasons'])}",
+            advice="pass --yes to confirm; --dry-run shows all changes",
         )
     print_update_plan(plan)
-    if not typer.confirm("do it?", err=True):
-        complain("nothing is changed")
+    if not typer.confirm("apply these changes?", err=True):
+        complain("no changes applied")
         raise typer.Exit(EXIT_FAILED)
 
 
 def list_all(
-    output: Annotated[Output, typer.Option("--output", "-o", help="How it is printed.")] = Output.TABLE,
-    owner: Annotated[str | None, typer.Option(help="Only those of this owner.", show_default=False)] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Output format.")] = Output.TABLE,
+    owner: Annotated[
+        str | None, typer.Option(help="Only datastreams of this owner.", show_default=False)
+    ] = None,
     status: Annotated[
         list[str] | None,
-        typer.Option(help="Only those in this state, such as READY. May be repeated.", show_default=False),
+        typer.Option(help="Only datastreams in this state, such as READY; repeatable.", show_default=False),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Only those that copy from this cluster.", show_default=False)
+        str | None, typer.Option(help="Only datastreams that copy from this cluster.", show_default=False)
     ] = None,
     destination: Annotated[
-        str | None, typer.Option(help="Only those that copy to this cluster.", show_default=False)
+        str | None, typer.Option(help="Only datastreams that copy to this cluster.", show_default=False)
     ] = None,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """List datastreams: all, or those that have what is asked for."""
+    """List datastreams, optionally filtered."""
     given = {"owner": owner, "status": status, "source": source, "destination": destination}
     wanted = {name: value for name, value in given.items() if value is not None and value != []}
     found = connect(at, config).get(DATASTREAMS, **wanted)
@@ -143,7 +148,7 @@ def list_all(
 
 
 def _pauses(one: dict[str, Any]) -> str:
-    """What a person paused of a datastream, by whom, until when and why."""
+    """Format the pauses of a datastream: scope, requester, end and reason."""
     from mirror.model.datastreams.pauses import moment_text
 
     found = [("", one["halt"])] if one.get("halt") else []
@@ -159,19 +164,19 @@ def _pauses(one: dict[str, Any]) -> str:
 
 
 def _joined(part: dict[str, str] | None, *fields: str) -> str:
-    """Empty for what is not known of a definition that is damaged."""
+    """Join the fields with slashes; empty for the missing part of a damaged definition."""
     return "/".join(part[field] for field in fields) if part else ""
 
 
 def get(
     name: NameArgument,
     output: Annotated[
-        DocumentOutput, typer.Option("--output", "-o", help="How it is printed.")
+        DocumentOutput, typer.Option("--output", "-o", help="Output format.")
     ] = DocumentOutput.JSON,
     at: AtOption = "",
     config: ConfigOption = None,
 ) -> None:
-    """Show one datastream, as JSON or YAML."""
+    """Show a datastream as JSON or YAML."""
     found = connect(at, config).get(path_of(name))
     if output is DocumentOutput.YAML:
         print_yaml([found])

@@ -1,4 +1,4 @@
-"""The commands `headrace datastream …` by their names."""
+"""The command group `headrace datastream`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`headrace datastream lost`, `restore` and `forget`: definitions that ZooKeeper has lost."""
+"""`headrace datastream lost`, `restore` and `forget`: datastreams whose definitions ZooKeeper has lost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 LostNameArgument = Annotated[
-    str, typer.Argument(help="The lost datastream's name; or --all.", show_default=False)
+    str, typer.Argument(help="Name of the lost datastream, unless --all.", show_default=False)
 ]
-AllOption = Annotated[bool, typer.Option("--all", help="Every datastream that is lost.")]
+AllOption = Annotated[bool, typer.Option("--all", help="All lost datastreams.")]
 
 
 def lost(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """List datastreams that ZooKeeper has lost."""
+    """List datastreams whose definitions ZooKeeper lost."""
     found = connect(at, config).get(LOST_DATASTREAMS)
     if as_json:
         print_json(found)
@@ -45,12 +45,14 @@ def restore(
     everything: AllOption = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would start and move.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show starts and moves without restoring.")
+    ] = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore a lost datastream; lanes continue from checkpoints."""
+    """Restore a lost datastream from its checkpoints."""
     client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
 
     def restore_one(one: str) -> Any:
@@ -67,12 +69,14 @@ def forget(
     everything: AllOption = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be dropped.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the datastreams without dropping them.")
+    ] = False,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drop a lost datastream for good; topics and checkpoints stay."""
+    """Drop a lost datastream; keep topics and checkpoints."""
     client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
 
     def forget_one(one: str) -> Any:
@@ -87,13 +91,13 @@ def forget(
 def _each(
     client: RestClient, name: str, act: Callable[[str], Any], *, everything: bool, as_json: bool
 ) -> None:
-    """Act on one lost datastream or on all; a failure does not stop the others. Raises
-    InvalidRequest unless exactly one of both is given."""
+    """Act on one or all lost datastreams; a failure does not stop the others. Raises InvalidRequest unless
+    exactly one of the name and --all is given."""
     from headrace.errors import EXIT_FAILED
     from mirror.errors import HeadraceError, InvalidRequest, Unreachable
 
     if bool(name) == everything:
-        raise InvalidRequest("give the name of a lost datastream, or --all")
+        raise InvalidRequest("pass the name of a lost datastream, or --all")
     names = [one["name"] for one in client.get(LOST_DATASTREAMS)] if everything else [name]
     answers = []
     for one in names:

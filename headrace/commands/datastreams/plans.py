@@ -1,4 +1,4 @@
-"""`headrace datastream plan`, `show-plan`, `apply-plan`: a plan is computed, looked at, and put in force."""
+"""`headrace datastream plan`, `show-plan` and `apply-plan`: compute, review and apply a plan."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from headrace.console.terminal import console, print_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The plan's id.")]
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the plan.")]
 
 
 def plan(
     name: NameArgument,
-    full: Annotated[bool, typer.Option(help="Forget the present placement, as far as that pays.")] = False,
+    full: Annotated[bool, typer.Option(help="Ignore the current placement where moving pays off.")] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compute a plan of its tasks by their load, and keep it for an hour; nothing is changed."""
+    """Compute a plan by load without applying it.
+
+    The plan is stored for an hour."""
     body = {"full": full, "reason": reason, **_who(requested_by)}
     _show(connect(at, config).post(f"{path_of(name)}/plan", body), as_json=as_json)
 
@@ -38,14 +40,14 @@ def show_plan(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a plan that was computed, and whether it is still true."""
+    """Show a computed plan, and whether it is still valid."""
     _show(connect(at, config).get(path_of_plan(identity)), as_json=as_json)
 
 
 def apply_plan(
     identity: IdArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="Also a plan without loads over one that was planned by loads.")
+        bool, typer.Option("--force", help="Also replace a plan by load with a plan without loads.")
     ] = False,
     requested_by: WhoOption = "",
     wait: WaitOption = False,
@@ -54,7 +56,9 @@ def apply_plan(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Have exactly this plan put in force, once, if it is still true; else nothing is changed."""
+    """Apply a computed plan, if it is still valid.
+
+    A plan can be applied once; an outdated one is rejected without changes."""
     seconds, client = seconds_to_wait(wait, timeout, is_done=True, how=""), connect(at, config)
     body = {**_who(requested_by), **({"force": True} if force else {})}
     answer, location = client.begin("POST", f"{path_of_plan(identity)}/apply", body)
@@ -63,7 +67,7 @@ def apply_plan(
     elif as_json:
         print_json(answer)
     else:
-        console().print(f"plan {answer['id']}: {answer['sentence']}; headrace events shows it")
+        console().print(f"plan {answer['id']}: {answer['sentence']}; follow it with headrace events")
 
 
 def _who(requested_by: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from mirror.wording import counted, duration_text
 def lag(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show how far each partition is behind; what is not known is said to be so."""
+    """Show the lag of each partition; unknown lags as such."""
     found = connect(at, config).get(f"{path_of(name)}/lag")
     if as_json:
         print_json(found)
@@ -30,13 +30,13 @@ def lag(
     print_table(f"{found['name']}, {found['status']}", columns, rows)
     records = found["lag_records"]
     if records is None:
-        console().print(f"the lag of {found['unknown']} of {counted(len(rows), 'partition')} is not known")
+        console().print(f"unknown lag: {found['unknown']} of {counted(len(rows), 'partition')}")
     else:
-        console().print(f"{counted(records, 'record')} behind, the oldest for {age_text(found['lag_ms'])}")
+        console().print(f"{counted(records, 'record')} behind, oldest {age_text(found['lag_ms'])}")
     if found["silent_instances"]:
-        console().print(f"not heard: {', '.join(found['silent_instances'])}")
+        console().print(f"no response from {', '.join(found['silent_instances'])}")
     if not found["is_complete"]:
-        console().print("partitions that nobody copies may be missing: the leader was not heard")
+        console().print("unassigned partitions may be missing: no response from the leader")
 
 
 def _known(one: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _known(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _movement(one: dict[str, Any]) -> dict[str, Any]:
-    """The reason is that of the state, where it has one."""
+    """Return the cells of movement. The reason of the state takes precedence over that of movement."""
     found = one.get("movement") or {"state": "?", "eta_seconds": None, "seconds_to_loss": None, "reason": ""}
     seconds = {"eta": found["eta_seconds"], "to_loss": found["seconds_to_loss"]}
     shown = {key: "" if value is None else duration_text(value) for key, value in seconds.items()}
@@ -55,7 +55,7 @@ def _movement(one: dict[str, Any]) -> dict[str, Any]:
 def gaps(
     name: NameArgument, at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False
 ) -> None:
-    """Show what is not at the destination and will not come by itself, with its offsets."""
+    """Show records that will not reach the destination."""
     found = connect(at, config).get(f"{path_of(name)}/gaps")
     if as_json:
         print_json(found)
@@ -67,9 +67,7 @@ def gaps(
         "with stored progress have gaps"
     )
     if found["unknown"]:
-        console().print(
-            f"nothing is stored yet of {len(found['unknown'])}: {', '.join(found['unknown'][:10])}"
-        )
+        console().print(f"no stored progress for {len(found['unknown'])}: {', '.join(found['unknown'][:10])}")
 
 
 def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +78,7 @@ def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
         idle = one["not_copied"]
         why.append(f"{idle['state']}: {idle['reason']}" if idle["reason"] else idle["state"])
     if one["destination_is_current"] is False:
-        why.append("the topic that was mirrored to was deleted")
+        why.append("the destination topic was deleted")
     counts = {fate: count or None for fate, count in one["offsets"].items()}
     return {
         **{"partition": f"{one['topic']}-{one['partition']}", "up_to": one["next_offset"], "why": why},
@@ -90,17 +88,18 @@ def _gap_row(one: dict[str, Any]) -> dict[str, Any]:
 
 def wait(
     name: NameArgument,
-    condition: Annotated[Condition, typer.Option("--for", help="What it is to be.", show_default=False)],
-    timeout: Annotated[str, typer.Option(help="How long at most: 90s, 10m, 1h.")] = "60s",
+    condition: Annotated[Condition, typer.Option("--for", help="Condition to wait for.", show_default=False)],
+    timeout: Annotated[str, typer.Option(help="Time to wait, such as 90s, 10m or 1h.")] = "60s",
     most_lag: Annotated[
-        int, typer.Option("--lag", min=0, help="Records that a partition may be behind when caught up.")
+        int, typer.Option("--lag", min=0, help="With caught-up, maximum lag of a partition in records.")
     ] = 0,
     at: AtOption = "",
     config: ConfigOption = None,
 ) -> None:
-    """Wait until a datastream is as it is to be; exit 1 when it is not in time.
+    """Wait until a datastream meets a condition.
 
-    running: every partition is copied, or paused by a person. caught-up: and is as far as its source.
+    running: every partition is being copied or was paused by an operator. caught-up: running, and level with
+    the source. Exits with 1 on timeout.
     """
     from headrace.console.datastreams.conditions import wait_until
     from headrace.console.durations import milliseconds

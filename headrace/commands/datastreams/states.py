@@ -1,4 +1,4 @@
-"""`headrace datastream …`: what changes the state of one, whole or by partitions."""
+"""`headrace datastream …`: commands that change the state of a datastream or of partitions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,22 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 EndOption = Annotated[
-    str, typer.Option("--for", help="How long, as 90m or 6h; else until a resume.", show_default=False)
+    str,
+    typer.Option("--for", help="Duration, such as 90m or 6h (default: until resumed).", show_default=False),
 ]
 UntilOption = Annotated[
-    str, typer.Option(help="Until when, as 2027-01-31T18:00:00Z; else until a resume.", show_default=False)
+    str,
+    typer.Option(help="End time, such as 2027-01-31T18:00:00Z (default: until resumed).", show_default=False),
 ]
 DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Only show what would change, start, stop and move.")
+    bool, typer.Option("--dry-run", help="Show changes and moves without applying them.")
 ]
 PrefixArgument = Annotated[
-    str, typer.Argument(help="The task prefix that they share; of one that is alone, its name.")
+    str, typer.Argument(help="Task prefix that the datastreams share; for an ungrouped datastream, its name.")
 ]
-PartitionsArgument = Annotated[list[str], typer.Argument(help="topic:0,13,2 or topic:* for all of them.")]
+PartitionsArgument = Annotated[
+    list[str], typer.Argument(help="Partitions, TOPIC:0,13,2, or TOPIC:* for all.")
+]
 
 
 def pause(
@@ -49,7 +53,9 @@ def pause(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop copying, for a time or until a resume; everything is kept."""
+    """Pause copying for a time or until resumed.
+
+    Checkpoints and tasks are kept."""
     end = _end_of(duration, until)
     _act(connect(at, config), name, "pause", reason, requested_by, as_json=as_json, dry_run=dry_run, **end)
 
@@ -63,7 +69,7 @@ def resume(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy again, from where it stood."""
+    """Resume copying from the checkpoints."""
     _act(connect(at, config), name, "resume", reason, requested_by, as_json=as_json, dry_run=dry_run)
 
 
@@ -78,7 +84,7 @@ def stop(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drain and stop; tasks are given up."""
+    """Drain and stop a datastream, and release its tasks."""
     seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
     client, body = connect(at, config), {"reason": reason, "requested_by": requested_by}
     answer, location = client.begin("POST", f"{path_of(name)}/stop", body, dry_run=dry_run)
@@ -96,7 +102,7 @@ def delete(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove the datastream; topics at the destination stay."""
+    """Delete a datastream; keep destination topics."""
     seconds = seconds_to_wait(wait, timeout, is_done=not dry_run, how="with --dry-run")
     client, cause = connect(at, config), {"reason": reason, "requested_by": requested_by}
     answer, location = client.begin("DELETE", path_of(name), dry_run=dry_run, **cause)
@@ -106,7 +112,7 @@ def delete(
 def pause_partitions(
     name: NameArgument,
     partitions: PartitionsArgument,
-    reason: Annotated[str, typer.Option(help="Why; it is kept and shown.")],
+    reason: Annotated[str, typer.Option(help="Reason, stored and shown.")],
     requested_by: WhoOption = "",
     duration: EndOption = "",
     until: UntilOption = "",
@@ -115,7 +121,9 @@ def pause_partitions(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop copying some partitions, for a time or until they are resumed; the others go on."""
+    """Pause partitions for a time or until resumed.
+
+    Other partitions continue."""
     chosen = {"partitions": _by_topic(partitions), **_end_of(duration, until)}
     _act(
         connect(at, config),
@@ -139,7 +147,7 @@ def resume_partitions(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy paused partitions again, from where they stood."""
+    """Resume paused partitions from their checkpoints."""
     chosen = {"partitions": _by_topic(partitions)}
     _act(
         connect(at, config),
@@ -164,7 +172,7 @@ def pause_group(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Stop copying of all datastreams that share tasks, or of none of them."""
+    """Pause all datastreams that share tasks, atomically."""
     body = {"reason": reason, "requested_by": requested_by, **_end_of(duration, until)}
     _act_on_group(connect(at, config), prefix, "pause", body, as_json=as_json, dry_run=dry_run)
 
@@ -178,16 +186,19 @@ def resume_group(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy again what is paused of all datastreams that share tasks, or nothing of it."""
+    """Resume all datastreams that share tasks, atomically."""
     body = {"reason": reason, "requested_by": requested_by}
     _act_on_group(connect(at, config), prefix, "resume", body, as_json=as_json, dry_run=dry_run)
 
 
 def restart_from(
     name: NameArgument,
-    start: Annotated[str, typer.Argument(help="earliest, earliest-local, or a moment as 2027-01-31T18:00Z.")],
+    start: Annotated[
+        str,
+        typer.Argument(help="Start position: earliest, earliest-local, or a time such as 2027-01-31T18:00Z."),
+    ],
     allow_duplicates: Annotated[
-        bool, typer.Option("--allow-duplicates", help="Restart although the destination holds records.")
+        bool, typer.Option("--allow-duplicates", help="Restart even if the destination contains records.")
     ] = False,
     reason: ReasonOption = "",
     requested_by: WhoOption = "",
@@ -196,7 +207,7 @@ def restart_from(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy everything again from START, to a rebuilt destination."""
+    """Copy again from START to a rebuilt destination."""
     _act(
         connect(at, config),
         name,
@@ -212,8 +223,8 @@ def restart_from(
 
 def move(
     name: NameArgument,
-    instance: Annotated[str, typer.Argument(help="Name or host of the instance to copy them.")],
-    partitions: Annotated[list[str], typer.Argument(help="topic-0 topic-1 …")],
+    instance: Annotated[str, typer.Argument(help="Name or host of the instance.")],
+    partitions: Annotated[list[str], typer.Argument(help="Partitions, such as topic-0 topic-1.")],
     dry_run: DryRunOption = False,
     wait: WaitOption = False,
     timeout: TimeoutOption = "",
@@ -221,7 +232,7 @@ def move(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Bring partitions to an instance; the leader's next plan does it."""
+    """Move partitions to an instance with the next plan."""
     from headrace.console.datastreams.changes import print_move_plan
 
     body = {"partitions": partitions, "instance": instance, "requested_by": "headrace datastream move"}
@@ -237,7 +248,7 @@ def move(
     else:
         console().print(
             f"{name}: {counted(len(partitions), 'partition')} will move "
-            f"to {instance}; headrace events shows it"
+            f"to {instance}; follow it with headrace events"
         )
 
 
@@ -248,7 +259,7 @@ def _by_topic(partitions: list[str]) -> dict[str, str]:
     for one in partitions:
         topic, _, numbers = one.rpartition(":")
         if not topic or not numbers:
-            raise InvalidRequest(f"{one!r} names no partitions", advice="write topic:0,13,2 or topic:*")
+            raise InvalidRequest(f"no partitions in {one!r}", advice="write TOPIC:0,13,2 or TOPIC:*")
         found[topic] = f"{found[topic]},{numbers}" if topic in found else numbers
     return found
 
@@ -264,8 +275,9 @@ def _act(
     dry_run: bool,
     **more: Any,
 ) -> None:
-    """Have an action done, of some partitions or of all, and show the datastream as it is then; or what it
-    would do."""
+    """Run an action on a datastream or its partitions, and print the updated datastream or the changes of a
+    dry run.
+    """
     body = {"reason": reason, "requested_by": requested_by, **more}
     answer = client.post(f"{path_of(name)}/{action}", body, dry_run=dry_run)
     show_outcome(answer, as_json=as_json, dry_run=dry_run)
@@ -274,7 +286,7 @@ def _act(
 def _act_on_group(
     client: RestClient, prefix: str, action: str, body: dict[str, Any], *, as_json: bool, dry_run: bool
 ) -> None:
-    """Have it done with all of them, and show each as it is then; or what it would do."""
+    """Run an action on a group, and print the updated datastreams or the changes of a dry run."""
     answer = client.post(f"{path_of_group(prefix)}/{action}", body, dry_run=dry_run)
     if dry_run or as_json:
         show_outcome(answer, as_json=as_json, dry_run=dry_run)
@@ -292,8 +304,8 @@ def _conclude(
     as_json: bool,
     dry_run: bool,
 ) -> None:
-    """Wait for what was begun, or show the datastream as it is then. A definition that is damaged is removed
-    at once: that is no operation."""
+    """Wait for the operation, or print the updated datastream. A damaged definition is removed immediately,
+    without an operation to wait for."""
     if seconds is not None and location:
         await_end(client, location, seconds, as_json=as_json)
     else:
@@ -301,7 +313,7 @@ def _conclude(
 
 
 def _end_of(duration: str, until: str) -> dict[str, Any]:
-    """When a pause ends, for the body of a request. Raises InvalidRequest."""
+    """Return the end of a pause for a request body. Raises InvalidRequest."""
     from headrace.console.durations import milliseconds
 
     length = {"for_seconds": milliseconds(duration) / 1000} if duration else {}

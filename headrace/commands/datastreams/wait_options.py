@@ -1,4 +1,4 @@
-"""The options `--wait` and `--timeout` of commands that begin what takes a while."""
+"""The options `--wait` and `--timeout` of commands that start an operation."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ if TYPE_CHECKING:
     from headrace.console.client import RestClient
 
 WaitOption = Annotated[
-    bool, typer.Option("--wait", help="Wait until it is done; exit 1 when it fails or is not in time.")
+    bool, typer.Option("--wait", help="Wait until the operation is done; exit 1 on failure or timeout.")
 ]
 TimeoutOption = Annotated[
-    str, typer.Option(help="How long --wait waits at most: 90s, 10m, 1h; without it 60s.", show_default=False)
+    str,
+    typer.Option(help="Time to wait with --wait, such as 90s, 10m or 1h (default 60s).", show_default=False),
 ]
 _USUAL: str = "60s"
 
 
 def seconds_to_wait(wait: bool, timeout: str, *, is_done: bool, how: str) -> float | None:
-    """None: nothing is waited for. `is_done`: whether anything is begun; `how`: what the command line says
-    where it is not. Raises InvalidRequest for options that contradict each other."""
+    """Return the time to wait in seconds, None without --wait.
+
+    `is_done`: whether the command starts an operation; `how`: the options that prevent it, for the error.
+    Raises InvalidRequest for contradicting options.
+    """
     from headrace.console.durations import milliseconds
     from mirror.errors import InvalidRequest
 
     if timeout and not wait:
-        raise InvalidRequest("--timeout goes with --wait only")
+        raise InvalidRequest("--timeout requires --wait")
     if wait and not is_done:
-        raise InvalidRequest(f"{how} there is nothing to wait for")
+        raise InvalidRequest(f"nothing to wait for {how}")
     return milliseconds(timeout or _USUAL) / 1000 if wait else None
 
 
 def await_end(client: RestClient, location: str, seconds: float, *, as_json: bool) -> None:
-    """Wait for an operation, and show it as it ended: the command fails where that has failed. Raises
-    TimedOut."""
+    """Wait for an operation and print its result. Exits with 1 if it failed. Raises TimedOut."""
     from headrace.console.operations import FAILED, wait_for_end
 
     ended = wait_for_end(client, location, seconds)

@@ -1,3 +1,5 @@
-"""What a service does at the moment, over REST: `status.py` shows all of it on one page, `lag.py`, `lanes.py`
-and `instances.py` show one side of it, `doctor.py` looks for what is wrong with it.
+"""Commands that show the state of a service over REST.
+
+`status.py` is the overview; `lag.py`, `lanes.py` and `instances.py` show one aspect each; `doctor.py`
+diagnoses problems; `calibrate.py` measures this host.
 """

@@ -1,4 +1,4 @@
-"""`headrace calibrate`: what one core of this host copies, and the setting that says so."""
+"""`headrace calibrate`: measure the copy rate of one core, and print the setting for it."""
 
 from __future__ import annotations
 
@@ -21,28 +21,37 @@ if TYPE_CHECKING:
 def calibrate(
     seconds: Annotated[
         float,
-        typer.Option(min=2, max=600, help="For all measurements together, without the start of the brokers."),
+        typer.Option(
+            min=2,
+            max=600,
+            help="Total time of the measurements in seconds, without the start of the brokers.",
+        ),
     ] = 10.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure this host: one worker copies between two brokers that are started for it (that takes Java)."""
+    """Measure how much one core of this host copies.
+
+    One worker copies between two local brokers, which are started for the measurement (requires Java)."""
     from headrace.calibration.measure import brokers
     from headrace.calibration.measure import calibrate as measured
 
-    note("two brokers are started")
+    note("starting two brokers")
     with cleaning_up(note), brokers() as clusters:
         found = measured(clusters, seconds, note)
     if as_json:
         print_json({"shapes": [_document(one) for one in found], "setting": _setting(found)})
         return
-    print_table("what one core copies", list(_row(found[0])), [_row(one) for one in found])
-    note("the service learns this from your own batches; until it has, the dearest of these is a safe start:")
+    print_table("copy rate of one core", list(_row(found[0])), [_row(one) for one in found])
+    note(
+        "the service learns the capacity from your own batches; until then, the slowest shape is a safe"
+        " value:"
+    )
     print_text(f"[mirror.leader]\nunlearned_capacity_bytes_per_second = {_setting(found)}")
 
 
 def _setting(found: Sequence[Calibration]) -> int:
-    """The low end of the dearest shape, or half of it where the interval is wider, rounded down to two
-    digits."""
+    """Return the capacity to configure: that of the slowest shape, rounded down to two digits. The capacity
+    of a shape is the low end of its interval, but at least half of its rate."""
     dearest = int(min(max(one.low, one.bytes_per_second / 2) for one in found))
     unit = int(10 ** max(len(str(dearest)) - 2, 0))
     return max(dearest // unit * unit, 1)
@@ -58,9 +67,9 @@ def _document(one: Calibration) -> dict[str, Any]:
 
 def _row(one: Calibration) -> dict[str, object]:
     return {
-        "records a batch": one.shape.records,
+        "records per batch": one.shape.records,
         "codec": one.shape.codec.name.lower(),
-        "bytes a batch": f"{one.batch_bytes:,.0f}",
+        "bytes per batch": f"{one.batch_bytes:,.0f}",
         "rate": rate_text(one.bytes_per_second),
         "interval": f"{rate_text(one.low)} to {rate_text(one.high)}",
         "records/s": f"{one.records_per_second:,.0f}",

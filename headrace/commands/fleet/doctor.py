@@ -1,4 +1,4 @@
-"""`headrace doctor`: what is wrong with this set-up, and what to do."""
+"""`headrace doctor`: find problems of this installation, and suggest fixes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def doctor(
-    patience: Annotated[str, typer.Option(help="How long one server or cluster may take: 5s, 1m.")] = "10s",
+    patience: Annotated[str, typer.Option(help="Timeout per server or cluster, such as 5s or 1m.")] = "10s",
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Look at everything that the settings name, say what is wrong and what to do; exit 1 for a problem.
+    """Find problems of this installation, and suggest fixes.
 
-    It reaches every broker, every server of ZooKeeper, Pinot and the service; asks for the rights of our user
-    on the topics of all datastreams and on Headrace's own; compares settings of topics and their copies;
-    looks at quotas, disks, what is open to others, and whether the data plane is compiled. It changes
-    nothing.
+    Connects to every broker, every ZooKeeper server, Pinot and the service. Checks the permissions of our
+    user on the topics of all datastreams and on Headrace's own topics, compares the settings of topics and
+    their copies, and checks quotas, disks, security and whether the data plane is compiled. Changes nothing.
+    Exits with 1 if there is a problem.
     """
     from headrace.console.durations import HOUR_MS, milliseconds
     from headrace.doctor.diagnosis import Grade
@@ -57,7 +57,7 @@ def doctor(
 
 @contextmanager
 def _without_logs() -> Iterator[None]:
-    """What libraries log of a failure is in its finding."""
+    """Silence the logs of libraries: the findings report their failures."""
     logging.disable(logging.CRITICAL)
     try:
         yield

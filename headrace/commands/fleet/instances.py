@@ -1,4 +1,4 @@
-"""`headrace instances`: who runs the service."""
+"""`headrace instances`: list the instances of the service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirror.wording import counted
 
 
 def instances(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show every instance, the leader first, with what it says of its health when it is asked."""
+    """List instances with their health, the leader first."""
     found = connect(at, config).get("/v1/instances")
     if as_json:
         print_json(found)

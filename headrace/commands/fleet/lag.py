@@ -1,4 +1,4 @@
-"""`headrace lag`: how far the service is behind, by datastream."""
+"""`headrace lag`: show the lag of each datastream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def lag(
     name: Annotated[
         str,
         typer.Argument(
-            help="A datastream, for its partitions one by one; without it all datastreams.",
+            help="Datastream whose partitions are listed (default: a summary of all).",
             show_default=False,
             autocompletion=complete_name,
         ),
@@ -29,9 +29,9 @@ def lag(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how far each datastream is behind, the furthest first; what is not known is said to be so.
+    """Show the lag of each datastream, largest first.
 
-    Datastreams that share tasks are one line."""
+    Unknown lags are shown as such. Datastreams that share tasks are one line."""
     if name:
         from headrace.commands.datastreams.reads import lag as lag_of_one
 
@@ -46,12 +46,13 @@ def lag(
     columns = ["datastream", "partitions", "lag_records", "oldest", "worst", "unknown", "movement"]
     print_table(f"lag of {counted(len(rows), 'datastream')}", columns, [_row(one) for one in rows])
     if silent:
-        console().print(f"not heard, and not in the sums: {', '.join(silent)}")
+        console().print(f"no response, not included in the sums: {', '.join(silent)}")
 
 
 def lags_of(lanes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Sums by datastream of lanes as `/v1/lanes` has them, the furthest behind first. Records and age are
-    None where the lag of no partition is known; `unknown` counts partitions that are in no sum."""
+    """Sum the lanes of `GET /v1/lanes` by datastream, unknown and largest lags first. Records and age are
+    None if the lag of every partition is unknown; `unknown` counts partitions that are not included in the
+    sums."""
     groups: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for lane in lanes:
         groups[lane["datastream"]].append(lane)

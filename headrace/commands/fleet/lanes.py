@@ -1,4 +1,4 @@
-"""`headrace lanes`: the copying of every partition, one by one."""
+"""`headrace lanes`: show the copying of each partition."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ def lanes(
     datastream: Annotated[
         str,
         typer.Option(
-            help="Only those of this one, or of its group.", show_default=False, autocompletion=complete_name
+            help="Only lanes of this datastream or its group.",
+            show_default=False,
+            autocompletion=complete_name,
         ),
     ] = "",
-    instance: Annotated[str, typer.Option(help="Only those of this instance.", show_default=False)] = "",
+    instance: Annotated[str, typer.Option(help="Only lanes of this instance.", show_default=False)] = "",
     movement: Annotated[
         list[str] | None,
-        typer.Option(help="Only those in this state of movement, as STALL; may be repeated."),
+        typer.Option(help="Only lanes in this movement state, such as STALL; repeatable."),
     ] = None,
-    troubled: Annotated[bool, typer.Option("--troubled", help="Only those that are not OK.")] = False,
-    limit: Annotated[int, typer.Option(min=1, help="How many lines at most.")] = 100,
+    troubled: Annotated[bool, typer.Option("--troubled", help="Only lanes that are not OK.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of lines.")] = 100,
     at: AtOption = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the copying of each partition: who copies it, how fast, how far behind, and what is the matter.
+    """Show instance, rate, lag and state of each partition.
 
-    The worst state comes first; within it what is unknown, then what is furthest behind."""
+    The worst state comes first; within a state, unknown lags, then the largest."""
     named = {"datastream": datastream, "instance": instance}
     found = connect(at, config).get("/v1/lanes", **{key: value for key, value in named.items() if value})
     wanted = {one.upper() for one in movement or ()}
@@ -52,14 +54,14 @@ def lanes(
         f"{len(kept)} of {counted(len(found['lanes']), 'lane')}", columns, [_row(one) for one in kept[:limit]]
     )
     if len(kept) > limit:
-        console().print(f"{len(kept) - limit} more: --limit, or --json for all")
+        console().print(f"{len(kept) - limit} more; raise --limit, or use --json for all")
     for one in found["instances"]:
         if one["state"] != "answered":
-            console().print(f"not heard: {one['name']}, {one['state']}: {one['reason']}")
+            console().print(f"no response from {one['name']}, {one['state']}: {one['reason']}")
 
 
 def state_of(lane: Mapping[str, Any]) -> str:
-    """The state of its movement; `?` while nothing is known of that."""
+    """Return the movement state of a lane; `?` while unknown."""
     return str(lane["movement"]["state"]) if lane.get("movement") else UNKNOWN
 
 

@@ -1,4 +1,4 @@
-"""How bad it is what a service says of a datastream or a partition. Pure."""
+"""Severity of the reported state of a datastream or a partition. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _DAMAGED: Final = "DAMAGED"
 
 
 class Severity(IntEnum):
-    """The worst first."""
+    """Severity, worst first."""
 
     LOSS = 0
-    """It loses records within hours, or does already."""
+    """Records are being lost, or will be within hours."""
     SET_ASIDE = 1
     LATE = 2
     STUCK = 3
     INCIDENT = 4
-    """One that is open, of a datastream that is within its objective."""
+    """An open incident of a datastream that meets its objective."""
     BEHIND = 5
     REMARK = 6
     HALTED = 7
@@ -30,12 +30,12 @@ class Severity(IntEnum):
 
     @property
     def is_bad(self) -> bool:
-        """Return whether a script has to report it."""
+        """Return whether `headrace status` must exit with an error."""
         return self <= Severity.STUCK
 
 
 def severity_of_state(state: str) -> Severity:
-    """Of a state of movement; one that is unknown may be anything."""
+    """Return the severity of a movement state; BEHIND for any other state, including unknown ones."""
     if state in _STUCK:
         return Severity.STUCK
     return {"OK": Severity.WELL, _BY_WISH: Severity.HALTED}.get(state, Severity.BEHIND)
@@ -48,8 +48,8 @@ def severity_of(
     *,
     has_recovered: bool,
 ) -> Severity:
-    """Of a datastream as the resources of /v1 show it: the worst that is true of it. `has_recovered`: it is
-    within its objective again, and the incident is not over yet."""
+    """Return the worst severity of a datastream, from the resources of /v1. `has_recovered`: it meets its
+    objective again, but the incident is still open."""
     return min(_found(datastream, movement, incident, has_recovered), default=Severity.WELL)
 
 

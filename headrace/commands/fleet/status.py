@@ -1,4 +1,4 @@
-"""`headrace status`: the whole service at a glance."""
+"""`headrace status`: show an overview of the service."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ _PARTS: Final = {
     "incidents": ("/v1/incidents", {"open": True, "limit": 100}),
     "monitor": ("/v1/monitor", {}),
 }
-"""What is asked for, with its parameters, by what it is called in the answer."""
+"""Path and parameters of each requested resource, by its key in the output."""
 
 
 def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Show the service at a glance: instances, datastreams, their problems, the monitor.
+    """Show an overview of instances, datastreams and problems.
 
-    Datastreams with the worst problem come first; a part that does not answer is unknown. The exit status is
-    1 while a datastream is late, loses records within hours, does not move or is set aside, while an instance
-    is not well, and where a part is unknown; else 0."""
+    Datastreams with the worst problem come first. Parts that cannot be fetched are shown as unknown. Exits
+    with 1 if a datastream is late, stuck, quarantined or will lose records within hours, if an instance is
+    unhealthy, or if a part is unknown; otherwise with 0.
+    """
     found, unknown = _ask(connect(at, config))
     rows = list(_rows(found))
     if as_json:
@@ -52,7 +53,7 @@ def status(at: AtOption = "", config: ConfigOption = None, as_json: JsonOption =
 
 
 def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
-    """What each part answers, and why some do not. Raises HeadraceError where none does."""
+    """Fetch all parts, and return them with the failures by part. Raises HeadraceError if all fail."""
     from mirror.errors import HeadraceError, Unreachable
 
     found: dict[str, Any] = {}
@@ -63,7 +64,7 @@ def _ask(client: RestClient) -> tuple[dict[str, Any], dict[str, str]]:
         except HeadraceError as error:
             failures[part] = error
             if isinstance(error, Unreachable) and not found:
-                break  # nobody is there: each further part would wait as long
+                break  # no instance is reachable: every further part would time out too
     if not found:
         raise next(iter(failures.values()))
     return found, {part: str(error) for part, error in failures.items()}
@@ -74,14 +75,14 @@ def _show_instances(found: Mapping[str, Any]) -> None:
     leader = next((one["name"] for one in instances if (one["health"] or {}).get("is_leading")), None)
     states = Counter(map(instance_state, instances)).most_common()
     counts = ", ".join(f"{number} {state}" for state, number in states)
-    console().print(f"instances: {counts}; {f'{leader} leads' if leader else 'nobody leads'}")
+    console().print(f"instances: {counts}; {f'{leader} leads' if leader else 'no leader'}")
     for one in instances:
         for trouble in instance_troubles(one):
             console().print(f"  {one['name']}: {trouble}", soft_wrap=True)
 
 
 def _rows(found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Datastreams, the worst first."""
+    """Yield the rows of datastreams, worst first."""
     movement = found.get("movement")
     judged = {} if movement is None else {one["name"]: one for one in movement["datastreams"]}
     late = {one["datastream"]: one for one in found.get("incidents", ())}
@@ -94,12 +95,12 @@ def _show_datastreams(found: Mapping[str, Any], rows: Sequence[Mapping[str, Any]
     if "datastreams" not in found:
         return
     if not rows:
-        console().print("datastreams: none (headrace datastream create makes one)")
+        console().print("datastreams: none (create one with headrace datastream create)")
         return
     console().print()
     print_table(counted(len(rows), "datastream"), ["name", "status", "owner", "objective", "matter"], rows)
     if movement is not None and not movement["is_complete"]:
-        console().print("not all instances were heard: what is missing may be the worst")
+        console().print("not all instances responded: the worst problems may be missing")
 
 
 def _row(
@@ -117,7 +118,7 @@ def _row(
 
 
 def _objective(one: Mapping[str, Any]) -> list[str]:
-    """Its objectives, else the one of a definition that has no budget."""
+    """Format the objectives, or else the single objective without a budget."""
     found = one["objectives"] or ([one["objective"]] if one["objective"] else [])
     return [f"p{each['percentile']:g} within {exact_duration_text(each['milliseconds'])}" for each in found]
 
@@ -128,19 +129,19 @@ def _matters(
     incident: Mapping[str, Any] | None,
     again_ms: int | None,
 ) -> Iterator[str]:
-    """What is wrong, the worst first."""
+    """Yield the problems, worst first."""
     if movement and (loss := movement["loss"]) and loss["is_near"]:
         partitions, when = counted(loss["partitions"], "partition"), duration_text(loss["seconds"])
-        yield f"loses records of {partitions} in {when}: {loss['worst']}"
+        yield f"loses records of {partitions} in {when}, first {loss['worst']}"
     if one["problem"]:
         yield one["problem"]["reason"]
     if incident:
         yield _incident_text(incident, again_ms)
     states = movement["states"] if movement else ()
     for state in sorted(states, key=lambda found: severity_of_state(found["state"])):
-        yield f"{state['partitions']} {state['state']}, for longest {state['worst']}: {state['reason']}"
+        yield f"{state['partitions']} {state['state']}, longest {state['worst']}: {state['reason']}"
     if one["halt"]:
-        yield f"{one['status'].lower()}: {one['halt']['reason'] or 'no reason was given'}"
+        yield f"{one['status'].lower()}: {one['halt']['reason'] or 'no reason given'}"
 
 
 def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
@@ -148,14 +149,14 @@ def _incident_text(incident: Mapping[str, Any], again_ms: int | None) -> str:
 
     what = "late" if incident["is_late"] else ", ".join(incident["matters"]) or "incident"
     cause = f", cause: {incident['cause']}" if incident["cause"] else ""
-    over = "" if again_ms is None else f", within the objective again since {moment_text(again_ms)}"
+    over = "" if again_ms is None else f", objective met again since {moment_text(again_ms)}"
     if incident.get("closing_ms") is not None:
         over += f", recovered, closing at {moment_text(incident['closing_ms'])}"
     return f"{what} since {moment_text(incident['opened_ms'])}{over}{cause}"
 
 
 def _recovered_ms(incident: Mapping[str, Any]) -> int | None:
-    """Since when it is late no more, where that has to last before the incident is over; epoch ms."""
+    """Return the time (epoch ms) since which the objective is met again, while the incident is still open."""
     turns = [one for one in incident["timeline"] if one["phase"] in ("detected", "relapsed", "recovered")]
     return turns[-1]["time_ms"] if turns and turns[-1]["phase"] == "recovered" else None
 
@@ -164,8 +165,8 @@ def _show_monitor(found: Mapping[str, Any]) -> None:
     monitor = found["monitor"]
     acting = "may act" if monitor["acting"]["is_on"] else "may not act"
     console().print(
-        f"monitor: {monitor['holder'] or 'none runs, nothing is judged'}; {acting};"
-        f" {counted(len(monitor['acts']), 'rebalance')} asked for in 24 hours"
+        f"monitor: {monitor['holder'] or 'not running, objectives are not checked'}; {acting};"
+        f" {counted(len(monitor['acts']), 'rebalance')} requested in 24 hours"
     )
 
 

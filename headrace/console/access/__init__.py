@@ -1,2 +1,4 @@
-"""How a command finds a service and proves who calls. Nothing here imports pydantic or a wing's settings,
-which take ten times as long as most calls: start with `quick.py`."""
+"""Service addresses and credentials of commands. Start with `quick.py`.
+
+Nothing here imports pydantic or the settings of another package: that takes ten times as long as most calls.
+"""

@@ -1,4 +1,4 @@
-"""Where a service is, and how commands prove who calls."""
+"""Addresses of a service, and credentials of commands."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mirror.errors import ConfigError, InvalidRequest
 from mirror.model.bounds import shown
 from mirror.model.clusters import server_addresses
 
-TOKEN_VARIABLE: Final = "HEADRACE_TOKEN"  # noqa: S105 - its name
-"""The token itself; a file is safer, an option would be in every list of processes."""
+TOKEN_VARIABLE: Final = "HEADRACE_TOKEN"  # noqa: S105 - only the name
+"""Variable with the token. A file is safer; an option would be visible in process lists."""
 
 LARGEST_ANSWER_BYTES: Final = 512 * 1024 * 1024
 
 
 class Credentials(Protocol):
-    """How a client proves who calls, whom it trusts, and how much it reads."""
+    """Credentials, trusted authorities and response size limit of a client."""
 
     @property
     def largest_answer_bytes(self) -> int: ...
@@ -34,7 +34,7 @@ class Credentials(Protocol):
 
 @dataclass(frozen=True)
 class Caller:
-    """As `ClientSettings`, which are checked."""
+    """Credentials read without validation; the validated ones are `ClientSettings`."""
 
     token_file: str = ""
     ca_file: str = ""
@@ -43,40 +43,40 @@ class Caller:
     largest_answer_bytes: int = LARGEST_ANSWER_BYTES
 
     def token(self) -> str:
-        """Empty where there is none. Raises ConfigError that does not show it."""
+        """Return the token, or an empty string. Raises ConfigError that does not reveal it."""
         return token_of(self.token_file)
 
 
 @dataclass(frozen=True)
 class ServiceAccess:
-    """`addresses`: of instances, separated by commas."""
+    """Addresses of instances, separated by commas, and credentials."""
 
     addresses: str
     caller: Credentials
 
 
 def token_of(token_file: str) -> str:
-    """The token of the environment, else of the file; empty where there is none. Raises ConfigError that does
-    not show it."""
+    """Return the token from the environment, else from the file, or an empty string. Raises ConfigError that
+    does not reveal it."""
     place, found = TOKEN_VARIABLE, os.environ.get(TOKEN_VARIABLE, "").strip()
     if not found and token_file:
         place = token_file
         try:
             found = Path(token_file).read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"commands.token_file {token_file} cannot be read") from error
+            raise ConfigError(f"cannot read commands.token_file {token_file}") from error
     if not found.isascii() or not (found.isprintable() and " " not in found):
-        raise ConfigError(f"{place} has no token, but something else")
+        raise ConfigError(f"invalid token in {place}: contains spaces, control or non-ASCII characters")
     return found
 
 
 def service_at(what: str, address: str, scheme: str = "") -> str:
-    """Return the address of an instance's REST, with its scheme or this one. Raises InvalidRequest that names
-    `what` for an address that is none."""
+    """Return the REST address of an instance, with its own scheme or else `scheme`. Raises InvalidRequest
+    that names `what` for an invalid address."""
     given, _, place = address.rpartition("://")
     if given not in ("", "http", "https"):
         raise InvalidRequest(
-            f"{what}: {shown(address)} is no address", advice="host:port, or https://host:port"
+            f"{what}: invalid address {shown(address)}", advice="write host:port or https://host:port"
         )
     server_addresses(what, place)
     scheme = given or scheme
@@ -84,7 +84,7 @@ def service_at(what: str, address: str, scheme: str = "") -> str:
 
 
 def services_at(given: str, *, is_tls: bool) -> str:
-    """Return the addresses of a list, those without a scheme with that of the first, else with `https://`
-    where the service has TLS. Raises InvalidRequest for an address that is none."""
+    """Return the addresses of a comma-separated list. Addresses without a scheme get that of the first, else
+    `https://` if the service uses TLS. Raises InvalidRequest for an invalid address."""
     scheme = given.partition(",")[0].rpartition("://")[0] or ("https" if is_tls else "")
     return ",".join(service_at("--at", one.strip(), scheme) for one in given.split(","))

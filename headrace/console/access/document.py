@@ -1,4 +1,4 @@
-"""The settings file, unchecked."""
+"""The settings file before validation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ PREFIX: Final = "HEADRACE_"
 CONFIG_VARIABLE: Final = "HEADRACE_CONFIG"
 DEFAULT_FILE: Final = Path("headrace.toml")
 OFFSET_VARIABLE: Final = "HEADRACE_PORT_OFFSET"
-"""A number that is added to every port of the defaults, as `headrace stack up --port-offset` adds it."""
+"""Variable with an offset added to every default port, as in `headrace stack up --port-offset`."""
 NOT_SETTINGS: Final = frozenset({CONFIG_VARIABLE, OFFSET_VARIABLE, "HEADRACE_HOME", TOKEN_VARIABLE})
-"""Variables with the prefix that set no key."""
+"""Variables with the prefix that are not settings."""
 
 
 def config_file(path: Path | None = None) -> Path | None:
-    """The file that counts: the given one, `HEADRACE_CONFIG`, `./headrace.toml` if it is there."""
+    """Return the effective settings file: the given one, `HEADRACE_CONFIG`, or `./headrace.toml` if it
+    exists."""
     if path is not None:
         return path
     named = os.environ.get(CONFIG_VARIABLE)
@@ -30,7 +31,7 @@ def config_file(path: Path | None = None) -> Path | None:
 
 
 def read_document(path: Path | None) -> dict[str, Any]:
-    """Return the content of the settings file, unchecked; empty without a file. Raises ConfigError."""
+    """Parse the settings file without validation; empty without a file. Raises ConfigError."""
     file = config_file(path)
     if file is None:
         return {}
@@ -38,17 +39,17 @@ def read_document(path: Path | None) -> dict[str, Any]:
         with file.open("rb") as stream:
             return tomllib.load(stream)
     except FileNotFoundError as error:
-        raise ConfigError(f"there is no configuration file {file}") from error
+        raise ConfigError(f"configuration file not found: {file}") from error
     except OSError as error:
-        raise ConfigError(f"the configuration file {file} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers that are too long
-        raise ConfigError(f"{file} is not TOML: {error}") from error
+        raise ConfigError(f"cannot read configuration file {file}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:  # invalid TOML or UTF-8, or too long a number
+        raise ConfigError(f"cannot parse {file} as TOML: {error}") from error
 
 
 def port_offset() -> int:
-    """What is added to the ports of the defaults. Raises ConfigError."""
+    """Return the offset added to default ports. Raises ConfigError."""
     text = os.environ.get(OFFSET_VARIABLE, "")
     try:
         return int(text or 0)
     except ValueError as error:
-        raise ConfigError(f"{OFFSET_VARIABLE}: {text!r} is no whole number") from error
+        raise ConfigError(f"invalid {OFFSET_VARIABLE} {text!r}: not an integer") from error

@@ -1,4 +1,4 @@
-"""The few settings that a command needs to call a service, read without those of all wings."""
+"""Settings needed to call a service, read without importing the settings of all packages."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _HIGHEST_PORT: Final = 65_535
 
 
 def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
-    """Return how the service is called, or None where only the whole settings tell: variables of the
-    environment set keys, or these sections are not as they must be. Other sections are not looked at. Raises
-    ConfigError for a file that cannot be read, InvalidRequest for an address that is none."""
+    """Return addresses and credentials of the service, or None if the full settings must be loaded:
+    environment variables set keys, or the relevant sections are invalid. Other sections are ignored. Raises
+    ConfigError for an unreadable file, InvalidRequest for an invalid address."""
     if any(one.startswith(PREFIX) and one not in NOT_SETTINGS for one in os.environ):
         return None
     document = read_document(config)
@@ -46,6 +46,6 @@ def quick_access(config: Path | None, at: str) -> ServiceAccess | None:
 
 
 def _section(document: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:
-    """Empty where it is missing; None: it is no table."""
+    """Return a section, empty if missing, None if it is not a table."""
     found = document.get(name, {})
     return found if isinstance(found, dict) else None

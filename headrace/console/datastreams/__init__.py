@@ -1,3 +1,5 @@
-"""Datastreams on the command line: `fields.py` has their options, `manifests.py` reads their files,
-`difference.py` and `changes.py` say what would change, `conditions.py` waits.
+"""Datastreams on the command line.
+
+`fields.py` defines their options, `manifests.py` reads definition files, `difference.py` computes and applies
+changes, `changes.py` prints them, and `conditions.py` waits for a condition.
 """

@@ -1,4 +1,4 @@
-"""What a change of a datastream, or a plan of its tasks, would do, for a person."""
+"""Output of dry runs: effects of a change to a datastream, and plans of its tasks."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _LANES: Final = (
     ("starts", "would start"),
     ("stops", "would stop"),
     ("moves", "would move"),
-    ("restarts", "would begin again where they are"),
+    ("restarts", "would restart in place"),
 )
 _BACKLOG: Final = {"starts": ("backlog_records",)}
 _COSTS: Final = (
     (("starts",), "started_bytes_per_second", "would be copied in addition"),
-    (("moves", "restarts"), "interrupted_bytes_per_second", "would stand still for a moment"),
+    (("moves", "restarts"), "interrupted_bytes_per_second", "would pause briefly"),
 )
 
 
 def _rows(changes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """A definition that is new has a row for each of its fields that is set."""
+    """Return a row per change; a new definition has a row per set field."""
     rows: list[Mapping[str, Any]] = []
     for one in changes:
         is_new = one["before"] is None and isinstance(one["after"], Mapping)
@@ -38,7 +38,7 @@ def _leaves(value: object, pointer: str) -> list[Mapping[str, Any]]:
 
 
 def print_update_plan(answer: Mapping[str, Any], would: str = "would change") -> None:
-    """What a dry run found. `would`: what is done with the datastream."""
+    """Print the changes and effects of a dry run. `would`: verb for the title."""
     if not answer["changes"]:
         console().print(f"{answer['name']}: nothing would change")
         return
@@ -47,13 +47,13 @@ def print_update_plan(answer: Mapping[str, Any], would: str = "would change") ->
 
 
 def print_move_plan(answer: Mapping[str, Any]) -> None:
-    """What a dry run of a move found."""
+    """Print the effects of a dry run of a move."""
     console().print(f"{answer['name']}:")
     _print_effects(answer)
 
 
 def _print_effects(answer: Mapping[str, Any]) -> None:
-    console().print(f"tasks: {answer['tasks_before']} now, {answer['tasks_after']} then")
+    console().print(f"tasks: {answer['tasks_before']} now, {answer['tasks_after']} afterwards")
     for field, what in _LANES:
         lanes = answer[field]
         if lanes:
@@ -62,7 +62,7 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
             rows = [{**one, "rate": rate_text(one["bytes_per_second"])} for one in lanes]
             print_table(f"{counted(len(lanes), 'partition')} {what}", columns, rows)
     if not any(answer[field] for field, _ in _LANES):
-        console().print("no partition would start, stop or move")
+        console().print("no partition starts, stops or moves")
     for fields, key, what in _COSTS:
         if any(answer[field] for field in fields):
             rate = answer.get(key)
@@ -71,30 +71,30 @@ def _print_effects(answer: Mapping[str, Any]) -> None:
         waiting = answer.get("started_backlog_records")
         wait = "record waits", "records wait"
         many = f"an unknown number of {wait[1]}" if waiting is None else counted(waiting, *wait)
-        console().print(f"{many} for what starts")
+        console().print(f"{many} at the source")
     for why in answer["reasons"]:
         console().print(f"- {why}")
 
 
 def print_proposal(answer: Mapping[str, Any]) -> None:
-    """A plan that is kept for an hour, and whether it can still be put in force."""
+    """Print a stored plan, and whether it can still be applied."""
     out = console()
     out.print(f"plan {answer['id']} of {answer['datastream']}: {answer['sentence']}")
     for why in answer["reasons"]:
         out.print(f"- {why}")
     _print_moves(answer)
     if answer["asked_by"] is not None:
-        out.print(f"{answer['asked_by']} has had it applied")
+        out.print(f"{answer['asked_by']} has requested to apply it")
     elif answer["changed"]:
-        out.print(f"it is not true any more: {'; '.join(answer['changed'])}")
+        out.print(f"the plan is outdated: {'; '.join(answer['changed'])}")
     else:
         until = moment_text(answer["expires_ms"])
-        out.print(f"until {until} it can be put in force: headrace datastream apply-plan {answer['id']}")
+        out.print(f"valid until {until}; apply it with headrace datastream apply-plan {answer['id']}")
 
 
 def _print_moves(answer: Mapping[str, Any]) -> None:
     if not answer["moves"]:
-        console().print("no partition would change its task or instance")
+        console().print("no partition changes its task or instance")
         return
     columns = ["partition", "from_task", "to_task", "from_instance", "to_instance", "reason"]
     print_table(f"{counted(len(answer['moves']), 'partition')} would move", columns, answer["moves"])

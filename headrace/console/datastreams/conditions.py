@@ -1,4 +1,4 @@
-"""What `headrace datastream wait` waits for."""
+"""Conditions of `headrace datastream wait`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def wait_until(
     most_lag: int = 0,
     sleep: Callable[[float], None] | None = None,
 ) -> None:
-    """Ask until it is so. An instance that does not answer for a while is asked again.
+    """Poll a datastream until the condition is met; an unreachable instance is retried.
 
-    Raises NotFound where it is not waited for, TimedOut that says what is lacking.
+    Raises NotFound unless the condition is deletion, and TimedOut with the unmet requirement.
     """
     lacking = what_still_lacks(lambda: what_lacks(client, path, condition, most_lag), timeout_seconds, sleep)
     if lacking:
@@ -36,7 +36,7 @@ def wait_until(
 
 
 def still_there(client: RestClient, names: Iterable[str], timeout_seconds: float) -> dict[str, str]:
-    """Those that are not gone when the time is over, which is for all together, with the reason."""
+    """Wait for deletions, with one timeout for all, and return the reason for each incomplete one by name."""
     end, found = time.monotonic() + timeout_seconds, {}
     for name in names:
         left = max(0.0, end - time.monotonic())
@@ -48,7 +48,7 @@ def still_there(client: RestClient, names: Iterable[str], timeout_seconds: float
 
 
 def what_lacks(client: RestClient, path: str, condition: Condition, most_lag: int) -> str:
-    """A sentence; empty where the condition is met. Raises what `RestClient.get` raises."""
+    """Return the unmet requirement, or an empty string. Raises the errors of `RestClient.get`."""
     if condition is Condition.DELETED:
         try:
             return f"it is {client.get(path)['status']}"
@@ -59,7 +59,7 @@ def what_lacks(client: RestClient, path: str, condition: Condition, most_lag: in
     if condition is Condition.STOPPED:
         return "" if status == "STOPPED" else f"it is {status}"
     if problem and problem["sets_aside"]:
-        return f"it is set aside: {problem['reason']}"
+        return f"it is quarantined: {problem['reason']}"
     if status != "READY":
         return f"it is {status}"
     if condition is Condition.READY:
@@ -68,9 +68,9 @@ def what_lacks(client: RestClient, path: str, condition: Condition, most_lag: in
 
 
 def _what_lags(found: Mapping[str, Any], most_lag: int | None) -> str:
-    """`most_lag`: None: whatever it is."""
+    """Return why lanes do not meet the condition, or an empty string. `most_lag`: None for any lag."""
     if not found["is_complete"]:
-        return f"not heard: {', '.join(found['silent_instances']) or 'a leader'}"
+        return f"no response from {', '.join(found['silent_instances']) or 'a leader'}"
     partitions = found["partitions"]
     if not partitions:
         return "it has no partitions yet"
@@ -79,7 +79,7 @@ def _what_lags(found: Mapping[str, Any], most_lag: int | None) -> str:
         return _named(idle, lambda one: f"{one['state']}: {one['reason']}" if one["reason"] else one["state"])
     copied = [one for one in partitions if one["state"] == _COPYING]
     if not copied:
-        return "somebody has paused all its partitions"
+        return "all partitions are paused by an operator"
     if most_lag is None:
         return ""
     behind = [one for one in partitions if one["lag_records"] is None or one["lag_records"] > most_lag]
@@ -88,7 +88,7 @@ def _what_lags(found: Mapping[str, Any], most_lag: int | None) -> str:
 
 def _lag(one: Mapping[str, Any]) -> str:
     if one["lag_records"] is None:
-        return "its lag is not known"
+        return "lag unknown"
     return f"{counted(one['lag_records'], 'record')} behind"
 
 

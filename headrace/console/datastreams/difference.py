@@ -1,7 +1,7 @@
-"""What separates files of definitions from a service: found by `headrace apply`, and carried out.
+"""Differences between definition files and a service, and their application, for `headrace apply`.
 
-Everything is as of the look: a step carries the ETag that was read then, so that what has changed since is
-refused.
+A step carries the ETag of the compared version, so that the service rejects it if the datastream has changed
+since.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TRIES: Final = 3
 
 
 class StepKind(StrEnum):
-    """What is done with a datastream."""
+    """Kind of change of a datastream."""
 
     CHANGE = "change"
     CREATE = "create"
@@ -30,14 +30,14 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True)
 class PruneScope:
-    """Whose datastreams are deleted when no file has them: of an owner, with labels in the metadata, or both.
-    One that is damaged, or goes already, is nobody's here."""
+    """Selection of datastreams that are deleted if they are in no file: by owner, metadata labels, or both.
+    Damaged datastreams, and those being deleted, are never selected."""
 
     owner: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def holds(self, found: Mapping[str, Any]) -> bool:
-        """Whether it is among them."""
+        """Return whether the selection contains a datastream."""
         metadata = found["metadata"]
         if found["status"] in _NOT_OURS or (self.owner and found["owner"] != self.owner):
             return False
@@ -46,8 +46,8 @@ class PruneScope:
 
 @dataclass(frozen=True)
 class Step:
-    """One datastream that is not as it is to be. `version`: the ETag that was read; `definition`: of a file,
-    or of what is deleted; `plan`: what the service says that it would do."""
+    """A change of one datastream. `version`: the ETag that was read; `definition`: from the file, or of the
+    deleted datastream; `plan`: result of the dry run."""
 
     kind: StepKind
     name: str
@@ -58,23 +58,23 @@ class Step:
 
 @dataclass(frozen=True)
 class Difference:
-    """Steps in their order, what is as it is to be, and what cannot be: names with the reason."""
+    """Ordered steps, names of unchanged datastreams, and reasons of rejected ones by name."""
 
     steps: tuple[Step, ...]
     unchanged: tuple[str, ...]
     refused: Mapping[str, str]
 
     def of(self, kind: StepKind) -> list[Step]:
-        """The steps of a kind."""
+        """Return the steps of a kind."""
         return [step for step in self.steps if step.kind is kind]
 
 
 def find_difference(
     client: RestClient, manifests: Sequence[Manifest], scope: PruneScope | None
 ) -> Difference:
-    """Ask the service what each definition would change. `scope`: None: nothing is deleted.
+    """Run a dry run of each definition, and return the changes. `scope`: None to delete nothing.
 
-    Raises Unreachable; what else is wrong with a definition is among `refused`.
+    Raises Unreachable; other errors are returned in `refused`.
     """
     steps, unchanged, refused = [], [], {}
     for one in manifests:
@@ -97,7 +97,7 @@ def find_difference(
 
 
 def _step_of(client: RestClient, wanted: Manifest) -> Step | None:
-    """None: it is as it is to be. Raises HeadraceError for what the service would not take."""
+    """Return the step for a definition, None if unchanged. Raises HeadraceError if the service rejects it."""
     path, tries = path_of(wanted.name), _TRIES
     while True:
         tries -= 1
@@ -128,14 +128,14 @@ def _deletions(client: RestClient, kept: set[str], scope: PruneScope) -> Iterabl
 
 
 def carry_out(client: RestClient, steps: Sequence[Step], reason: str, requested_by: str) -> dict[str, str]:
-    """Do the steps; what failed, by name, with the reason. Where nobody answers the rest is not tried."""
+    """Run the steps and return the failures by name. Stops if the service becomes unreachable."""
     failed: dict[str, str] = {}
     for number, step in enumerate(steps):
         try:
             _do(client, step, {"reason": reason, "requested_by": requested_by})
         except Unreachable as error:
             rest = {one.name: "not tried" for one in steps[number + 1 :]}
-            return {**failed, step.name: f"nobody knows whether it was done: {error}", **rest}
+            return {**failed, step.name: f"outcome unknown: {error}", **rest}
         except HeadraceError as error:
             failed[step.name] = str(error)
     return failed

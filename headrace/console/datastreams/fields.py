@@ -1,7 +1,7 @@
-"""The fields of a datastream as options: one table for `headrace datastream create` and `update`.
+"""Fields of a datastream as options: one table for `headrace datastream create` and `update`.
 
-A command takes them as `**options`; `with_fields` gives it the signature that the command line is made of. An
-option that is not given is None, so that the service's defaults count.
+A command takes them as `**options`; `with_fields` sets the signature from which the command line is
+generated. Options that are not given are None, so that the service's defaults apply.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 @dataclass(frozen=True)
 class FieldOption:
-    """One field. `place`: where a definition has it; `at_creation`: what create takes when it is not given;
-    `may_change`: whether update has it; `required`: create has to be given it, and nobody takes it away;
-    `read`: makes the value in a definition of what was given; `is_former`: another option has replaced it,
-    and help does not show it."""
+    """A field as an option.
+
+    place: path in a definition. at_creation: default of create. may_change: whether update has the option.
+    required: create requires it, and update cannot unset it. read: converts the given value to the value in a
+    definition. is_former: deprecated and hidden from help.
+    """
 
     name: str
     place: tuple[str, ...]
@@ -46,11 +48,11 @@ class FieldOption:
 
     @property
     def flag(self) -> str:
-        """The option without its dashes."""
+        """The option without leading dashes."""
         return self.name.replace("_", "-")
 
     def parameter(self, *, creates: bool) -> inspect.Parameter:
-        """As typer reads it."""
+        """Return the parameter for typer."""
         is_given = creates and (self.required or self.at_creation is not None)
         option = typer.Option(help=self.help, min=self.least, show_default=is_given, hidden=self.is_former)
         kind = self.kind if is_given else self.kind | None
@@ -76,18 +78,23 @@ def _capacity(text: str) -> int | str:
 
 FIELDS: Final = (
     FieldOption(
-        "topics", ("source", "topics"), str, "Regular expression over whole topic names.", required=True
+        "topics",
+        ("source", "topics"),
+        str,
+        "Regular expression that matches whole topic names.",
+        required=True,
     ),
-    FieldOption("owner", ("owner",), str, "Who answers for it.", required=True),
+    FieldOption("owner", ("owner",), str, "Responsible team or person.", required=True),
     FieldOption(
         "source", ("source", "cluster"), str, "Cluster alias or host:port.", "source", may_change=False
     ),
-    FieldOption("exclude", ("source", "exclude"), str, "Regular expression of topics to leave out."),
+    FieldOption("exclude", ("source", "exclude"), str, "Regular expression of topics to exclude."),
+    FieldOption("internal", ("source", "internal"), bool, "Also match names that start with __."),
     FieldOption(
-        "internal", ("source", "internal"), bool, "Whether names that begin with two underscores may match."
-    ),
-    FieldOption(
-        "match_all", ("source", "match_all"), bool, "Whether every topic is meant, as an expression .* says."
+        "match_all",
+        ("source", "match_all"),
+        bool,
+        "Confirm selecting all topics, as with .*.",
     ),
     FieldOption(
         "destination",
@@ -101,60 +108,80 @@ FIELDS: Final = (
         "rename",
         ("destination", "name"),
         str,
-        "Name at the destination; * is the source name.",
+        "Topic name at the destination; * is the source name.",
         may_change=False,
     ),
     FieldOption(
-        "shared", ("destination", "shared"), bool, "Whether others that say so too may write its topics."
+        "shared",
+        ("destination", "shared"),
+        bool,
+        "Share destination topics with other datastreams that set this option too.",
     ),
     FieldOption(
         "grow_existing",
         ("destination", "grow_existing"),
         bool,
-        "Whether topics that were there before may get more partitions.",
+        "Allow adding partitions to existing topics.",
     ),
-    FieldOption(
-        "adopt", ("destination", "adopt"), bool, "Whether it may write into topics that were there before."
-    ),
+    FieldOption("adopt", ("destination", "adopt"), bool, "Allow copying into existing topics."),
     FieldOption(
         "exclude_setting",
         ("destination", "excluded_settings"),
         list[str],
-        "Topic setting that is not carried to the destination; repeated.",
+        "Topic setting that is not copied to the destination; repeatable.",
     ),
     FieldOption(
         "start",
         ("start",),
         str,
-        "earliest, latest, committed, committed-or-latest, earliest-local, or 2026-11-21T08:00:00Z.",
+        "Start position: earliest, latest, committed, committed-or-latest, earliest-local, or a time such as"
+        " 2026-11-21T08:00:00Z.",
         may_change=False,
     ),
     FieldOption(
         "start_position",
         ("start_positions",),
         list[str],
-        "TOPIC:PARTITION=OFFSET at which a partition begins instead; * for every topic; repeated.",
+        "Start offset, TOPIC:PARTITION=OFFSET (* for every topic); repeatable.",
         may_change=False,
         read=_positions,
     ),
-    FieldOption("guarantee", ("guarantee",), Guarantee, "What holds for every record."),
-    FieldOption("isolation", ("policies", "isolation"), Isolation, "Which records of the source count."),
-    FieldOption("on_loss", ("policies", "on_loss"), OnLoss, "When records are gone from the source."),
+    FieldOption("guarantee", ("guarantee",), Guarantee, "Delivery guarantee."),
+    FieldOption("isolation", ("policies", "isolation"), Isolation, "Isolation level of reads at the source."),
     FieldOption(
-        "on_rejection", ("policies", "on_rejection"), OnRejection, "When the destination refuses a record."
+        "on_loss",
+        ("policies", "on_loss"),
+        OnLoss,
+        "Action on records lost at the source.",
     ),
-    FieldOption("path", ("policies", "path"), CopyPath, "Whether batches pass unopened."),
     FieldOption(
-        "transform", ("policies", "transforms"), list[str], "NAME:TEXT of a plug-in; repeated, in order."
+        "on_rejection",
+        ("policies", "on_rejection"),
+        OnRejection,
+        "Action if the destination rejects a record.",
     ),
-    FieldOption("bytes_per_second", ("quota", "bytes_per_second"), int, "Quota.", least=1),
-    FieldOption("min_tasks", ("limits", "min_tasks"), int, "Least number of tasks.", least=1),
-    FieldOption("max_tasks", ("limits", "max_tasks"), int, "Largest number of tasks.", least=1),
+    FieldOption(
+        "path",
+        ("policies", "path"),
+        CopyPath,
+        "Copy path: whole batches or single records.",
+    ),
+    FieldOption(
+        "transform",
+        ("policies", "transforms"),
+        list[str],
+        "Transform, NAME:TEXT; repeatable, in order.",
+    ),
+    FieldOption(
+        "bytes_per_second", ("quota", "bytes_per_second"), int, "Quota in bytes per second.", least=1
+    ),
+    FieldOption("min_tasks", ("limits", "min_tasks"), int, "Minimum number of tasks.", least=1),
+    FieldOption("max_tasks", ("limits", "max_tasks"), int, "Maximum number of tasks.", least=1),
     FieldOption(
         "max_partitions_per_task",
         ("limits", "max_partitions_per_task"),
         int,
-        "Most partitions of a task.",
+        "Maximum number of partitions per task.",
         least=1,
     ),
     FieldOption(
@@ -169,73 +196,73 @@ FIELDS: Final = (
         "objective_percentile",
         ("objective", "percentile"),
         float,
-        "Of the records that --objective-ms is for: 99 unless given.",
+        "Percentile of --objective-ms (default 99).",
         is_former=True,
     ),
     FieldOption(
         "slo",
         ("objectives",),
         list[str],
-        "Objective with a budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeated.",
+        "Objective with an error budget, 'p99 within 2 s over 60 s, 99.5 % over 30 d'; repeatable.",
         read=_objectives,
     ),
     FieldOption(
         "capacity",
         ("placement", "capacity_bytes_per_second"),
         str,
-        "Bytes per second that a task bears, or learned.",
+        "Capacity of a task in bytes per second, or learned.",
         read=_capacity,
     ),
     FieldOption(
         "capacity_messages",
         ("placement", "capacity_messages_per_second"),
         int,
-        "Messages per second that a task bears.",
+        "Capacity of a task in messages per second.",
         least=1,
     ),
     FieldOption(
         "utilisation",
         ("placement", "utilisation_percent"),
         int,
-        "Percent of the capacity that placement fills.",
+        "Percentage of the capacity to fill.",
         least=1,
     ),
     FieldOption(
         "headroom",
         ("placement", "scale_in_headroom"),
         float,
-        "Share of each remaining task that stays free where tasks are given up.",
+        "Share of each task to keep free when the number of tasks is reduced.",
     ),
     FieldOption(
         "strategy",
         ("placement", "strategy"),
         str,
-        "Who plans its tasks: assigner, simple, auto, or a plug-in.",
+        "Placement strategy: assigner, simple, auto, or a plug-in.",
     ),
     FieldOption(
         "load_provider",
         ("placement", "load_provider"),
         str,
-        "Who says what it carries: self, pinot, a plug-in, or none: its tasks are planned by count.",
+        "Provider of loads: self, pinot, a plug-in, or none (placement by partition count).",
     ),
-    FieldOption("monitor", ("monitor",), Mode, "Whether the monitor acts on a breach, or only observes."),
+    FieldOption("monitor", ("monitor",), Mode, "Reaction of the monitor to a breach."),
 )
 _BY_NAME: Final = {one.name: one for one in FIELDS}
 _UNSET: Final[Mapping[str, tuple[str, ...]]] = {
     **{one.flag: one.place for one in FIELDS if one.may_change and not one.required},
     "objective-ms": ("objective",),
 }
-"""Options whose fields may be taken away; any other name is a key of the metadata."""
+"""Options whose fields can be unset; any other name is a metadata key."""
 _FORMER: Final = frozenset(one.flag for one in FIELDS if one.is_former)
 
 
 def unset_names() -> str:
-    """What may be taken away, for a help text."""
+    """Return the names of the fields that can be unset, for a help text."""
     return ", ".join(name for name in _UNSET if name not in _FORMER)
 
 
 def with_fields(*, creates: bool) -> Callable[[Command], Command]:
-    """Replaces `**options` of a command by an option for each field that it may give."""
+    """Return a decorator that replaces `**options` of a command with an option per settable field."""
 
     def decorate(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
@@ -252,8 +279,8 @@ def with_fields(*, creates: bool) -> Callable[[Command], Command]:
 
 
 def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, Any]:
-    """What was given as a part of a definition: options by their names, None for those that were not;
-    `KEY=VALUE` of the metadata. Raises InvalidRequest for what is no pair, or no value of its field."""
+    """Return the given options and metadata as a partial definition. Options are by name, None if not given;
+    `pairs` are `KEY=VALUE`. Raises InvalidRequest for an invalid pair or value."""
     found: dict[str, Any] = {}
     for name, value in options.items():
         if value is not None and value != []:
@@ -262,7 +289,7 @@ def document_of(options: Mapping[str, Any], pairs: Sequence[str]) -> dict[str, A
     for pair in pairs:
         key, is_pair, value = pair.partition("=")
         if not key or not is_pair:
-            raise InvalidRequest(f"--set {pair!r} has no value", advice="write --set KEY=VALUE")
+            raise InvalidRequest(f"invalid --set {pair!r}: no value", advice="write --set KEY=VALUE")
         found.setdefault("metadata", {})[key] = value
     return found
 
@@ -273,8 +300,8 @@ def _nested(place: Sequence[str], value: object) -> dict[str, Any]:
 
 
 def patch_of(options: Mapping[str, Any], pairs: Sequence[str], unset: Sequence[str]) -> dict[str, Any]:
-    """A merge patch with what was given, as `document_of` takes it, and without what is `unset`. Raises
-    InvalidRequest when that is nothing, or no pair."""
+    """Return a merge patch that sets the given options and metadata (see `document_of`) and removes the
+    fields in `unset`. Raises InvalidRequest if the patch is empty or a pair is invalid."""
     patch = document_of(options, pairs)
     for place in sorted((_UNSET.get(name, ("metadata", name)) for name in unset), key=len, reverse=True):
         *parents, field = place
@@ -284,6 +311,6 @@ def patch_of(options: Mapping[str, Any], pairs: Sequence[str], unset: Sequence[s
         level[field] = None
     if not patch:
         raise InvalidRequest(
-            "nothing is to be changed", advice="headrace datastream update --help lists what can"
+            "no changes given", advice="list the options with headrace datastream update --help"
         )
     return patch

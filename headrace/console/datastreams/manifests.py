@@ -1,4 +1,4 @@
-"""Files of definitions: what `headrace apply` reads."""
+"""Definition files, the input of `headrace apply`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ STDIN: Final = "-"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _STATE: Final = ("status", "problem", "pauses", "halt", "planning")
-"""What the answer of a GET has beside the definition, which is not applied."""
+"""Fields of a GET response that are not part of the definition; they are not applied."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One definition as a file has it, without the state that `get` shows. `where` names file and number."""
+    """A definition in a file, without the state fields of `get`. `where`: file and document number."""
 
     name: str
     where: str
@@ -28,8 +28,8 @@ class Manifest:
 
 
 def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
-    """The definitions of files, of folders' files and of `-`, in order. Raises InvalidRequest with everything
-    that is wrong, OSError."""
+    """Read the definitions of files, of the files in folders, and of stdin (`-`), in order. Raises
+    InvalidRequest with all problems, and OSError."""
     found: dict[str, Manifest] = {}
     wrong: list[str] = []
     for path in paths:
@@ -38,20 +38,20 @@ def read_manifests(paths: Sequence[str]) -> tuple[Manifest, ...]:
             if not isinstance(name, str) or not name.strip():
                 wrong.append(f"{where} has no name")
             elif name.strip() in found:
-                wrong.append(f"{name} is in {found[name.strip()].where} and in {where}")
+                wrong.append(f"{name} is defined in both {found[name.strip()].where} and {where}")
             else:
                 definition = {key: value for key, value in document.items() if key not in _STATE}
                 found[name.strip()] = Manifest(name.strip(), where, definition)
     if wrong:
-        raise InvalidRequest("; ".join(wrong), advice="each document is one datastream, and has its name")
+        raise InvalidRequest("; ".join(wrong), advice="each document must be one datastream with a name")
     if not found:
-        raise InvalidRequest(f"there is no definition in {', '.join(paths)}")
+        raise InvalidRequest(f"no definition found in {', '.join(paths)}")
     return tuple(found.values())
 
 
 def documents_of(path: str) -> Iterator[tuple[str, Any]]:
-    """The documents of a file, of a folder's files or of `-`, each with where it is. Raises InvalidRequest,
-    OSError."""
+    """Yield location and content of each document of a file, of the files in a folder, or of stdin (`-`).
+    Raises InvalidRequest, OSError."""
     for file in _files(path):
         text = read_stdin() if str(file) == STDIN else _text(file)
         documents = read_documents(text, str(file), is_json=file.suffix == ".json")
@@ -61,7 +61,7 @@ def documents_of(path: str) -> Iterator[tuple[str, Any]]:
 
 def _files(path: str) -> list[Path]:
     if not path:
-        raise InvalidRequest("'' names no file or folder")
+        raise InvalidRequest("invalid file name ''")
     place = Path(path)
     if path == STDIN or not place.is_dir():
         return [place]

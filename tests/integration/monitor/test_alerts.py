@@ -68,7 +68,7 @@ def test_a_service_that_is_away_is_an_alert_which_ends_by_itself_when_the_monito
         wait_until(lambda: fires() or not process.is_alive(), f"it fires; log: {log}")
         assert fires() == [BLIND.name]
         first = receiver.requests[0].document[0]
-        assert "no Headrace instance answers" in first["annotations"]["description"]
+        assert "no response" in first["annotations"]["description"]
         wait_until(lambda: len(receiver.requests) > 2, "it is refreshed")
         refreshed = receiver.requests[-1].document[0]
         assert refreshed["startsAt"] == first["startsAt"]

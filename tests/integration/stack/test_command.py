@@ -290,7 +290,7 @@ def test_logs_are_followed(command: Command) -> None:
     [
         (["up", "kafka"], "zookeeper, source, destination, pinot"),
         (["down", "kafka"], "'kafka'"),
-        (["logs", "pinot"], "pinot has no log yet: start it with: headrace stack up pinot"),
+        (["logs", "pinot"], "headrace stack up pinot"),
     ],
 )
 def test_wrong_requests_fail_in_one_line(command: Command, arguments: list[str], says: str) -> None:

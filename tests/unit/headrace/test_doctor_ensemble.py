@@ -27,26 +27,26 @@ def test_a_server_that_is_well_says_its_version_and_what_it_keeps() -> None:
     version, disk = of_grade(Grade.OK, GOOD)
     assert version == "server a:1 has version 3.9.3 (leader, 42 nodes)"
     assert disk.startswith("on server a:1 snapshots take 1.00 GiB and logs 1.00 GiB")
-    assert "does not say what room is left" in disk
+    assert "free disk space" in disk
     assert len(found(GOOD)) == 2
 
 
 def test_what_a_server_does_not_say_is_unknown_with_the_setting_that_lets_it() -> None:
     unknown = [one for one in found(ServerFacts("a:1")) if one.grade is Grade.UNKNOWN]
     assert len(unknown) == len(found(ServerFacts("a:1"))) == 2
-    assert {one.advice for one in unknown} == {"4lw.commands.whitelist=srvr,dirs of the server"}
+    assert all("4lw.commands.whitelist=srvr,dirs" in one.advice for one in unknown)
 
 
 def test_a_server_that_is_away_is_a_warning_while_another_is_there() -> None:
     lost = ServerFacts("b:1", "Connection refused")
-    assert of_grade(Grade.WARNING, GOOD, lost) == ["server b:1 cannot be reached: Connection refused"]
+    assert of_grade(Grade.WARNING, GOOD, lost) == ["server b:1 is unreachable: Connection refused"]
     assert found(lost) == []
 
 
 def test_a_server_without_a_majority_is_a_problem_and_says_nothing_else() -> None:
     (problem,) = found(ServerFacts("a:1", is_serving=False))
     assert problem.grade is Grade.PROBLEM
-    assert "no majority" in problem.sentence
+    assert "quorum" in problem.sentence
 
 
 def test_logs_that_were_never_removed_are_a_warning() -> None:

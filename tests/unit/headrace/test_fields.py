@@ -182,7 +182,7 @@ def test_what_is_taken_away_is_null() -> None:
     }
 
 
-@pytest.mark.parametrize(("pairs", "said"), [([], "nothing is to be changed"), (["note"], "has no value")])
+@pytest.mark.parametrize(("pairs", "said"), [([], "no changes"), (["note"], "no value")])
 def test_what_is_no_change_is_refused(pairs: list[str], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         patch_of({"topics": None}, pairs, [])

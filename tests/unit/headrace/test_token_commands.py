@@ -44,7 +44,7 @@ def test_a_token_is_printed_once_and_kept_as_a_hash(headrace: Headrace, tmp_path
         ("ci --role king", "king"),
         ("ci --role owner", "owners are given with the role owner"),
         ("ci --role viewer --owner a", "owners are given with the role owner"),
-        ("ci --expires-in soon", "no length of time"),
+        ("ci --expires-in soon", "duration"),
         ("ci", "api.access.token_file is not set"),
     ],
 )
