@@ -59,8 +59,7 @@ def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
 
 
 def provider_names() -> tuple[str, ...]:
-    """Return the built-in load providers, then those of other packages, sorted. Does not import the
-    latter."""
+    """Return the built-in load providers, then the sorted ones of other packages, which are not imported."""
     return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
 
 

@@ -225,7 +225,7 @@ def test_a_strategy_that_hangs_holds_nobody_up() -> None:
     strategy = CheckedStrategy("mine", hanging, 0.01)
     with pytest.raises(TimedOut, match=r"placement strategy mine .*0\.01 s"):
         strategy.plan(ASKED)
-    with pytest.raises(TimedOut, match="mine .*earlier call"):
+    with pytest.raises(TimedOut, match=r"mine .*earlier call"):
         strategy.plan(ASKED)
     assert hanging.asked == 1
     hanging.let_go.set()

@@ -140,7 +140,7 @@ class Nothing:
 
 def test_a_strategy_that_fails_is_not_replaced() -> None:
     planner = ChosenStrategies(SimplePlanner(), lambda name: CheckedStrategy(name, Nothing()))
-    with pytest.raises(PlanRejected, match="placement strategy mine .*NoneType"):
+    with pytest.raises(PlanRejected, match=r"placement strategy mine .*NoneType"):
         planner.plan(replace(ASKED, strategy="mine"))
 
 
