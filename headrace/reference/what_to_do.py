@@ -51,7 +51,7 @@ WHAT_TO_DO: Final[Mapping[str, str]] = {
     "TopicMissing": "Recreate the topic, or exclude it from the expression.",
     "RecordTooLarge": "Raise `max.message.bytes` of the destination topic, or set `on-rejection`.",
     "RecordRejected": (
-        "Check the topic's settings (compaction requires keys, timestamps are bounded), or set `on-rejection`."
+        "Check the topic's settings (compaction needs keys, timestamps are bounded), or set `on-rejection`."
     ),
     "TransformFailed": "Correct the transform, or set `on-rejection` to dead-letter or skip the record.",
     "BatchTooLarge": (
