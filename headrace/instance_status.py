@@ -58,12 +58,12 @@ class RunningStatus:
 
     @property
     def is_leading(self) -> bool:
-        """Whether the instance is the leader."""
+        """True if the instance is the leader."""
         return self._leader.is_leading
 
     @property
     def epoch(self) -> Epoch:
-        """Epoch of the plan that the instance carries out."""
+        """Epoch of the plan that the instance executes."""
         return self._follower.epoch
 
     @property
@@ -173,5 +173,5 @@ class RunningStatus:
 
     @property
     def has_died(self) -> bool:
-        """Whether a part of the instance has died."""
+        """True if a part of the instance has died."""
         return self._health.has_died.is_set()

@@ -1,4 +1,4 @@
-"""Decides how each datastream of a Brooklin cluster is imported, and notes what is lost. Pure."""
+"""Decides on the import of each datastream of a Brooklin cluster, with notes on ignored features. Pure."""
 
 from __future__ import annotations
 
@@ -83,16 +83,16 @@ class Finding:
 
     @property
     def is_trouble(self) -> bool:
-        """Whether the operator has to act."""
+        """True if the operator has to act."""
         return self.verdict in {Verdict.CONFLICT, Verdict.IMPOSSIBLE}
 
 
 @dataclass(frozen=True)
 class TopicDiscovery:
-    """State and options on the Headrace side. `present`: definitions by name; `damaged`: problems of
-    unreadable definitions, by name; `tls`: clusters reached over TLS; `connectors`: names of connectors that
-    mirror Kafka; `transports`: names of transport providers that write to Kafka; `paused`: import running
-    datastreams as paused."""
+    """Existing definitions, settings and options of the import. `present`: definitions by name; `damaged`:
+    problems of unreadable definitions, by name; `tls`: clusters reached over TLS; `connectors`: names of
+    connectors that mirror Kafka; `transports`: names of transport providers that write to Kafka; `paused`:
+    import running datastreams as paused."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef

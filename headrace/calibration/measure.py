@@ -80,7 +80,7 @@ def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
 def calibrate(
     clusters: Mapping[ClusterRef, KafkaCluster], seconds: float, report: Callable[[str], None]
 ) -> list[Calibration]:
-    """Measure every shape, in about `seconds` in total, half of them for writing. Raises HeadraceError."""
+    """Measure every shape, in about `seconds` in total, half of which is spent on writing. Raises HeadraceError."""
     identity = EngineIdentity("calibration", "headrace-calibrate", replication_factor=1)
     setup = CopySetup(clusters, CopyingOptions(), identity, PoolLimits(1.0, 20.0))
     bench = EngineContext(lambda name: access_of(clusters[name]), setup.options, identity, SystemClock())
@@ -89,7 +89,7 @@ def calibrate(
         with closing(KafkaAdmin(clusters[_SOURCE], 1)) as admin:
             for topic in topics:
                 topic.create(admin)
-        written = sum(topic.add(0.0) for topic in topics)  # so that the plan sees all of them
+        written = sum(topic.add(0.0) for topic in topics)  # so that the plan includes all partitions
         job = CopyJob("calibration", _SOURCE, _DESTINATION, TopicSelection("calibrate-.*"))
         run = CopyRun(setup, job, 1)
         with closing(run.run(run.plan().specs)) as steps:

@@ -77,5 +77,5 @@ class Findings:
 
     @property
     def all_held(self) -> bool:
-        """Whether the demonstration completed and every claim held."""
+        """True if the demonstration completed and every claim held."""
         return not self.stopped and bool(self.claims) and all(claim.held for claim in self.claims)

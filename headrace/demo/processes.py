@@ -1,4 +1,4 @@
-"""Processes of the demonstration. All of them end with their parent, unless released."""
+"""Processes of the demonstration, which end with their parent unless they are released."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FEWEST_DAYS: Final = 2
 MOST_RATES: Final = 6_000_000
 """Maximum of partitions times hours in memory, at 17 bytes each: about 100 MB."""
 _FORGIVEN: Final = 3
-"""Number of consecutive hours that fail to load before reading of a cluster stops."""
+"""Number of consecutive failures after which reading of a cluster stops."""
 
 Hours = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 AskHour = Callable[[ClusterRef, int], Mapping[TopicPartition, PartitionLoad]]
@@ -36,7 +36,7 @@ class PastHours:
     def of(self, cluster: ClusterRef, now_ms: int) -> Hours:
         """Return the loads of the complete hours before now; unknown hours are omitted.
 
-        The most recent hours are read first, so that an outage of Pinot leaves the nearest past. With many
+        Recent hours are read first, so that they are available after an outage of Pinot. With many
         partitions the history is shorter, down to two days. Raises the error of `ask` if no hour is known.
         """
         end = now_ms // HOUR_MS * HOUR_MS

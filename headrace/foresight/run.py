@@ -36,8 +36,8 @@ PART: Final = "advice"
 """Name of the part in the health of the leading instance."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""Time until the next computation after one that failed or left the need unknown, and minimum time between
-computations if the fleet changes."""
+"""Time until the next computation after a failure or an unknown need, and minimum time between computations
+after changes of the fleet."""
 _COMPARE_SECONDS: Final = 10.0
 
 
@@ -78,7 +78,7 @@ class ForesightThread:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Stop the thread and wait up to `deadline_seconds` for it to end, even if it was never started."""
+        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)

@@ -26,8 +26,8 @@ Every error that Headrace raises deliberately, with its remedy. This page is gen
 reference --errors`.
 
 Responses of `/v1` (`application/problem+json`, RFC 9457) contain the name of the error in `kind`, the
-description in `detail`, the remedy in `advice` if one is known for the specific case, and `request_id`, with
-which you find further information in the log of the instance. Commands print `detail: advice` on stderr.
+description in `detail`, the remedy in `advice` if there is one for the specific case, and `request_id`, to
+find further information in the log of the instance. Commands print `detail: advice` on stderr.
 A lane or datastream with an error shows it as its `reason` in `headrace lanes` and `headrace datastream get`,
 and keeps retrying unless the table says that it stops.
 
