@@ -80,7 +80,7 @@ def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
 def calibrate(
     clusters: Mapping[ClusterRef, KafkaCluster], seconds: float, report: Callable[[str], None]
 ) -> list[Calibration]:
-    """Measure every shape, in about `seconds` in total, half of which is spent on writing. Raises HeadraceError."""
+    """Measure every shape, in about `seconds` in total, half of it writing. Raises HeadraceError."""
     identity = EngineIdentity("calibration", "headrace-calibrate", replication_factor=1)
     setup = CopySetup(clusters, CopyingOptions(), identity, PoolLimits(1.0, 20.0))
     bench = EngineContext(lambda name: access_of(clusters[name]), setup.options, identity, SystemClock())
