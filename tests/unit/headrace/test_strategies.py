@@ -71,7 +71,7 @@ def test_a_strategy_that_is_not_the_services_has_options_of_its_own(write: Write
     assert len(choose_strategies(settings).plan(replace(ASKED, strategy="one-each")).tasks) == 1
     with pytest.raises(ConfigError, match="one-each cannot use its options"):
         check_plug_ins(load_settings(write(SIMPLE.replace('"1"', '"few"'))))
-    with pytest.raises(ConfigError, match="no placement strategy 'one-all'"):
+    with pytest.raises(ConfigError, match="placement strategy 'one-all'"):
         check_plug_ins(load_settings(write(SIMPLE.replace("one-each", "one-all"))))
     with pytest.raises(ConfigError, match="belong to placement_strategy_options"):
         load_settings(write(SIMPLE.replace('"simple"', '"one-each"')))
