@@ -1,5 +1,5 @@
-"""The composition root: settings, wiring and the command `headrace`.
+"""Composition root: settings, wiring and the command `headrace`.
 
-The only wing that may import all others (lazily, in `commands/`, where a dependency is an extra).
-Read `settings.py`, then `wiring.py`.
+The only top-level package that may import all others (lazily, in `commands/`, where a dependency is an
+extra). Start with `settings.py`, then `wiring.py`.
 """

@@ -15,17 +15,17 @@ from headrace.errors import exit_code_of, explain
 
 _HELP: Final = {"help_option_names": ["-h", "--help"]}
 _GROUPS: Final = {
-    "stack": ("stack", "Real servers on this machine: ZooKeeper, two Kafka clusters, Pinot."),
+    "stack": ("stack", "Run ZooKeeper, two Kafka clusters and Pinot locally."),
     "datastream": ("datastreams.group", "Create, list and control datastreams over REST."),
-    "config": ("config", "Check the settings, and list every key."),
-    "token": ("access.token", "Who may call the service: make, list and revoke tokens."),
-    "slo": ("analytics.slo", "Objectives of datastreams as OpenSLO documents."),
-    "pinot": ("analytics.pinot", "Tables of metrics, and named queries over them."),
-    "monitor": ("analytics.monitor", "Latency against objectives, and advice to size the service."),
-    "loads": ("analytics.loads", "Recorded loads of partitions, as a file."),
-    "pmp": ("analytics.pmp", "Partition metrics: the Spark job, the sampler, the loads."),
+    "config": ("config", "Check and show the settings, and list every key."),
+    "token": ("access.token", "Create, list and revoke the tokens of callers."),
+    "slo": ("analytics.slo", "Export and import objectives as OpenSLO documents."),
+    "pinot": ("analytics.pinot", "Manage the metric tables and run named queries."),
+    "monitor": ("analytics.monitor", "Judge latency against objectives and advise on sizing."),
+    "loads": ("analytics.loads", "Export recorded partition loads to a file."),
+    "pmp": ("analytics.pmp", "Run the partition metrics pipeline and read its loads."),
 }
-"""Commands that have commands: where their `app` is, and what they are for."""
+"""Command groups: module of their `app`, and help text."""
 _COMMANDS: Final = {
     "status": "fleet.status",
     "lag": "fleet.lag",
@@ -49,15 +49,15 @@ _COMMANDS: Final = {
     "translate": "translate",
     "progress": "translate",
 }
-"""Where the function of a command's name is."""
+"""Module that defines the function of each command."""
 _HIDDEN: Final = frozenset({"worker"})
 _OF_ALL: Final = "config"
-"""The command that prints the reference of all."""
+"""Group whose `reference` documents every command and therefore needs them all."""
 
 
 def app_of(*names: str) -> typer.Typer:
-    """Return the command line with these commands. Modules of the others, which take a second of the
-    processor together, are not imported."""
+    """Return the command line with these commands only. Importing the modules of all commands takes a second
+    of CPU time."""
     app = typer.Typer(
         name="headrace",
         help="Mirror Kafka topics between clusters, balanced by measured load.",
@@ -101,11 +101,11 @@ def options_of_all(
             "--version",
             callback=_show_version,
             is_eager=True,
-            help="Show the version, and how the data plane runs, and exit.",
+            help="Show the version and the kind of data plane, and exit.",
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before the command."""
+    """Accept the options that precede the command."""
 
 
 @cache
@@ -122,20 +122,21 @@ def __getattr__(name: str) -> Any:
 
 @cache
 def _command(first: str) -> Any:
-    """Return the tree of the command of that name, or of all where it is none: what typer works out of 60
-    functions, once for a process."""
+    """Return the click command of that name, or of the whole application if there is none. Cached, because
+    typer derives it from up to 60 functions."""
     is_alone = first != _OF_ALL and (first in _GROUPS or first in _COMMANDS)
     return typer.main.get_command(app_of(first) if is_alone else whole_app())
 
 
 def first_argument() -> str:
-    """Return the name of the command, empty where an option comes first or a shell completes the line."""
+    """Return the first argument, normally the name of the command; empty without arguments and during shell
+    completion."""
     completes = "_HEADRACE_COMPLETE" in os.environ
     return "" if completes or len(sys.argv) < 2 else sys.argv[1]
 
 
 def main() -> None:
-    """Run a command; a foreseen failure is one line on stderr and a non-zero exit code."""
+    """Run a command; report an expected failure as one line on stderr and a non-zero exit code."""
     try:
         _command(first_argument())(prog_name="headrace")
     except Exception as error:

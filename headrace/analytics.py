@@ -1,4 +1,4 @@
-"""What needs the analytics extras: built only where a command or a setting asks for it."""
+"""Objects that need the analytics extras; import this module only if a command or a setting requires them."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from pmp.loads.wholeness import Progress
 
 _FRESHNESS_SECONDS: Final = 5.0
 _FIRST_CHECKPOINT_SECONDS: Final = 30.0
-"""What a datastream gets for its first checkpoint: it may have copied everything a moment ago."""
+"""Time to wait for the first checkpoint of a datastream, which may have finished copying a moment ago."""
 
 
 def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None) -> PinotLoadProvider:
-    """Loads from Pinot: Cruise Control's samples, or our sampler's.
+    """Return the provider of loads from Pinot, based on samples of Cruise Control or of our sampler.
 
-    Samples carry the alias of their cluster, also where a datastream names it by its address.
+    Samples carry the alias of their cluster, even if a datastream refers to it by address.
     """
     clock = SystemClock()
     directory = ClusterDirectory(settings.clusters)
@@ -58,8 +58,8 @@ def pinot_provider(settings: HeadraceSettings, client: PinotClient | None = None
 
 
 def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshness]:
-    """How new the samples of a cluster are in Pinot. It is asked once, for a few seconds: a Pinot that takes
-    longer to find its newest sample is as good as away."""
+    """Return a function that reads the freshness of a cluster's samples in Pinot. It makes a single attempt
+    of a few seconds: a Pinot that needs longer to find its latest sample counts as unavailable."""
     patience = min(settings.pinot.timeout_seconds, _FRESHNESS_SECONDS)
     client = PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
     directory, provider = ClusterDirectory(settings.clusters), settings.pmp.provider
@@ -67,7 +67,8 @@ def pinot_freshness(settings: HeadraceSettings) -> Callable[[ClusterRef], Freshn
 
 
 def _progress(settings: HeadraceSettings) -> Progress | None:
-    """Of Pinot in the topic of the samples; None where the topic's cluster is not in the settings."""
+    """Return Pinot's ingestion progress in the sample topic, or None if the topic's cluster is not
+    configured."""
     ingested = settings.clusters.get(settings.pmp.output_cluster)
     if ingested is None:
         return None
@@ -79,13 +80,13 @@ def _progress(settings: HeadraceSettings) -> Progress | None:
 
 
 def _has_copied(ranges: Sequence[CopiedRange]) -> bool:
-    """Whether there is something to compare, or nothing to copy."""
+    """Return whether there are copied records to compare, or none to copy."""
     some = any(one.source_range[0] < one.source_range[1] for one in ranges)
     return some or not any(one.unjudged for one in ranges)
 
 
 def _first_ranges(look: Callable[[], list[CopiedRange]]) -> list[CopiedRange]:
-    """What is copied, as soon as something is, or after a while."""
+    """Return the copied ranges once a record is copied, or after the deadline."""
     asking = tenacity.Retrying(
         stop=tenacity.stop_after_delay(_FIRST_CHECKPOINT_SECONDS),
         wait=tenacity.wait_fixed(0.5),
@@ -100,18 +101,18 @@ def audit_datastream(
     definition: Mapping[str, Any],
     tell: Callable[[str, int], None] = lambda _topic, _records: None,
 ) -> list[AuditResult]:
-    """Compare every topic of a definition (as on /v1) at both ends, up to its checkpoints, so that nothing
-    that arrives meanwhile counts. `tell` hears now and then which topic is compared, and how many records of
-    it were read at both ends.
+    """Compare the source and destination of every topic of a definition (in its /v1 form), up to its
+    checkpoints, so that records which arrive meanwhile are ignored. `tell` is called periodically with the
+    current topic and the number of its records read on both sides.
 
-    Raises NotFound when nothing is copied for a while, InvalidRequest for transforms, TopicMissing,
-    Unreachable.
+    Raises NotFound if no checkpoint appears before the deadline, InvalidRequest for transforms, TopicMissing
+    and Unreachable.
     """
     name, wanted = definition["name"], definition["source"]
     if policy_from(definition["metadata"]).transforms:
         raise InvalidRequest(
-            f"{name} has transforms: what they change differs at the two ends",
-            advice="headrace progress shows what became of every offset",
+            f"cannot audit {name}: its transforms change records",
+            advice="headrace progress shows the fate of every offset",
         )
     job = VerifyJob(
         ClusterRef(wanted["cluster"]),
@@ -125,8 +126,8 @@ def audit_datastream(
         ranges = _first_ranges(lambda: bench.run(copied_ranges(bench, job)))
     if not _has_copied(ranges):
         raise NotFound(
-            f"nothing of {name} is copied yet: it has no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
-            advice=f"headrace lag {name} says what its partitions wait for",
+            f"{name} has copied nothing yet: no checkpoint after {_FIRST_CHECKPOINT_SECONDS:.0f} s",
+            advice=f"headrace lag {name} shows what its partitions are waiting for",
         )
     source, destination = directory.resolve(job.source), directory.resolve(job.destination)
     results = []

@@ -1,4 +1,4 @@
-"""What a failure looks like to the person at the terminal."""
+"""Error messages and exit codes of the command line."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Final
 from mirror.errors import ConfigError, HeadraceError, InvalidRequest
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_ROOM_IS_NEEDED: Final = "make room there, or have it written elsewhere"
+_ROOM_IS_NEEDED: Final = "free some space or choose another location"
 
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 
 
 def explain(error: BaseException) -> str | None:
-    """One line for a foreseen failure; None for a bug, which deserves its traceback.
+    """Return the message of an expected failure; None for a bug, which is shown with its traceback.
 
-    Errors of stack/ stand outside the tree (stack imports no wing); they carry the same `advice`.
+    Errors of stack/ are not HeadraceErrors (stack imports none of the other packages) but also have `advice`.
     """
     if isinstance(error, HeadraceError) or hasattr(error, "advice"):
         return str(error)
@@ -32,7 +32,7 @@ def explain(error: BaseException) -> str | None:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """2 where the caller asked for something wrong, 1 where something failed."""
+    """Return 2 for an invalid request or setting, 1 for any other failure."""
     return EXIT_USAGE if isinstance(error, ConfigError | InvalidRequest) else EXIT_FAILED
 
 
@@ -49,11 +49,12 @@ EXTRAS: Final = {
     "psutil": "stack",
     "matplotlib": "demo",
 }
-"""The extra of pyproject.toml that brings a module."""
+"""Extra of pyproject.toml that provides each module."""
 
 
 def _missing_extra(module: str) -> str | None:
-    """The packages are named, and not only the extra: `headrace` itself comes from no package index."""
+    """Return the message for a missing module; None if no extra provides it. It lists the packages as well as
+    the extra, because `headrace` itself is not on a package index."""
     extra = EXTRAS.get(module.partition(".")[0])
     if extra is None:
         return None
@@ -62,7 +63,8 @@ def _missing_extra(module: str) -> str | None:
 
 
 def requirements_of(extra: str) -> frozenset[str]:
-    """What an extra of this distribution asks for, extras that it includes among it: "numpy>=2.1", …"""
+    """Return the requirements of an extra of this distribution, such as "numpy>=2.1". Nested extras are
+    expanded."""
     found: set[str] = set()
     for text in requires("headrace") or ():
         wanted, _, marker = text.partition(";")

@@ -1,4 +1,4 @@
-"""Who is asked for loads and latencies of long ago: Pinot, where there is one."""
+"""Source of past loads and latencies: Pinot, if it is configured."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _PATIENCE_SECONDS: Final = 5.0
 def histories_of(
     settings: HeadraceSettings,
 ) -> tuple[Callable[[LoadsAsked], Hours], Callable[[LatencyAsked], LatencyHistory]]:
-    """What answers the two questions. Pinot is asked once, for a few seconds: somebody waits for it. They
-    raise HistoryUnavailable, Unreachable, TimedOut, AnalyticsError."""
+    """Return the functions that read past loads and latencies. They query Pinot once, with a timeout of a few
+    seconds, because a caller is waiting. They raise HistoryUnavailable, Unreachable, TimedOut and
+    AnalyticsError."""
     is_wanted = settings.mirror.leader.load_provider == "pinot" or "pinot" in settings.model_fields_set
     if not is_wanted:
         return no_history, no_history
@@ -60,18 +61,18 @@ def _latency(settings: HeadraceSettings, asked: LatencyAsked) -> LatencyHistory:
 
 
 def _client(settings: HeadraceSettings) -> PinotClient:
-    """Raises HistoryUnavailable where it is not installed."""
+    """Return a client. Raises HistoryUnavailable if the extra is not installed."""
     try:
         from pinot.client import PinotClient
     except ModuleNotFoundError as error:
         wanted = " ".join(f"'{one}'" for one in sorted(requirements_of("pinot")))
         raise HistoryUnavailable(
-            f"no history can be read: {error.name} is not installed", advice=f"pip install {wanted}"
+            f"cannot read history: {error.name} is not installed", advice=f"pip install {wanted}"
         ) from error
     patience = min(settings.pinot.timeout_seconds, _PATIENCE_SECONDS)
     return PinotClient(settings.pinot.model_copy(update={"attempts": 1, "timeout_seconds": patience}))
 
 
 def _no_table(error: NotFound) -> HistoryUnavailable:
-    """A table is missing, and not what was asked for by name."""
-    return HistoryUnavailable(f"no history is kept: {error.message}", advice=error.advice)
+    """Return the error for a missing table, which is distinct from a requested name that does not exist."""
+    return HistoryUnavailable(f"no history recorded: {error.message}", advice=error.advice)

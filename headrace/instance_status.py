@@ -1,4 +1,4 @@
-"""What REST shows of the running instance. Satisfies `api.services.InstanceStatus`."""
+"""Status of the running instance for REST. Satisfies `api.services.InstanceStatus`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mirror.worker.protocol import TaskSums
 
 
 class RunningStatus:
-    """Reads only what is safe from any thread."""
+    """Every property is safe to read from any thread."""
 
     def __init__(
         self,
@@ -53,124 +53,125 @@ class RunningStatus:
 
     @property
     def usage(self) -> ProcessUsage:
-        """Memory and processor time of its processes."""
+        """Memory and CPU usage of the instance's processes."""
         return self._meter.look()
 
     @property
     def is_leading(self) -> bool:
-        """Whether it leads."""
+        """True if the instance is the leader."""
         return self._leader.is_leading
 
     @property
     def epoch(self) -> Epoch:
-        """Of the plan that it obeys."""
+        """Epoch of the plan that the instance executes."""
         return self._follower.epoch
 
     @property
     def lanes(self) -> Mapping[LaneKey, LaneStatus]:
-        """Its lanes."""
+        """Status of the instance's lanes."""
         return self._follower.lanes
 
     @property
     def in_time(self) -> LanesInTime:
-        """What there is to say of those that are in time."""
+        """Summary of the lanes that keep up."""
         return self._follower.in_time
 
     @property
     def task_sums(self) -> Mapping[TaskName, TaskSums]:
-        """What each task did here since the instance began."""
+        """Sums of each task on this instance since it started."""
         return self._supervisor.task_sums
 
     @property
     def throttled_seconds(self) -> Mapping[ClusterRef, float]:
-        """By cluster, the seconds in which its brokers have throttled workers, summed over these."""
+        """Seconds for which each cluster's brokers have throttled workers, summed over the workers."""
         return self._supervisor.throttled_seconds
 
     @property
     def clock_skews(self) -> Mapping[ClusterRef, ClockSkew]:
-        """By cluster, how far the clock of a broker is off; without those of which that is not known."""
+        """Clock skew of a broker of each cluster; clusters with an unknown skew are omitted."""
         return self._supervisor.clock_skews
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Names of the placement strategies that can be chosen here."""
+        """Names of the available placement strategies."""
         return self._plug_ins.strategies
 
     @property
     def load_providers(self) -> tuple[str, ...]:
-        """Names of the load providers."""
+        """Names of the available load providers."""
         return self._plug_ins.load_providers
 
     @property
     def drops(self) -> Mapping[str, Drops]:
-        """By kind, the records of this instance that were not delivered."""
+        """Undelivered records of this instance, by kind."""
         return self._follower.drops
 
     @property
     def data_planes(self) -> frozenset[str]:
-        """What its workers run: compiled, interpreted; nothing until one is ready."""
+        """Data planes of the workers, `compiled` or `interpreted`; empty until one is ready."""
         return self._supervisor.data_planes
 
     @property
     def workers(self) -> WorkerCount:
-        """How many worker processes there are, and how many have died."""
+        """Number of worker processes, and number of crashes."""
         return self._supervisor.worker_count
 
     @property
     def conditions(self) -> Mapping[str, Condition]:
-        """What its parts say."""
+        """Health of each part of the instance."""
         return self._health.conditions()
 
     @property
     def readiness(self) -> Mapping[str, Condition]:
-        """What of the process has to work for it to serve."""
+        """Conditions that the process needs in order to serve."""
         has_died, problem = self._health.has_died.is_set(), self._supervisor.start_problem
         return {
             "session": self._follower.session,
-            "threads": Condition(not has_died, "one has died" if has_died else "all run"),
-            "workers": Condition(not problem, problem or "processes can be started"),
+            "threads": Condition(not has_died, "a thread has died" if has_died else "all running"),
+            "workers": Condition(not problem, problem or "worker processes start"),
         }
 
     @property
     def problems(self) -> Mapping[DatastreamName, Problem]:
-        """Datastreams that are set aside, where it leads."""
+        """Problems of datastreams, by name; empty unless the instance leads."""
         return self._leader.problems
 
     @property
     def illegal_topics(self) -> Mapping[ClusterRef, int]:
-        """By cluster, the listed topics that are ignored for their names, where it leads."""
+        """Number of topics of each cluster that are ignored because of illegal names; empty unless the
+        instance leads."""
         return self._leader.illegal_topics
 
     @property
     def loads(self) -> Mapping[LoadSource, LoadStanding]:
-        """What is known of the loads of each source, where it leads."""
+        """State of the loads of each source; empty unless the instance leads."""
         return self._leader.loads
 
     def known_loads(self, source: LoadSource) -> ClusterLoads | None:
-        """What is known of the loads of a source cluster's partitions; None where it does not lead."""
+        """Return the known loads of a source's partitions; None if the instance does not lead."""
         return self._memory.newest.known(source) if self._leader.is_leading else None
 
     @property
     def load_sources(self) -> Mapping[GroupName, LoadSource]:
-        """Of which loads each group is planned, by the last look of the leader that it is."""
+        """Source of the loads that each group was last planned with, if the instance leads."""
         return self._memory.sources
 
     @property
     def uncopied(self) -> tuple[UncopiedLane, ...]:
-        """Partitions that nobody copies, where it leads."""
+        """Partitions that no instance copies; empty unless the instance leads."""
         return self._leader.uncopied
 
     @property
     def assessments(self) -> Mapping[GroupName, Assessment]:
-        """What the last planning of each group found, where it leads."""
+        """Assessment of each group by its latest plan; empty unless the instance leads."""
         return self._leader.assessments
 
     @property
     def datastreams(self) -> tuple[Datastream, ...]:
-        """Every datastream, as this instance read them last."""
+        """Every datastream, as this instance last read it."""
         return self._follower.datastreams
 
     @property
     def has_died(self) -> bool:
-        """Whether a part of it has died."""
+        """True if a part of the instance has died."""
         return self._health.has_died.is_set()

@@ -1,6 +1,6 @@
-"""The monitor within an instance, built from the settings.
+"""The monitor that runs inside the leading instance, built from the settings.
 
-What it is made of is imported where it begins: an instance that does not lead needs nothing of it.
+Its modules are imported when it starts, because an instance that does not lead never needs them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class OwnMonitor:
-    """Builds one that runs while the instance leads. `address`: of its REST, for the links of alerts;
-    `registry`: what `/metrics` shows."""
+    """Builder of a monitor that runs while the instance leads. `address`: the instance's REST address, for
+    links in alerts; `registry`: the registry behind `/metrics`."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class OwnMonitor:
         self._metrics = AlertMetrics(registry)
 
     def within(self, health: Health) -> LeaderMonitor:
-        """One that says how it is there."""
+        """Return a monitor that reports its condition to `health`."""
         return LeaderMonitor(self._start, lambda: self._services.status.is_leading, health, SystemClock())
 
     def _start(self) -> MonitorThread:
@@ -59,7 +59,7 @@ class OwnMonitor:
 
 
 class MonitorThread:
-    """A monitor in a thread of its own. Satisfies `monitor.leader_monitor.RunningMonitor`."""
+    """A monitor in a dedicated thread. Satisfies `monitor.leader_monitor.RunningMonitor`."""
 
     def __init__(self, monitor: MonitorRun) -> None:
         self._monitor = monitor
@@ -69,16 +69,16 @@ class MonitorThread:
 
     @property
     def failure(self) -> BaseException | None:
-        """What ended it by itself."""
+        """Error that terminated the monitor, if any."""
         return self._failure
 
     @property
     def sentence(self) -> str:
-        """What it does."""
+        """Current activity of the monitor."""
         return self._monitor.sentence
 
     def stop(self, deadline_seconds: float) -> None:
-        """End it."""
+        """Stop the monitor and wait up to `deadline_seconds` for its thread to end."""
         self._monitor.stop()
         self._thread.join(deadline_seconds)
 

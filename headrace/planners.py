@@ -1,4 +1,4 @@
-"""Which planner and which load provider a leader gets; extras that are missing are not needed."""
+"""Selection of the leader's planner and load provider. Imports an extra only if the selection needs it."""
 
 from __future__ import annotations
 
@@ -44,33 +44,33 @@ class NoLoads:
     """The provider `none`: placement by count."""
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """Always raises LoadUnavailable."""
+        """Raise LoadUnavailable."""
         raise LoadUnavailable("no load provider is configured (mirror.leader.load_provider)")
 
 
 def choose_planner(settings: HeadraceSettings) -> Planner:
-    """By `mirror.leader.placement_strategy`. Raises ConfigError."""
+    """Return the planner that `mirror.leader.placement_strategy` selects. Raises ConfigError."""
     leader = settings.mirror.leader
     return _strategy(settings, leader.placement_strategy, leader.placement_strategy_options)
 
 
 def report_planner(settings: HeadraceSettings, health: Health) -> None:
-    """Have health show it where the planner of `auto` is missing."""
+    """Report to health if the planner that `auto` prefers is not installed."""
     if sentence := planner_gap(settings):
         health.report("planner", True, sentence)
 
 
 def planner_gap(settings: HeadraceSettings) -> str:
-    """Return a sentence where placement by load is configured and cannot be; empty where nothing is
-    missing. Raises ConfigError."""
+    """Return a message if placement by load is configured but not installed, else an empty string. Raises
+    ConfigError."""
     leader = settings.mirror.leader
     is_by_load = leader.placement_strategy == "auto" and leader.load_provider != "none"
     return WITHOUT_PLANNER if is_by_load and isinstance(choose_planner(settings), SimplePlanner) else ""
 
 
 def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
-    """The service's, and those that datastreams choose. Raises ConfigError where the service's cannot be
-    made; the others are made when they are needed."""
+    """Return the strategy of the service and the strategies of datastreams. Raises ConfigError if the former
+    cannot be created; the latter are created when needed."""
     leader, service = settings.mirror.leader, choose_planner(settings)
 
     def made(name: str) -> Planner:
@@ -82,7 +82,7 @@ def choose_strategies(settings: HeadraceSettings) -> ChosenStrategies:
 
 
 def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr]) -> Planner:
-    """Raises ConfigError."""
+    """Create the strategy of that name. Raises ConfigError."""
     match name:
         case "simple":
             return SimplePlanner()
@@ -92,9 +92,9 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
             except ModuleNotFoundError as error:
                 if chosen == "assigner":
                     raise ConfigError(
-                        f"the placement strategy assigner needs {error.name}", advice=_INSTALL
+                        f"placement strategy assigner requires {error.name}", advice=_INSTALL
                     ) from error
-                _log.info("the simple planner is used", missing=error.name)
+                _log.info("using the simple planner", missing=error.name)
                 return SimplePlanner()
             return LoadPlanner(settings.assigner.policy(), settings.assigner.unknown_load())
         case _:
@@ -104,12 +104,12 @@ def _strategy(settings: HeadraceSettings, name: str, options: Mapping[str, Secre
 def choose_providers(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> LoadProviders:
-    """The service's, by `mirror.leader.load_provider`, and those that datastreams choose. Raises ConfigError
-    where the service's cannot be made; the others are made when they are needed."""
+    """Return the load provider of the service (`mirror.leader.load_provider`) and the providers of
+    datastreams. Raises ConfigError if the former cannot be created; the latter are created when needed."""
     leader = settings.mirror.leader
 
     def in_use(found: ProviderInUse, name: str = "") -> ProviderInUse:
-        """With the backlog, and without ever waiting long."""
+        """Add the backlog to the loads, and limit the time to wait for the provider."""
         with_backlog = LoadsWithBacklog(found.provider, measured.waiting, leader.catch_up_seconds)
         ask = found.freshness and PatientFreshness(found.freshness, ThreadedCalls(0.0, lambda: None))
         return ProviderInUse(PatientLoads(with_backlog, background_calls, name), ask)
@@ -125,7 +125,7 @@ def choose_providers(
 def _provider(
     settings: HeadraceSettings, name: str, options: Mapping[str, SecretStr], measured: MeasuredLoads
 ) -> ProviderInUse:
-    """Raises ConfigError."""
+    """Create the load provider with that name. Raises ConfigError."""
     match name:
         case "self":
             return ProviderInUse(measured, measured.freshness)
@@ -136,7 +136,7 @@ def _provider(
                 from headrace.analytics import pinot_freshness, pinot_provider
             except ModuleNotFoundError as error:
                 raise ConfigError(
-                    f"the load provider pinot needs {error.name}", advice="install headrace[pmp]"
+                    f"load provider pinot requires {error.name}", advice="install headrace[pmp]"
                 ) from error
             return ProviderInUse(CheckedLoads("pinot", pinot_provider(settings)), pinot_freshness(settings))
         case _:
@@ -145,7 +145,7 @@ def _provider(
 
 
 def check_plug_ins(settings: HeadraceSettings) -> None:
-    """Make those that the settings name, and let go of them. Raises ConfigError."""
+    """Create the plug-ins that the settings name, and discard them. Raises ConfigError."""
     leader = settings.mirror.leader
     if leader.load_provider not in OWN_PROVIDERS:
         load_provider(leader.load_provider, _plain(leader.load_provider_options))
@@ -162,14 +162,14 @@ def _plain(options: Mapping[str, SecretStr]) -> dict[str, str]:
 
 
 def task_capacity(settings: HeadraceSettings) -> TaskCapacity:
-    """What a task of which nothing is learned may carry."""
+    """Return the capacity of a task for which none has been learned."""
     return settings.mirror.leader.task_capacity
 
 
 def capacity_book(
     settings: HeadraceSettings, nodes: NodeStore, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> CapacityBook:
-    """Which capacity the tasks of each group are planned with."""
+    """Return the book of the capacities with which each group's tasks are planned."""
     terms = settings.mirror.leader.capacity_terms
 
     def of(members: Sequence[Datastream]) -> CapacityTerms:
@@ -179,7 +179,7 @@ def capacity_book(
 
 
 def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:
-    """Of one task; None where placement is not by load."""
+    """Return the usable rate of one task; None if placement is not by load."""
     if settings.mirror.leader.load_provider == "none":
         return None
     return task_capacity(settings).usable_bytes_per_second
@@ -188,7 +188,7 @@ def usable_bytes_per_second(settings: HeadraceSettings) -> int | None:
 def choose_planning(
     settings: HeadraceSettings, measured: MeasuredLoads, background_calls: BackgroundCalls
 ) -> Planning:
-    """Everything the leader plans with."""
+    """Return the leader's planner, load providers, capacities and placement rules."""
     leader = settings.mirror.leader
     least_gain = settings.assigner.rebalance_gain * task_capacity(settings).usable_bytes_per_second
     return Planning(

@@ -1,4 +1,4 @@
-"""Recorded loads for `headrace plan`, from a file or from Pinot; and the picture of a replay."""
+"""Recorded loads for `headrace plan`, from a file or from Pinot, and the chart of a replay."""
 
 from __future__ import annotations
 
@@ -30,16 +30,18 @@ _GAPS_SHOWN: Final = 10
 
 
 def from_file(path: Path) -> Hourly:
-    """CSV by its suffix, else JSON. Raises InvalidRequest that names the line or entry."""
+    """Read hourly loads from a CSV file (by its suffix) or a JSON file. Raises InvalidRequest with the line
+    or entry."""
     text = read_file(path)
     return hours_from_csv(text) if path.suffix.lower() == ".csv" else hours_from_json(text)
 
 
 def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Hourly, list[str]]:
-    """The last `since` (24h, 28d) in whole hours, and the present hour so far; what is to be said of them.
+    """Return the loads of the last `since` (24h, 28d) in whole hours and of the current hour so far, with
+    notes on missing hours.
 
-    An hour whose samples are kept is read from them, an older one from its rollup. Raises InvalidRequest for
-    a length of time that cannot be, LoadUnavailable when no hour has either.
+    An hour is read from its samples if Pinot still has them, else from its rollup. Raises InvalidRequest for
+    an invalid duration, LoadUnavailable if no hour has either.
     """
     from headrace.foresight.pinot_hours import hour_of_pinot
     from pinot.client import PinotClient
@@ -58,13 +60,13 @@ def from_pinot(settings: HeadraceSettings, cluster: str, since: str) -> tuple[Ho
     if not hours:
         raise LoadUnavailable(
             f"Pinot has no samples or rollups of cluster {cluster} in the last {since}",
-            advice="name the cluster as its samples do, or look further back",
+            advice="use the cluster name of the samples, or a longer --since",
         )
     return hours, notes_on(list(hours), first, end)
 
 
 def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
-    """Which of the hours from `first` to `last` are not known, as sentences. All in epoch ms."""
+    """Return sentences about the missing hours between `first` and `last`. All times in epoch ms."""
     asked = (last - first) // HOUR_MS + 1
     if len(hours) == asked:
         return []
@@ -74,12 +76,12 @@ def notes_on(hours: Sequence[int], first: int, last: int) -> list[str]:
     texts = [f"{_minute(begin)} to {_minute(end)}" for begin, end in gaps]
     note = f"{len(hours)} of {counted(asked, 'hour')} are known; missing: {first_few(texts, _GAPS_SHOWN)} UTC"
     if known[0] > first:
-        note += "; what is older than the retention of partitionMetricsHourly is gone"
+        note += "; partitionMetricsHourly deletes hours older than its retention"
     return [note]
 
 
 def notes_on_file(hours: Sequence[int]) -> list[str]:
-    """Which hours between the first and the last are not known, as sentences."""
+    """Return sentences about the missing hours between the first and the last."""
     return notes_on(hours, min(hours), max(hours)) if hours else []
 
 
@@ -88,7 +90,7 @@ def _minute(at_ms: int) -> str:
 
 
 class Peak(NamedTuple):
-    """The hour that asks for the most tasks. `instances`: None where nobody says what one bears."""
+    """Hour that requires the most tasks. `instances`: None if the tasks per instance are not configured."""
 
     hour_ms: int
     required_tasks: int
@@ -97,22 +99,22 @@ class Peak(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """For a person."""
+        """Description for the operator."""
         where = "" if self.instances is None else f" on {counted(self.instances, 'instance')}"
-        said = f"the most is asked for at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')}"
-        how = "" if where else "; set assigner.advice.tasks_per_instance to see how many instances that are"
+        said = f"peak at {_minute(self.hour_ms)} UTC: {counted(self.required_tasks, 'task')} required"
+        how = "" if where else "; set assigner.advice.tasks_per_instance to see the number of instances"
         return f"{said}{where}{how}"
 
 
 def peak_of(hours: Sequence[Hour], tasks_per_instance: int | None) -> Peak:
-    """Of a replay, which has an hour at least; of equal hours the one with the larger load."""
+    """Return the peak of a replay of at least one hour; of equal hours, the one with the larger load."""
     most = max(hours, key=lambda one: (one.required_tasks, one.bytes_per_second))
     needed = Fleet(0, tasks_per_instance).needed(most.required_tasks)
     return Peak(most.hour_ms, most.required_tasks, most.tasks, needed)
 
 
 def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
-    """Rows for a person."""
+    """Return the rows of a table for the operator."""
     return [
         {
             "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
@@ -128,9 +130,9 @@ def readable(hours: Sequence[Hour]) -> list[dict[str, Any]]:
 
 
 def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> None:
-    """Tasks hour by hour above what moved; the file's suffix chooses the format.
+    """Draw the tasks of each hour, above the load moved. The file's suffix determines the format.
 
-    Raises InvalidRequest when no format has that suffix.
+    Raises InvalidRequest if no format has that suffix.
     """
     figure = _figure(path)
     tasks, moved = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
@@ -138,9 +140,9 @@ def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> Non
     load = [hour.bytes_per_second / usable_bytes_per_second for hour in hours]
     tasks.step(times, [hour.tasks for hour in hours], where="post", label="tasks of the plan")
     tasks.step(
-        times, [hour.required_tasks for hour in hours], where="post", label="tasks that capacity asks for"
+        times, [hour.required_tasks for hour in hours], where="post", label="tasks required by capacity"
     )
-    tasks.plot(times, load, linestyle=":", label="load over usable capacity of a task")
+    tasks.plot(times, load, linestyle=":", label="load / usable capacity of a task")
     tasks.set_ylim(bottom=0)
     tasks.set_ylabel("tasks")
     tasks.legend()
@@ -151,7 +153,7 @@ def draw(hours: Sequence[Hour], usable_bytes_per_second: int, path: Path) -> Non
 
 
 def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
-    """Rows for a person."""
+    """Return the rows of a table for the operator."""
     return [
         {
             "hour": _time(hour.hour_ms).strftime("%Y-%m-%d %H:00"),
@@ -166,15 +168,16 @@ def readable_ahead(hours: Sequence[ComingHour]) -> list[dict[str, Any]]:
 
 
 def graded_sentence(grade: Grade) -> str:
-    """How far such forecasts can be trusted."""
+    """Return a sentence about the accuracy of such forecasts in the past."""
     if not grade.tried:
-        return "no hour of the past says how good such a forecast is: give a longer one"
-    off = f"; the middle was off by {grade.error:.0%} (median)" if math.isfinite(grade.error) else ""
-    return f"of {grade.tried} such forecasts of the past, {grade.covered:.0%} covered what came{off}"
+        return "the history is too short to grade the forecast: provide a longer one"
+    off = f"; median error of the middle: {grade.error:.0%}" if math.isfinite(grade.error) else ""
+    return f"of {grade.tried} such forecasts in the past, {grade.covered:.0%} covered the actual load{off}"
 
 
 def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
-    """The load with its interval above the tasks it needs. Raises InvalidRequest as `draw` does."""
+    """Draw the forecast load with its interval, above the tasks that it requires. Raises InvalidRequest as
+    `draw` does."""
     figure = _figure(path)
     load, tasks = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     times = [_time(hour.hour_ms) for hour in hours]
@@ -195,19 +198,19 @@ def draw_ahead(hours: Sequence[ComingHour], path: Path) -> None:
 
 
 def _figure(path: Path) -> Figure:
-    """An empty one that can be saved there. Raises InvalidRequest when no format has that suffix."""
+    """Return an empty figure. Raises InvalidRequest if no format has the suffix of `path`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6), layout="constrained")
     formats = FigureCanvasAgg(figure).get_supported_filetypes()
     if path.suffix.lower().removeprefix(".") not in formats:
-        raise InvalidRequest(f"no picture can be drawn as {path}", advice=f"end it in {', '.join(formats)}")
+        raise InvalidRequest(f"unsupported image format: {path}", advice=f"use one of {', '.join(formats)}")
     return figure
 
 
 def _save(figure: Figure, path: Path) -> None:
-    """Raises OSError that names the file."""
+    """Write the figure to the file. Raises OSError with the file name."""
     picture = io.BytesIO()
     figure.savefig(picture, format=path.suffix.lower().removeprefix("."))
     write_file(path, picture.getvalue())

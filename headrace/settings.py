@@ -1,9 +1,9 @@
-"""All settings of all wings, from one TOML file and the environment.
+"""Settings of all packages, from one TOML file and the environment.
 
-Order: the environment (`HEADRACE_ZOOKEEPER__SERVERS=…`, two underscores between levels) over the
-file (`--config`, `HEADRACE_CONFIG`, `./headrace.toml`) over the defaults, which fit the servers of
-`headrace stack up` on this machine. Unknown keys, wrong values and contradictions raise
-ConfigError with the key's full name.
+The environment (`HEADRACE_ZOOKEEPER__SERVERS=…`, two underscores between levels) overrides the
+file (`--config`, `HEADRACE_CONFIG`, `./headrace.toml`), which overrides the defaults. The defaults
+match the local servers of `headrace stack up`. Unknown keys, invalid values and contradictions raise
+ConfigError with the full name of the key.
 """
 
 from __future__ import annotations
@@ -44,23 +44,24 @@ DEFAULT_CLUSTERS: Final = {
     "source": {"bootstrap_servers": "127.0.0.1:9092"},
     "destination": {"bootstrap_servers": "127.0.0.1:9192"},
 }
-"""Taken when the file names no clusters; the environment may still change one of them."""
+"""Clusters if the file defines none; the environment can still override parts of them."""
 _NOT_SETTINGS: Final = NOT_SETTINGS | {SWITCH}
 _BY_ALIAS: Final = (("clusters",), ("pmp", "clusters"))
-"""Sections with a part for each cluster."""
+"""Sections with one subsection per cluster."""
 _SHIFTED: Final = (("zookeeper", "servers"), ("pinot", "controller"), ("pinot", "broker"), ("api", "port"))
-"""Keys whose defaults are on this machine, beside the clusters."""
+"""Keys whose defaults are local addresses, in addition to the clusters."""
 
 
 class _Variables(EnvSettingsSource):
-    """The environment, whose names of clusters are matched with aliases: `US_EAST_1` is `us-east-1`."""
+    """The environment, with cluster names of variables mapped to aliases: `US_EAST_1` means `us-east-1`."""
 
     def __init__(self, settings_cls: type[BaseSettings], document: Mapping[str, Any]) -> None:
         super().__init__(settings_cls)
         self._document = document
 
     def __call__(self) -> dict[str, Any]:
-        """Raises ConfigError for a name that several aliases match."""
+        """Return the values of the environment. Raises ConfigError for a name with several matching
+        aliases."""
         found = super().__call__()
         for path in _BY_ALIAS:
             *parents, last = path
@@ -77,24 +78,25 @@ class _Variables(EnvSettingsSource):
 
 
 def _alias_of(name: str, aliases: Iterable[str], path: Sequence[str]) -> str:
-    """Return the alias that a variable names, or the name itself for a cluster of the environment only."""
+    """Return the alias that a variable refers to, or the name itself for a cluster that is defined in the
+    environment only."""
     matching = [alias for alias in aliases if as_variable(alias) == as_variable(name)]
     if len(matching) > 1:
         raise ConfigError(
-            f"environment: {as_variable(name).upper()} may be {' or '.join(map(repr, sorted(matching)))} of"
-            f" {'.'.join(path)}",
+            f"environment: {as_variable(name).upper()} is ambiguous:"
+            f" {' or '.join(map(repr, sorted(matching)))} of {'.'.join(path)}",
             advice="rename one of them, or use password_file",
         )
     return matching[0] if matching else name
 
 
 def as_variable(alias: str) -> str:
-    """Return what an alias is called in the names of variables, in lower case."""
+    """Return the form of an alias in variable names, in lower case."""
     return alias.lower().replace("-", "_").replace(".", "_")
 
 
 class HeadraceSettings(BaseSettings):
-    """The root: one section for each wing."""
+    """Root of the settings, with one section per package."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,
@@ -118,12 +120,12 @@ class HeadraceSettings(BaseSettings):
 
     @model_validator(mode="after")
     def _clusters_exist(self) -> HeadraceSettings:
-        """What was set must exist; a default that nobody uses need not."""
+        """Check that every cluster set explicitly exists; unused defaults need not."""
         wrong: list[HeadraceError] = []
         for alias, cluster in self.clusters.items():
             if is_address(alias):
-                advice = "name clusters without colon and comma"
-                wrong.append(ConfigError(f"clusters: {alias!r} reads as an address", advice=advice))
+                advice = "use an alias without colons and commas"
+                wrong.append(ConfigError(f"clusters: alias {alias!r} looks like an address", advice=advice))
             with _noted(wrong):
                 bootstrap_servers(f"clusters.{alias}.bootstrap_servers", cluster.bootstrap_servers)
         with _noted(wrong):
@@ -140,21 +142,21 @@ class HeadraceSettings(BaseSettings):
         return self
 
     def service_address(self, at: str = "") -> str:
-        """Where a command finds the service: at the addresses that it was given, else at those of these
-        settings, separated by commas; with `https://` where these have TLS, or what TLS needs. Raises
-        InvalidRequest for an address that is none."""
+        """Return the addresses of the service for commands, separated by commas: `at` if given, else the
+        addresses of the settings. They start with `https://` if the settings have a certificate or a CA file.
+        Raises InvalidRequest for an invalid address."""
         given = at or ",".join(self.commands.addresses) or address_of(self.api.host, self.api.port)
         client = self.commands
         is_tls = bool(self.api.tls.certificate_file or client.ca_file or client.certificate_file)
         return services_at(given, is_tls=is_tls)
 
     def check_cluster(self, key: str, cluster: str) -> None:
-        """Raises ConfigError unless it is an alias or an address."""
+        """Raise ConfigError unless `cluster` is a known alias or an address."""
         if cluster not in self.clusters and ":" not in cluster:
             known = ", ".join(sorted(self.clusters))
             raise ConfigError(
-                f"{key}: there is no cluster {cluster!r} (known: {known})",
-                advice="add it under [clusters] or give host:port",
+                f"{key}: unknown cluster {cluster!r} (known: {known})",
+                advice="add it under [clusters] or use host:port",
             )
 
     @classmethod
@@ -166,13 +168,13 @@ class HeadraceSettings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """The environment wins over the file, which arrives as constructor arguments."""
+        """Give the environment precedence over the file, which arrives as constructor arguments."""
         document = init_settings() if isinstance(init_settings, InitSettingsSource) else {}
         return _Variables(settings_cls, document), init_settings
 
 
 def load_settings(path: Path | None = None) -> HeadraceSettings:
-    """Read file and environment. Raises ConfigError that names every key that is wrong."""
+    """Read the file and the environment. Raises ConfigError with every invalid key."""
     document = _with_ports_shifted(read_document(path))
     wrong = _unknown_variables()
     try:
@@ -181,7 +183,7 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
         problems = [ConfigError(_sentence(problem)) for problem in error.errors()]
         raise _all_of([*wrong, *problems], "headrace config reference lists every key") from error
     except SettingsError as error:
-        problem = ConfigError(f"environment: {error}", advice="levels are joined by two underscores")
+        problem = ConfigError(f"environment: {error}", advice="separate levels with two underscores")
         raise _all_of([*wrong, problem]) from error
     if wrong:
         raise _all_of(wrong)
@@ -189,8 +191,8 @@ def load_settings(path: Path | None = None) -> HeadraceSettings:
 
 
 def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document with the default clusters where it names none, and, where there is an offset, with every
-    address of the defaults that it does not give. Raises ConfigError."""
+    """Return the document with the default clusters if it defines none and, if a port offset is set, with the
+    shifted default of every local address that it does not set. Raises ConfigError."""
     whole: dict[str, Any] = {"clusters": DEFAULT_CLUSTERS, **document}
     offset = port_offset()
     if not offset:
@@ -210,7 +212,7 @@ def _with_ports_shifted(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shifted(address: str | int, offset: int) -> str | int:
-    """A port, or an address `host:port`, with another port."""
+    """Add the offset to a port or to the port of an address `host:port`."""
     if isinstance(address, int):
         return address + offset
     host, _, port = address.rpartition(":")
@@ -220,7 +222,7 @@ def _shifted(address: str | int, offset: int) -> str | int:
 def _unknown_variables() -> list[HeadraceError]:
     sections = {name.upper() for name in HeadraceSettings.model_fields}
     return [
-        ConfigError(f"{variable} sets nothing", advice="levels are joined by two underscores")
+        ConfigError(f"unknown variable {variable}", advice="separate levels with two underscores")
         for variable in os.environ
         if variable.startswith(PREFIX) and variable not in _NOT_SETTINGS
         if variable.removeprefix(PREFIX).partition("__")[0] not in sections
@@ -236,19 +238,19 @@ def _noted(wrong: list[HeadraceError]) -> Iterator[None]:
 
 
 def _all_of(wrong: Sequence[HeadraceError], advice: str = "") -> ConfigError:
-    """One error of several, a line for each."""
+    """Combine errors into one, with a line for each."""
     lines = [str(error) for error in wrong]
     if len(lines) == 1:
         return ConfigError(lines[0], advice=advice)
     return ConfigError(
-        "\n  ".join([f"{counted(len(lines), 'setting is', 'settings are')} wrong", *lines]), advice=advice
+        "\n  ".join([f"{counted(len(lines), 'setting is', 'settings are')} invalid", *lines]), advice=advice
     )
 
 
 def _sentence(problem: ErrorDetails) -> str:
     key = ".".join(str(part) for part in problem["loc"]) or "settings"
     if problem["type"] == "extra_forbidden":
-        return f"{key} is not a setting"
+        return f"unknown setting {key}"
     if problem["type"] == "missing":
         return f"{key} is missing"
     return f"{key}: {problem['msg'].removeprefix('Value error, ')}"

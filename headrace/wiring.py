@@ -1,4 +1,4 @@
-"""Builds every process out of settings. Straight-line; tests call the same functions."""
+"""Builds every process from the settings. Straight-line code; tests call the same functions."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ from mirror.worker.reports import MetricReports
 
 _T = TypeVar("_T")
 _TO_OTHERS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=16, keepalive_expiry=30.0)
-"""Connections to other instances: how many are asked at once is decided before one is opened."""
+"""Limits of connections to other instances. Unlimited in number, because callers bound their concurrency."""
 
 
 @dataclass(frozen=True)
 class BuiltInstance:
-    """An instance that has not been started, and what REST needs of it."""
+    """An instance that has not been started, and the services for its REST interface."""
 
     instance: Instance
     services: Services
@@ -104,12 +104,12 @@ class BuiltInstance:
 
 
 def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
-    """As configured, or `<host>:<port of REST>`, which is the same after a restart. Raises ConfigError when
-    neither is chosen (port 0): a new name after each restart would leave the instance's tasks behind."""
+    """Return the configured name, or `<host>:<REST port>`, which survives a restart. Raises ConfigError if
+    neither is set (port 0): a new name after each restart would abandon the instance's tasks."""
     if not settings.mirror.instance_name and not rest_port:
         raise ConfigError(
-            "an instance whose REST port is any free one has no name that a restart keeps",
-            advice="set mirror.instance_name (HEADRACE_MIRROR__INSTANCE_NAME), or choose a port",
+            "REST port 0 (any free port) requires mirror.instance_name",
+            advice="set it (HEADRACE_MIRROR__INSTANCE_NAME) or choose a port",
         )
     return InstanceName(settings.mirror.instance_name or f"{socket.gethostname()}:{rest_port}")
 
@@ -117,14 +117,14 @@ def instance_name(settings: HeadraceSettings, rest_port: int) -> InstanceName:
 def build_instance(
     settings: HeadraceSettings, config: Path | None, name: InstanceName, rest_address: str
 ) -> BuiltInstance:
-    """The control process. Raises ConfigError."""
+    """Build the control process. Raises ConfigError."""
     for key in ("destination_cluster", "metrics_cluster"):
         settings.check_cluster(f"mirror.{key}", getattr(settings.mirror, key))
     clock, health, inbox = SystemClock(), Health(), queue.SimpleQueue[object]()
     leading = settings.mirror.leader
     memory = LoadMemory(leading.scale_in_after_hours * 3_600)
     directory = directory_of(settings)
-    session = _session(settings.zookeeper, lambda: follower)  # which is made below
+    session = _session(settings.zookeeper, lambda: follower)  # defined below
     membership, definitions = Membership(session), DefinitionStore(session)
     plans = PlanStore(session, writer=f"{name}-{clock.now_ms()}".replace("/", "_"))
     requests, events = RequestQueue(session), EventLog(session)
@@ -149,7 +149,7 @@ def build_instance(
     )
     event_topic = _event_topic(settings, directory)
     stores = _leader_stores(session, membership, definitions, plans, requests)
-    # The leader is made below.
+    # `leader` is defined below.
     background_calls = ThreadedCalls(leading.patience_seconds, lambda: leader.wake())  # noqa: PLW0108
     world_views = WorldViews.of(settings, session)
     world_view = world_views.leader(stores, background_calls, memory)
@@ -189,7 +189,7 @@ def _shared_state(
 
 
 def _memory(settings: HeadraceSettings, name: InstanceName) -> DefinitionMemory:
-    """What an instance knows of definitions after a restart."""
+    """Return the store in which an instance remembers definitions across restarts."""
     folder = settings.mirror.state_directory
     return DefinitionFile(Path(folder), name) if folder else NoMemory()
 
@@ -200,7 +200,7 @@ def _event_topic(settings: HeadraceSettings, directory: ClusterDirectory) -> Rec
 
 
 def _complete(services: Services, access: Access, settings: HeadraceSettings) -> Services:
-    """With who may call and how often, what a task may carry, and who knows the past."""
+    """Add access control, rate limits, the capacity of a task and the histories."""
     load_history, latency_history = histories_of(settings)
     return replace(
         services,
@@ -215,7 +215,7 @@ def _complete(services: Services, access: Access, settings: HeadraceSettings) ->
 
 
 def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> ZooKeeper:
-    """A session that the follower hears of."""
+    """Return a session that reports its state changes to the follower."""
     return ZooKeeper(
         settings,
         lambda state: follower().session_changed(state),
@@ -224,7 +224,7 @@ def _session(settings: ZooKeeperSettings, follower: Callable[[], Follower]) -> Z
 
 
 def _prepare(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
-    """As soon as there is a session."""
+    """Prepare the root as soon as the session exists."""
     ensure_root(session)
     report_open_nodes(session, settings, health)
 
@@ -308,13 +308,13 @@ def _topics_of(questions: Questions, cluster: ClusterRef) -> Mapping[str, int] |
 
 
 def _admission(settings: HeadraceSettings) -> Admission:
-    """What definitions may do here."""
+    """Return the rules that definitions must satisfy."""
     directory, rules = directory_of(settings), settings.mirror.definitions
     return directory.admission(rules, knows_callers=settings.api.knows_callers)
 
 
 def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
-    """To the other instances."""
+    """Return the HTTP transport to other instances."""
     verify = of_instances(tls) if tls.certificate_file else True
     return httpx.AsyncHTTPTransport(verify=verify, limits=_TO_OTHERS, trust_env=False)
 
@@ -322,7 +322,7 @@ def _transport(tls: TlsSettings) -> httpx.AsyncHTTPTransport:
 def build_worker(
     settings: HeadraceSettings, control: socket.socket, name: InstanceName
 ) -> tuple[Worker, RecordTopic[MirrorMetric]]:
-    """A worker process; close the topic when the worker has run."""
+    """Build a worker process and its metric topic. Close the topic when the worker has finished."""
     clock = SystemClock()
     directory = directory_of(settings)
     worker = settings.mirror.worker
@@ -352,7 +352,7 @@ def _name_plan(epoch: Epoch) -> None:
 
 
 def worker_spawner(config: Path | None, name: InstanceName) -> Spawn:
-    """Starts `headrace worker` on the other end of a socket pair, with the same settings."""
+    """Return a function that starts `headrace worker` with the same settings, connected by a socket pair."""
     environment = dict(os.environ)
     if config is not None:
         environment[CONFIG_VARIABLE] = str(config.resolve())

@@ -1,4 +1,4 @@
-"""How an instance looks at the clusters: for the leader's plans, for dry runs, and before a creation."""
+"""Views of the clusters for the leader's plans, for dry runs, and for checks before a creation."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from mirror.model.topics import TopicDescription
 from mirror.ports import NodeStore
 
 _PREVIEW_SECONDS: Final = ANSWER_SECONDS
-"""How long a dry run, which somebody waits for, waits for slow clusters."""
+"""Time that a dry run waits for slow clusters; its caller is waiting."""
 _CREATION_SECONDS: Final = 3.0
-"""What a creation, or a pause of a whole topic, waits for a slow cluster."""
+"""Time that a creation, or a pause of a whole topic, waits for a slow cluster."""
 _METRIC_TOPICS: Final = {"retention.ms": str(24 * 3_600_000), "cleanup.policy": "delete"}
 
 
 @dataclass(frozen=True)
 class WorldViews:
-    """Makes them, over one administrator for each cluster."""
+    """Factory of views that share one admin client per cluster."""
 
     settings: HeadraceSettings
     nodes: NodeStore
@@ -50,7 +50,7 @@ class WorldViews:
 
     @classmethod
     def of(cls, settings: HeadraceSettings, nodes: NodeStore) -> WorldViews:
-        """Nothing is connected yet."""
+        """Create the factory without connecting to any cluster."""
         directory, factor = directory_of(settings), settings.mirror.leader.replication_factor
 
         def admin(cluster: ClusterRef) -> KafkaAdmin:
@@ -61,7 +61,7 @@ class WorldViews:
     def leader(
         self, stores: LeaderStores, background_calls: BackgroundCalls, memory: LoadMemory
     ) -> WorldView:
-        """The one that plans are made from."""
+        """Return the view that plans are based on."""
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
         )
@@ -74,7 +74,7 @@ class WorldViews:
         )
 
     def preview(self, stores: LeaderStores, memory: LoadMemory) -> WorldView:
-        """The one that dry runs are made from."""
+        """Return the view that dry runs are based on."""
         background_calls = ThreadedCalls(_PREVIEW_SECONDS, lambda: None)
         topic_discovery = self._topic_discovery(
             background_calls, self.settings.mirror.leader.discovery_interval_seconds
@@ -84,13 +84,14 @@ class WorldViews:
         )
 
     def gate(self, plans: PlanStore) -> RouteGate:
-        """What a datastream must pass to be created. It asks each time: topics may have come just now."""
+        """Return the check that a datastream must pass to be created. It queries the clusters each time,
+        because topics may be new."""
         route_map = RouteMap(ClusterIds(self.nodes), own_topics(self.settings))
         known = KnownClusters(self.nodes)
         return RouteGate(route_map, known, self.questions(), LatestPlan(plans), SystemClock())
 
     def questions(self) -> Questions:
-        """Asks clusters what a person waits for."""
+        """Return a reader of cluster metadata with a short timeout, for callers that are waiting."""
         return Questions(self.admin_of, _CREATION_SECONDS)
 
     def _topic_discovery(self, background_calls: BackgroundCalls, interval_seconds: float) -> TopicDiscovery:

@@ -1,3 +1,1 @@
-"""The import of a Brooklin cluster: `verdicts.py` decides what becomes of each datastream, `importer.py`
-carries it out.
-"""
+"""Import of a Brooklin cluster: `verdicts.py` decides for each datastream, `importer.py` carries it out."""

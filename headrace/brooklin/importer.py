@@ -1,4 +1,4 @@
-"""Carries out the import of a Brooklin cluster: reads its ZooKeeper, writes definitions into ours."""
+"""Imports a Brooklin cluster: reads its ZooKeeper and writes definitions to ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WHO: Final = "headrace import-brooklin"
 
 @dataclass(frozen=True)
 class TakeOver:
-    """What was found, and whether it was created. `live`: hosts on which Brooklin runs."""
+    """Result of an import. `live`: hosts that run Brooklin; `applied`: whether datastreams were created."""
 
     cluster: str
     live: tuple[str, ...]
@@ -44,7 +44,7 @@ class TakeOver:
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the person asked for; see `headrace import-brooklin --help`."""
+    """Options of the import; see `headrace import-brooklin --help`."""
 
     hashed_groups: bool = False
     owner: str = ""
@@ -53,9 +53,10 @@ class Wishes:
 
 
 def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wishes) -> TakeOver:
-    """Decide, and with `apply` create what can be created. `there`: the Brooklin cluster's root.
+    """Decide for each datastream and, with `apply`, create those that can be created. `there`: ZooKeeper and
+    root of the Brooklin cluster.
 
-    Raises InvalidRequest, before anything is written, when both would copy at the same time.
+    Raises InvalidRequest, before writing anything, if Brooklin and Headrace would copy at the same time.
     """
     found = _read(there, wishes.hashed_groups)
     directory, clock = ClusterDirectory(settings.clusters), SystemClock()
@@ -91,8 +92,8 @@ def take_over(settings: HeadraceSettings, there: ZooKeeperSettings, wishes: Wish
 def _admitted(
     findings: tuple[Finding, ...], here: TopicDiscovery, admission: Admission, gate: RouteGate
 ) -> tuple[Finding, ...]:
-    """Those that name clusters which they may not, would copy in a circle or where another one writes cannot
-    be created."""
+    """Mark datastreams as impossible if they use clusters that are not allowed, would copy in a loop, or
+    write where another datastream writes."""
     others, refused = list(here.present.values()), {}
     for finding in findings:
         one = finding.datastream
@@ -114,16 +115,14 @@ def _read(there: ZooKeeperSettings, hashed_groups: bool) -> BrooklinCluster:
             return read_brooklin(session, there.root.rpartition("/")[2] if hashed_groups else "")
     except NotFound as error:
         raise NotFound(
-            f"there is no Brooklin datastream in {there.root} at {there.servers}", advice=error.advice
+            f"no Brooklin datastream in {there.root} at {there.servers}", advice=error.advice
         ) from error
     except Unreachable as error:
-        raise Unreachable(
-            error.message, advice="check the address that was given of Brooklin's ZooKeeper"
-        ) from error
+        raise Unreachable(error.message, advice="check the address of Brooklin's ZooKeeper") from error
 
 
 def _applied(finding: Finding, control: Control) -> Finding:
-    """One that is refused after all keeps nobody from the others."""
+    """Create the datastream. A rejection is noted in the finding and does not affect other findings."""
     if finding.verdict is not Verdict.CREATE or finding.datastream is None:
         return finding
     try:
@@ -142,7 +141,7 @@ def _check_alone(found: BrooklinCluster, findings: tuple[Finding, ...]) -> None:
     ]
     if found.live and runs:
         raise InvalidRequest(
-            f"Brooklin runs on {', '.join(found.live)}; {runs[0]} would be copied twice",
+            f"{runs[0]} would be copied twice: Brooklin is running on {', '.join(found.live)}",
             advice="stop Brooklin or pause its datastreams, or create them with --paused and resume them "
             "when Brooklin has stopped",
         )

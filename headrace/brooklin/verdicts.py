@@ -1,4 +1,4 @@
-"""What becomes of each datastream of a Brooklin cluster here, and what of it cannot be carried. Pure."""
+"""Decides on the import of each datastream of a Brooklin cluster, with notes on ignored features. Pure."""
 
 from __future__ import annotations
 
@@ -42,38 +42,38 @@ _STATUSES: Final = {
     "STOPPED": DatastreamStatus.STOPPED,
 }
 _WITHOUT_EFFECT: Final = {
-    "system.start.position": "committed offsets count, and where there are none the topic's beginning",
-    "system.customCheckpoint": "checkpoints lie in the destination's progress topic",
-    "system.event.metadata": "nothing is added to records",
-    "system.destination.keySchemaName": "bytes are copied as they are",
-    "system.destination.payloadSchemaName": "bytes are copied as they are",
-    "system.destination.encryptionRequired": "bytes are copied as they are",
-    "system.source.decryptionRequired": "bytes are copied as they are",
-    "skipMessageOnSerializationErrors": "nothing is serialised on the way",
+    "system.start.position": "copying starts at committed offsets, else at the beginning of the topic",
+    "system.customCheckpoint": "checkpoints are stored in the destination's progress topic",
+    "system.event.metadata": "records are copied without additions",
+    "system.destination.keySchemaName": "bytes are copied unchanged",
+    "system.destination.payloadSchemaName": "bytes are copied unchanged",
+    "system.destination.encryptionRequired": "bytes are copied unchanged",
+    "system.source.decryptionRequired": "bytes are copied unchanged",
+    "skipMessageOnSerializationErrors": "records are not serialised",
     "throughputViolatingTopics": "the monitor judges every topic",
-    "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent counts",
+    "partitionFullnessThresholdPct": "mirror.leader.task_utilisation_percent applies",
     "producersPerTask": "a worker process shares one connection to each broker",
 }
-"""Metadata that is kept with the definition but does nothing here, and what holds instead."""
+"""Metadata that is stored with the definition but ignored, with the behaviour that applies instead."""
 
 
 class Verdict(StrEnum):
-    """What the import does with one datastream."""
+    """Action of the import for one datastream."""
 
     CREATE = "create"
     PRESENT = "present"
-    """The same definition is here already; it is left as it is."""
+    """The same definition already exists and is not changed."""
     CONFLICT = "conflict"
-    """Another definition of this name is here; it is left as it is."""
+    """Another definition with this name exists and is not changed."""
     IMPOSSIBLE = "impossible"
     SKIP = "skip"
-    """Brooklin is deleting it."""
+    """Brooklin is deleting the datastream."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One datastream: what is done with it, the definition if there can be one, and what a person should
-    know. `status`: what it begins with."""
+    """Decision for one datastream: the verdict, the definition if one is possible, and notes for the
+    operator. `status`: the initial status."""
 
     name: str
     verdict: Verdict
@@ -83,16 +83,16 @@ class Finding:
 
     @property
     def is_trouble(self) -> bool:
-        """Whether somebody has to do something about it."""
+        """True if the operator has to act."""
         return self.verdict in {Verdict.CONFLICT, Verdict.IMPOSSIBLE}
 
 
 @dataclass(frozen=True)
 class TopicDiscovery:
-    """What the import needs to know of this side. `present`: definitions by name; `damaged`: what is wrong
-    with those that cannot be read, by name; `tls`: clusters that are reached through TLS; `connectors`:
-    names of those that mirror Kafka; `transports`: of transport providers that write into Kafka; `paused`:
-    everything that runs arrives paused."""
+    """Existing definitions, settings and options of the import. `present`: definitions by name; `damaged`:
+    problems of unreadable definitions, by name; `tls`: clusters reached over TLS; `connectors`: names of
+    connectors that mirror Kafka; `transports`: names of transport providers that write to Kafka; `paused`:
+    import running datastreams as paused."""
 
     cluster_of_address: Callable[[str], ClusterRef]
     default_destination: ClusterRef
@@ -107,7 +107,7 @@ class TopicDiscovery:
 
 
 def plan_import(cluster: BrooklinCluster, here: TopicDiscovery) -> tuple[Finding, ...]:
-    """A finding for each datastream, by name."""
+    """Return a finding for each datastream, sorted by name."""
     found = [Finding(name, Verdict.IMPOSSIBLE, (why,)) for name, why in cluster.unreadable.items()]
     found += [_judged(one, here) for one in cluster.datastreams]
     routes: dict[str, Datastream] = {one.group: one for one in here.present.values()}
@@ -123,22 +123,22 @@ def _judged(one: BrooklinDatastream, here: TopicDiscovery) -> Finding:
         return Finding(one.name, Verdict.IMPOSSIBLE, (str(error),))
     status = _STATUSES.get(one.status)
     if status is None:
-        return Finding(one.name, Verdict.IMPOSSIBLE, (f"its status is {shown(one.status)}",))
+        return Finding(one.name, Verdict.IMPOSSIBLE, (f"unknown status {shown(one.status)}",))
     if status is DatastreamStatus.INITIALIZING and here.paused:
         status = DatastreamStatus.PAUSED
     if one.name in here.damaged:
-        why = f"the definition of this name that is here is damaged: {here.damaged[one.name]}"
+        why = f"the existing definition with this name is damaged: {here.damaged[one.name]}"
         return Finding(one.name, Verdict.CONFLICT, (why,), datastream)
     present = here.present.get(one.name)
     if present is None:
         return Finding(one.name, Verdict.CREATE, notes, datastream, status)
     if _essence(present) == _essence(datastream):
-        return Finding(one.name, Verdict.PRESENT, (f"it is here already and is {present.status}",), present)
-    return Finding(one.name, Verdict.CONFLICT, ("another datastream of this name is here",), datastream)
+        return Finding(one.name, Verdict.PRESENT, (f"already exists, status {present.status}",), present)
+    return Finding(one.name, Verdict.CONFLICT, ("a different datastream has this name",), datastream)
 
 
 def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream, tuple[str, ...]]:
-    """The definition and notes about it. Raises InvalidRequest with what makes it impossible."""
+    """Return the converted definition and notes. Raises InvalidRequest if it cannot be converted."""
     metadata = dict(one.metadata)
     metadata.pop("numTasks", None)
     reset = metadata.pop(_RESET, StartPosition.EARLIEST.value)
@@ -148,10 +148,10 @@ def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream,
     }
     metadata.pop(PAUSED_PARTITIONS, None)
     metadata[GROUP_ID] = one.group_id
-    metadata.setdefault(GROW_EXISTING, "true")  # Brooklin has made them
+    metadata.setdefault(GROW_EXISTING, "true")  # Brooklin created the topics
     if not metadata.get(OWNER):
         if not here.owner:
-            raise InvalidRequest("it has no owner", advice="give one with --owner")
+            raise InvalidRequest("the datastream has no owner", advice="set one with --owner")
         metadata[OWNER] = here.owner
     _check_expression(_source(one).rpartition("/")[2])
     document = {**one.document, "metadata": metadata, "destination": _destination(one)}
@@ -164,7 +164,7 @@ def _carried(one: BrooklinDatastream, here: TopicDiscovery) -> tuple[Datastream,
         pauses=pauses,
     )
     if datastream.expires_ms is not None and datastream.expires_ms <= here.now_ms:
-        raise InvalidRequest("its time to live is over", advice="delete it in Brooklin")
+        raise InvalidRequest("its time to live has expired", advice="delete it in Brooklin")
     return datastream, tuple(_notes(one, datastream, reset))
 
 
@@ -174,7 +174,7 @@ def _source(one: BrooklinDatastream) -> str:
 
 
 def _destination(one: BrooklinDatastream) -> dict[str, Any]:
-    """As stored, or the brokers that Brooklin's transport provider stamped on it."""
+    """Return the destination as stored, or the brokers that Brooklin's transport provider recorded."""
     destination = one.document.get("destination")
     destination = destination if isinstance(destination, Mapping) else {}
     brokers = one.metadata.get(_BROKERS, "")
@@ -184,35 +184,36 @@ def _destination(one: BrooklinDatastream) -> dict[str, Any]:
 
 
 def _check_expression(expression: str) -> None:
-    """Brooklin's are Java's. What RE2 reads otherwise is a class within a class, which is a union in Java,
-    and an intersection of classes; what it does not read at all it says itself."""
+    """Raise InvalidRequest for a Java expression that RE2 accepts with another meaning: a nested class, which
+    is a union in Java, or an intersection of classes. RE2 itself rejects everything else that it does not
+    support."""
     why = ""
     if len(expression) <= LONGEST and _NESTED_CLASS.search(expression):
-        why = "a class holds another"
+        why = "nested character class"
     elif len(expression) <= LONGEST and _INTERSECTION.search(expression):
-        why = "a class is an intersection"
+        why = "intersection of character classes"
     if why:
         raise InvalidRequest(
-            f"topics {shown(expression)} are Java's and mean something else here ({why})",
-            advice="create it by hand with another expression for the same topics",
+            f"Java expression {shown(expression)} has another meaning in RE2 ({why})",
+            advice="create the datastream manually with an equivalent expression",
         )
 
 
 def _notes(one: BrooklinDatastream, datastream: Datastream, reset: str) -> Iterable[str]:
     metadata = one.metadata
     if metadata.get(_IDENTITY, "false").lower() != "true":
-        yield "records will keep their partition numbers; Brooklin spread them by key"
+        yield "records keep their partition numbers; Brooklin partitioned them by key"
     if reset == "none":
-        yield "partitions of which nothing is committed will begin at the beginning; Brooklin refused them"
+        yield "partitions without a committed offset start at the beginning; Brooklin rejected them"
     if replace(datastream.selection, internal=True).matches(_AN_INTERNAL_TOPIC):
-        yield "topics that begin with two underscores are left out; Brooklin took those that match"
+        yield "topics that start with two underscores are excluded; Brooklin copied matching ones"
     if not _destination(one).get("connectionString"):
-        yield f"it names no destination: it goes to {datastream.destination}"
+        yield f"no destination in the definition: using {datastream.destination}"
     for key, instead in _WITHOUT_EFFECT.items():
         if metadata.get(key) or any(name.startswith(key + ".") for name in metadata):
             yield f"{key} has no effect: {instead}"
     if any(_destination(one).get(f"{part}SerDe") for part in ("key", "payload", "envelope")):
-        yield "serialisers have no effect: bytes are copied as they are"
+        yield "serialisers have no effect: bytes are copied unchanged"
 
 
 def _essence(one: Datastream) -> tuple[object, ...]:
@@ -224,12 +225,13 @@ def _route(one: Datastream) -> tuple[object, ...]:
 
 
 def _in_group(finding: Finding, routes: dict[str, Datastream]) -> Finding:
-    """Datastreams that share tasks must share clusters and names. The first of a group decides."""
+    """Mark a datastream as impossible if its route differs from the first of its group: datastreams that
+    share tasks must share clusters and topic naming."""
     datastream = finding.datastream
     if finding.verdict is not Verdict.CREATE or datastream is None:
         return finding
     first = routes.setdefault(datastream.group, datastream)
     if _route(first) == _route(datastream):
         return finding
-    why = f"it shares tasks with {first.name}, which copies other clusters or under other names"
+    why = f"it shares tasks with {first.name}, which has other clusters or topic names"
     return replace(finding, verdict=Verdict.IMPOSSIBLE, notes=(why, *finding.notes))

@@ -1,4 +1,4 @@
-"""What one core of this host copies, measured with one worker between two brokers of its own.
+"""Measures the copy rate of one core of this host, with one worker between two temporary brokers.
 
-May import stack/, the copy without a service, and mirror. Read `measure.py` first.
+May import stack/, headrace/copy and mirror. Start with `measure.py`.
 """

@@ -1,4 +1,4 @@
-"""One worker copies what waits in a topic, one shape of batches after the other; what CPU time that takes."""
+"""Measures the CPU time of one worker that copies prepared topics, one batch shape after another."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SHAPES: Final = (
 _SOURCE, _DESTINATION = ClusterRef("source"), ClusterRef("destination")
 _ROUNDS: Final = 3
 _PATIENCE_SECONDS: Final = 60.0
-"""Without anything copied; a broker that has just started may take long."""
+"""Maximum time without progress; a broker that has just started can be slow."""
 _SIGMAS: Final = 2.0
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What one core copies of a shape, per second; `low`, `high`: twice the standard error around
-    `bytes_per_second`. `cpu_seconds`: of the worker, that were measured."""
+    """Copy rate of one core for a shape. `low`, `high`: `bytes_per_second` minus and plus twice its standard
+    error; `cpu_seconds`: measured CPU time of the worker."""
 
     shape: Shape
     bytes_per_second: float
@@ -62,8 +62,8 @@ class Calibration:
 
 @contextmanager
 def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
-    """Two of one broker each, on this machine; they and their data end with the block. Raises what the stack
-    raises, such as when there is no Java."""
+    """Run two local clusters of one broker each, and delete them and their data on exit. Raises errors of the
+    stack, for example if Java is missing."""
     with tempfile.TemporaryDirectory(prefix="headrace-calibrate-") as folder:
         jvm = Jvm(heap_mib=512, quick_start=True)
         both = [
@@ -80,7 +80,7 @@ def brokers() -> Iterator[Mapping[ClusterRef, KafkaCluster]]:
 def calibrate(
     clusters: Mapping[ClusterRef, KafkaCluster], seconds: float, report: Callable[[str], None]
 ) -> list[Calibration]:
-    """Of every shape, in about `seconds` all together, half of which is writing. Raises HeadraceError."""
+    """Measure every shape, in about `seconds` in total, half of it writing. Raises HeadraceError."""
     identity = EngineIdentity("calibration", "headrace-calibrate", replication_factor=1)
     setup = CopySetup(clusters, CopyingOptions(), identity, PoolLimits(1.0, 20.0))
     bench = EngineContext(lambda name: access_of(clusters[name]), setup.options, identity, SystemClock())
@@ -89,7 +89,7 @@ def calibrate(
         with closing(KafkaAdmin(clusters[_SOURCE], 1)) as admin:
             for topic in topics:
                 topic.create(admin)
-        written = sum(topic.add(0.0) for topic in topics)  # so that the plan sees all of them
+        written = sum(topic.add(0.0) for topic in topics)  # so that the plan includes all partitions
         job = CopyJob("calibration", _SOURCE, _DESTINATION, TopicSelection("calibrate-.*"))
         run = CopyRun(setup, job, 1)
         with closing(run.run(run.plan().specs)) as steps:
@@ -100,7 +100,8 @@ def calibrate(
 
 
 class _Copying:
-    """A copy by one worker that goes on from topic to topic. `written`: bytes that are there already."""
+    """A running copy by one worker, measured topic by topic. `written`: bytes already written to the
+    topics."""
 
     def __init__(self, run: CopyRun, steps: Generator[CopyProgress], written: int) -> None:
         self._run = run
@@ -109,12 +110,12 @@ class _Copying:
         self._wait_until_copied()
 
     def measure(self, topic: GrowingTopic, seconds: float, report: Callable[[str], None]) -> Calibration:
-        """Write to the topic for `seconds`, in rounds."""
+        """Write to the topic for `seconds`, in rounds, and return the rate at which the worker copies it."""
         report(f"batches of {topic.shape.records}, {topic.shape.codec.name.lower()}")
         return _rate(topic.shape, [self._round(topic, seconds / _ROUNDS) for _ in range(_ROUNDS)])
 
     def _round(self, topic: GrowingTopic, seconds: float) -> tuple[Sample, Sample]:
-        """The worker stands still while it is written, so that it then copies as fast as it can."""
+        """Suspend the worker while the topic is written, so that it then copies at full speed."""
         self._signal(signal.SIGSTOP)
         try:
             self._written += topic.add(seconds)
@@ -130,10 +131,10 @@ class _Copying:
             if self._run.progress.bytes > copied:
                 copied, end = self._run.progress.bytes, time.monotonic() + _PATIENCE_SECONDS
             if next(self._steps, None) is None:
-                raise HeadraceError(f"the copy has ended: {', '.join(self._run.outcome.failures) or 'early'}")
+                raise HeadraceError(f"the copy ended: {', '.join(self._run.outcome.failures) or 'early'}")
             if time.monotonic() > end:
                 reasons = self._run.progress.reasons
-                raise Unreachable(f"the copy stands still: {reasons or 'no reason is given'}")
+                raise Unreachable(f"copy makes no progress: {reasons or 'no reason is given'}")
 
     def _signal(self, number: signal.Signals) -> None:
         for process_id in self._run.process_ids:
@@ -145,14 +146,15 @@ class _Copying:
 
 
 def used_seconds(process_id: int) -> float:
-    """CPU time of a process, of threads that have ended too, in nanoseconds of the kernel's own clock of it
-    (clock_getcpuclockid(3)). Raises HeadraceError where the system does not say."""
+    """Return the CPU time of a process, including terminated threads, from the kernel's clock of the process
+    (clock_getcpuclockid(3), nanosecond resolution). Raises HeadraceError if the system does not provide
+    it."""
     try:
         return time.clock_gettime(~process_id << 3 | 2)
     except (AttributeError, OSError) as error:
         raise HeadraceError(
-            f"this system does not say what CPU time process {process_id} has used ({error})",
-            advice="calibrate on Linux; on Linux the process has ended",
+            f"cannot read the CPU time of process {process_id}: {error}",
+            advice="calibrate on Linux, where the cause is that the process has exited",
         ) from error
 
 
@@ -172,7 +174,7 @@ def _rate(shape: Shape, rounds: Sequence[tuple[Sample, Sample]]) -> Calibration:
 
 @dataclass(frozen=True)
 class Sample:
-    """Sums since the copy began, at a moment of the monotonic clock."""
+    """Sums since the start of the copy. `at`: time on the monotonic clock."""
 
     at: float
     cpu_seconds: float
@@ -181,8 +183,8 @@ class Sample:
 
 
 def sums_of(rounds: Sequence[tuple[Sample, Sample]], batch_records: int) -> CostSums:
-    """What copying cost from the first to the second sample of each round. Raises HeadraceError where nothing
-    was copied in them."""
+    """Sum the cost of copying between the two samples of each round. Raises HeadraceError if nothing was
+    copied or no CPU time was measured."""
     found: CostSums | None = None
     for sooner, later in rounds:
         seconds, cpu = later.at - sooner.at, later.cpu_seconds - sooner.cpu_seconds
@@ -190,5 +192,5 @@ def sums_of(rounds: Sequence[tuple[Sample, Sample]], batch_records: int) -> Cost
         one = CostSums.of(seconds, cpu, copied, records, records / batch_records, 0.0)
         found = found.plus(one) if found else one
     if found is None or not found.bytes or not found.cpu_seconds:
-        raise HeadraceError("too little was copied to say anything", advice="give it more --seconds")
+        raise HeadraceError("too little data copied for a measurement", advice="increase --seconds")
     return found

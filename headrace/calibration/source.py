@@ -1,4 +1,4 @@
-"""Topics that grow by whole batches of a known shape."""
+"""Topics to which whole batches of a known shape are written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _START_MS: Final = 1_700_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Batches of `records` records of about 1 kB, half of which compress well."""
+    """Batch shape: `records` records of about 1 kB, each half random and half compressible."""
 
     name: str
     codec: Codec
@@ -33,7 +33,7 @@ class Shape:
 
 
 class GrowingTopic:
-    """A topic at a cluster, empty at first. `name`: of the topic."""
+    """An initially empty topic of a cluster. `name`: the topic name."""
 
     def __init__(self, bench: EngineContext, cluster: ClusterRef, shape: Shape) -> None:
         self.shape = shape
@@ -45,12 +45,12 @@ class GrowingTopic:
         seal(memoryview(self._batch))
 
     def create(self, admin: KafkaAdmin) -> None:
-        """Make the topic. Raises Unreachable, Refused."""
-        kept = {"retention.ms": "-1"}  # their timestamps are old
+        """Create the topic. Raises Unreachable, Refused."""
+        kept = {"retention.ms": "-1"}  # the timestamps of the records are old
         admin.create(TopicDescription(self.name, len(self._places), settings=kept))
 
     def add(self, seconds: float) -> int:
-        """Write to each partition for this long, one batch after the other. Returns the bytes of all. Raises
+        """Write batches to every partition for `seconds`, at least one each. Return the bytes written. Raises
         Unreachable."""
         return self._bench.run(self._write(self._bench.cluster(self._cluster), time.monotonic() + seconds))
 
@@ -68,7 +68,7 @@ class GrowingTopic:
 
 
 def _records(count: int) -> list[Record]:
-    numbers = random.Random(count)  # noqa: S311 - the same records every time
+    numbers = random.Random(count)  # noqa: S311 - records must be reproducible
     return [
         Record(
             place,

@@ -1,5 +1,5 @@
-"""`make demo`: the whole loop on real servers in a few minutes, ending in a report.
+"""`make demo`: the whole control loop on real servers in a few minutes, with a report.
 
-Everything it shows is measured on the servers that it starts; a claim that does not hold makes it
-fail. Read `scenario.py` (what happens), then `story.py` (in which order).
+All figures are measured on the servers that it starts. The demonstration fails if a claim does not
+hold. Start with `scenario.py` (setup and loads), then `story.py` (sequence of events).
 """

@@ -1,4 +1,4 @@
-"""What the demonstration claims, with the evidence; the exit code depends on it."""
+"""Claims of the demonstration with their evidence. They determine its exit code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One statement, whether it held, and what was measured."""
+    """A statement, whether it held, and the measurement."""
 
     statement: str
     held: bool
@@ -17,14 +17,14 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class TaskLoads:
-    """Load by task in bytes per second at one moment."""
+    """Load of each task at one time, in bytes per second."""
 
     title: str
     loads: Mapping[str, float]
 
     @property
     def largest_over_mean(self) -> float:
-        """1.0 is perfectly even."""
+        """Largest load divided by the mean; 1.0 means perfectly even."""
         values = list(self.loads.values())
         mean = sum(values) / len(values) if values else 0.0
         return max(values) / mean if mean else 1.0
@@ -32,7 +32,7 @@ class TaskLoads:
 
 @dataclass(frozen=True, slots=True)
 class LatencyPhase:
-    """Latency of the datastream over one phase, in ms."""
+    """Latency of the datastream during one phase, in ms."""
 
     title: str
     p50_ms: float
@@ -42,40 +42,40 @@ class LatencyPhase:
 
 @dataclass
 class Findings:
-    """Everything that the report shows, gathered as the story goes."""
+    """Contents of the report, collected during the demonstration."""
 
     claims: list[Claim] = field(default_factory=list)
     task_loads: list[TaskLoads] = field(default_factory=list)
     latency: list[LatencyPhase] = field(default_factory=list)
     latency_line: list[tuple[float, float, float]] = field(default_factory=list)
-    """Seconds since the start, p50 and p99 of the last seconds."""
+    """Seconds since the start, and p50 and p99 of the preceding seconds, in ms."""
     marks: list[tuple[float, str]] = field(default_factory=list)
-    """Seconds since the start, and what happened then."""
+    """Seconds since the start, and the event."""
     hot_query: str = ""
     hot_rows: Sequence[Mapping[str, object]] = ()
     moves: Sequence[Mapping[str, object]] = ()
     audit: Sequence[Mapping[str, object]] = ()
     seconds: float = 0.0
     reached: str = ""
-    """The part of the story that was played last."""
+    """The last part that was started."""
     stopped: str = ""
-    """Why the story ended before its end; empty when it did not."""
+    """Reason for a premature end; empty otherwise."""
 
     def reach(self, part: str) -> None:
-        """The next part begins."""
+        """Record the start of a part."""
         self.reached = part
 
     def stop_at(self, reason: str) -> None:
-        """The story ends in the present part."""
+        """Record a premature end in the current part."""
         self.stopped = f"the demonstration stopped at {self.reached!r}: {reason}"
 
     def claim(self, statement: str, held: bool, evidence: str) -> Claim:
-        """Add one, and return it."""
+        """Add a claim and return it."""
         claim = Claim(statement, held, evidence)
         self.claims.append(claim)
         return claim
 
     @property
     def all_held(self) -> bool:
-        """Whether the demonstration succeeded."""
+        """True if the demonstration completed and every claim held."""
         return not self.stopped and bool(self.claims) and all(claim.held for claim in self.claims)

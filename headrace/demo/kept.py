@@ -1,4 +1,4 @@
-"""What a demonstration has running, as other processes find it."""
+"""Records of the running processes of a demonstration, for use by other commands."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from stack.supervisor import ServerStatus, Stack
 
 
 def demo_home() -> Path:
-    """The folder of the demonstration's data and logs, beside that of `headrace stack`."""
+    """Return the folder of the demonstration's data and logs, next to the folder of `headrace stack`."""
     return stack_home().with_name("demo")
 
 
 def remember(home: Path, record: ProcessRecord) -> None:
-    """Record a process that was released."""
+    """Record a released process."""
     write_record(home / "running" / f"{record.name}.json", record)
 
 
 def status_of(home: Path) -> list[ServerStatus]:
-    """Servers and processes of a demonstration there, except those that nobody expects to run; none when it
-    was ended."""
+    """Return the status of the servers and processes of the demonstration in `home`, without ones that are
+    stopped on purpose; empty if it was ended."""
     servers = [one for one in Stack(home / "stack").status() if one.state != "down"]
     return servers + [_status(home, record) for record in _released(home)]
 
 
 def end_released(home: Path) -> list[str]:
-    """End what an earlier demonstration left running; names of what was ended."""
+    """Terminate the processes that an earlier demonstration left running, and return their names."""
     ended = []
     for record in _released(home):
         if record.is_alive():

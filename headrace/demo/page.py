@@ -1,4 +1,4 @@
-"""report.html: one file, nothing loaded from elsewhere."""
+"""Writes report.html, a single self-contained file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.demo.claims import Findings
 from headrace.demo.pictures import latency_picture, load_picture
 
 _PAGE: Final = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Headrace: report of the demonstration</title>
+<html lang="en"><head><meta charset="utf-8"><title>Headrace: demonstration report</title>
 <style>
  body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; color: #1a202c }
  table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem }
@@ -21,14 +21,14 @@ _PAGE: Final = """<!doctype html>
  .held { color: #276749; font-weight: 600 } .failed { color: #c53030; font-weight: 600 }
  code { background: #edf2f7; padding: .1rem .3rem } svg { max-width: 100%; height: auto }
 </style></head><body>
-<h1>Headrace: report of the demonstration</h1>
+<h1>Headrace: demonstration report</h1>
 <p>Two Kafka clusters, ZooKeeper, Pinot and a Spark job on this machine;
 {{ "%.0f"|format(f.seconds) }} seconds.
 {% if f.all_held %}<span class="held">Every claim held.</span>
-{% elif f.stopped %}<span class="failed">It ended before its end.</span>
+{% elif f.stopped %}<span class="failed">It stopped early.</span>
 {% else %}<span class="failed">Not every claim held.</span>{% endif %}</p>
 {% if f.stopped %}<p class="failed">{{ f.stopped }}</p>
-<p>What follows was found before. The logs of all processes lie in <code>.headrace/demo</code>;
+<p>The findings below precede the failure. The logs of all processes are in <code>.headrace/demo</code>;
 <code>headrace demo --keep</code> leaves everything running.</p>{% endif %}
 <h2>Claims</h2>
 <table><tr><th></th><th>claim</th><th>measured</th></tr>
@@ -42,7 +42,7 @@ _PAGE: Final = """<!doctype html>
 <table><tr><th>phase</th><th>p50 ms</th><th>p99 ms</th><th>records</th></tr>
 {% for p in f.latency %}<tr><td>{{ p.title }}</td><td>{{ "%.0f"|format(p.p50_ms) }}</td>
 <td>{{ "%.0f"|format(p.p99_ms) }}</td><td>{{ p.records }}</td></tr>{% endfor %}</table>
-<h2>What the rebalance moved, and why</h2>{{ table(f.moves) }}
+<h2>Moves of the rebalance, with reasons</h2>{{ table(f.moves) }}
 <h2>Audit</h2>{{ table(f.audit) }}
 </body></html>
 """

@@ -1,4 +1,4 @@
-"""The pictures of the report, as SVG text."""
+"""Charts of the report, as SVG text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLUE, _RED, _GREY = "#2b6cb0", "#c53030", "#718096"
 
 
 def load_picture(findings: Findings) -> str:
-    """Load per task, before and after, side by side."""
+    """Return a chart of the load per task, before and after, side by side."""
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axes = figure.subplots(1, max(len(findings.task_loads), 1), sharey=True, squeeze=False)[0]
     for axis, found in zip(axes, findings.task_loads, strict=False):
@@ -27,13 +27,13 @@ def load_picture(findings: Findings) -> str:
         axis.set_title(f"{found.title}\nmax/mean {found.largest_over_mean:.2f}", fontsize=10)
         axis.tick_params(axis="x", labelrotation=30)
     axes[0].set_ylabel("KB/s")
-    if findings.task_loads:  # none when the story broke off before the first plan
+    if findings.task_loads:  # empty if the demonstration stopped before the first plan
         axes[-1].legend(fontsize=8)
     return _svg(figure)
 
 
 def latency_picture(findings: Findings) -> str:
-    """p50 and p99 over time, with what happened."""
+    """Return a chart of p50 and p99 over time, with the events."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     axis = figure.subplots()
     times = [at for at, _, _ in findings.latency_line]

@@ -1,4 +1,4 @@
-"""What the first demonstration of a checkout makes beside the start of its servers."""
+"""Compilation and downloads that the first demonstration of a checkout runs while its servers start."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SPARK: Final = "spark"
 
 
 class Preparation:
-    """Machine code of the data plane, which worker processes wait for, and the jars of the Spark job, which
-    fetches them itself where this could not. Both end with the process that holds them."""
+    """Compiles the data plane, for which worker processes wait, and downloads the jars of the Spark job,
+    which otherwise downloads them itself. Both subprocesses end with their parent."""
 
     def __init__(self, home: Path, report: Callable[[str], None], checkout: Path = HOME) -> None:
         self._log_file = home / "compile.log"
@@ -31,10 +31,10 @@ class Preparation:
         self._jars: ManagedProcess | None = None
 
     def begin(self) -> None:
-        """Start what is needed. What pip installs from a wheel is not compiled."""
+        """Start the subprocesses that are needed. An installation from a wheel is not compiled."""
         self._began = time.monotonic()
         if (self._checkout / "pyproject.toml").exists() and builds.check(self._checkout) == builds.FAILED:
-            self._report("compiling the data plane beside this, once; workers wait for it")
+            self._report("compiling the data plane in the background (only once); workers wait for it")
             command = [sys.executable, "-m", "headrace.process.compilation", "build"]
             self._compiler = self._start("the compiler", command, self._log_file)
         if JarFolder(_SPARK).missing():
@@ -42,19 +42,19 @@ class Preparation:
             self._jars = self._start("the download", command, self._jars_log)
 
     def finish_compiling(self) -> None:
-        """Wait for the machine code, if it is being made. Without it the sources run."""
+        """Wait for a running compilation. If it fails, workers run interpreted."""
         if self._compiler is None:
             return
         while (status := self._compiler.wait(_SAY_SECONDS)) is None:
-            self._report(f"waiting for the data plane to be compiled, {self._seconds():.0f} s")
+            self._report(f"waiting for the compilation of the data plane, {self._seconds():.0f} s")
         self._compiler = None
         if status == builds.DONE:
             self._report("the data plane is compiled")
         else:
-            self._report(f"the data plane could not be compiled and runs interpreted; see {self._log_file}")
+            self._report(f"cannot compile the data plane; it runs interpreted, see {self._log_file}")
 
     def stop(self) -> None:
-        """End what still runs."""
+        """Kill the subprocesses that are still running."""
         for process in (self._compiler, self._jars):
             if process is not None:
                 process.kill()

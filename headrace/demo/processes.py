@@ -1,4 +1,4 @@
-"""Everything that the demonstration runs; all of it ends with the process that holds it."""
+"""Processes of the demonstration, which end with their parent unless they are released."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from stack.wait import wait_until
 
 FIRST_REST_PORT = 32311
 _PATIENCE_SECONDS: Final = 180.0
-"""What a process gets to answer or to end, on a machine that starts all servers at once."""
+"""Time for a process to respond or to exit, on a machine that starts all servers at once."""
 
 
 class DemoProcesses:
-    """The servers, the instances, and what feeds and watches them."""
+    """The servers, the instances, the traffic and the measurement pipeline."""
 
     def __init__(self, home: Path, port_offset: int, report: Callable[[str], None]) -> None:
         self.home = home
@@ -51,9 +51,9 @@ class DemoProcesses:
         self._preparation = Preparation(home, report)
 
     def start_stack(self) -> None:
-        """Servers with empty data. Raises what the stack raises."""
+        """Start the servers with empty data. Raises errors of the stack."""
         if ended := end_released(self.home):
-            self._report(f"ending what an earlier demonstration has left running: {', '.join(ended)}")
+            self._report(f"stopped processes of an earlier demonstration: {', '.join(ended)}")
         ports = {name: self.rest_port(name) for name in INSTANCES}
         require_free("the demonstration", ports, "stop that process, or move all ports with --port-offset")
         for leftover in ("pmp-checkpoint", "running"):
@@ -64,34 +64,34 @@ class DemoProcesses:
         self.settings_file.write_text(settings_text(self.addresses))
 
     def make_topics(self) -> None:
-        """The source topics."""
+        """Create the source topics."""
         admin = KafkaAdmin(KafkaCluster(bootstrap_servers=self.addresses["source"]))
         for name, partitions in TOPICS.items():
             admin.create(TopicDescription(name, partitions, settings=KEPT))
 
     def start_pipeline(self) -> None:
-        """Pinot's tables and the Spark job, which carries the sampler's measurements there."""
+        """Create Pinot's tables and start the Spark job, which loads the sampler's measurements into them."""
         self.run_command("pinot", "apply")
         self._hold("spark-job", "pmp", "run")
 
     def start_sampler(self) -> None:
-        """From now on loads of partitions are measured."""
+        """Start the sampler, which measures the loads of partitions."""
         self._hold("sampler", "pmp", "sampler", "--cluster", "source")
 
     def start_instances(self) -> None:
-        """All instances, side by side, with the machine code that their workers run."""
+        """Start all instances in parallel, after a running compilation has finished."""
         self._preparation.finish_compiling()
         for name in INSTANCES:
             self.start_instance(name)
         self._await_instances()
 
     def start_instance(self, name: str) -> None:
-        """One instance on its own REST port."""
+        """Start an instance on its REST port."""
         port = str(self.rest_port(name))
         self._hold(name, "serve", "--port", port, HEADRACE_MIRROR__INSTANCE_NAME=name)
 
     def start_traffic(self, rates: Rates) -> None:
-        """Write to the source topics until the demonstration ends."""
+        """Start to write to the source topics, until the demonstration ends."""
         self._require_absent("traffic")
         arguments = [sys.executable, "-m", "stack.traffic", self.addresses["source"]]
         self._traffic = subprocess.Popen(
@@ -105,23 +105,23 @@ class DemoProcesses:
         self.set_traffic(rates)
 
     def set_traffic(self, rates: Rates) -> None:
-        """Change the rates."""
+        """Change the rates of the traffic."""
         assert self._traffic is not None
         assert self._traffic.stdin is not None
         self._traffic.stdin.write(json.dumps(rates) + "\n")
         self._traffic.stdin.flush()
 
     def stop_traffic(self) -> int:
-        """Stop writing; the number of records written. Raises HeadraceError when some were refused."""
+        """Stop writing and return the number of records written. Raises HeadraceError if writes failed."""
         assert self._traffic is not None
         output, _ = self._traffic.communicate(timeout=_PATIENCE_SECONDS)
         if self._traffic.returncode != 0:
-            raise HeadraceError(f"the traffic failed; see {self.home / 'traffic.log'}")
+            raise HeadraceError(f"cannot write the traffic; see {self.home / 'traffic.log'}")
         return int(output)
 
     def go_on(self, rates: Rates) -> None:
-        """What is left running has something to show: every instance runs, and traffic arrives that ends with
-        everything else. Raises HeadraceError when an instance does not start."""
+        """Prepare processes that are left running: start all instances, and traffic that ends with the other
+        processes. Raises HeadraceError if an instance does not start."""
         self._start(
             "traffic",
             [sys.executable, "-m", "stack.traffic", self.addresses["source"], json.dumps(rates)],
@@ -133,23 +133,23 @@ class DemoProcesses:
         self._await_instances()
 
     def kill_instance(self, name: str) -> None:
-        """SIGKILL to an instance and its workers."""
+        """Send SIGKILL to an instance and its workers."""
         self.processes.pop(name).kill()
 
     def rest_port(self, name: str) -> int:
-        """Of one instance."""
+        """Return the REST port of an instance."""
         return FIRST_REST_PORT + self._offset + INSTANCES.index(name)
 
     def rest_address(self, name: str) -> str:
-        """`host:port` of one instance."""
+        """Return the REST address of an instance as `host:port`."""
         return f"127.0.0.1:{self.rest_port(name)}"
 
     def client(self, name: str) -> RestClient:
-        """Of one instance."""
+        """Return a client of an instance."""
         return RestClient(self.rest_address(name))
 
     def run_command(self, *arguments: str) -> str:
-        """Run a `headrace` command to its end; its output. Raises HeadraceError with its complaint."""
+        """Run a `headrace` command and return its output. Raises HeadraceError with the end of its stderr."""
         command = [sys.executable, "-m", "headrace", *arguments, "--config", str(self.settings_file)]
         done = subprocess.run(command, capture_output=True, text=True, cwd=self.home, check=False)
         if done.returncode != 0:
@@ -157,14 +157,14 @@ class DemoProcesses:
         return done.stdout
 
     def require_alive(self) -> None:
-        """Raises HeadraceError when a process has ended that should not have."""
+        """Raise HeadraceError if a process has exited unexpectedly."""
         for name, process in self.processes.items():
             if not process.is_alive():
-                raise HeadraceError(f"{name} has ended", advice=log_shown(process.log_file))
+                raise HeadraceError(f"{name} has exited", advice=log_shown(process.log_file))
 
     def release(self) -> list[str]:
-        """Let everything that runs go on without us; `headrace demo --stop` ends it. Returns the names: what
-        has ended, as after a failure, cannot be kept, and keeps nothing else from being kept."""
+        """Leave all processes running after this one exits, until `headrace demo --stop`. Return their names.
+        Processes that have already exited, for example after a failure, are reported and omitted."""
         kept = []
         for name, process in self.processes.items():
             try:
@@ -179,7 +179,7 @@ class DemoProcesses:
         return [*self.stack.release(), *kept]
 
     def stop(self) -> None:
-        """End everything that is still held, the servers last."""
+        """Terminate all processes that were not released, the servers last."""
         self._preparation.stop()
         if self._traffic is not None and self._traffic.poll() is None:
             os.killpg(self._traffic.pid, signal.SIGKILL)
@@ -203,10 +203,10 @@ class DemoProcesses:
         self.processes[name] = process.start(releasable=True)
 
     def _require_absent(self, name: str) -> None:
-        assert name not in self.processes, f"{name} runs already"
+        assert name not in self.processes, f"{name} is already running"
 
     def _await_instances(self) -> None:
-        """All side by side. Raises HeadraceError when one has ended, NotInTime."""
+        """Wait until all instances respond. Raises HeadraceError if one has exited, NotInTime."""
         for name in INSTANCES:
             wait_until(partial(self._answers, name), _PATIENCE_SECONDS, f"{name} answers")
 
@@ -223,5 +223,5 @@ class DemoProcesses:
 
 
 def _environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Ours without settings that were meant for something else."""
+    """Return the environment of a process."""
     return {**more, "PYTHONUNBUFFERED": "1"}

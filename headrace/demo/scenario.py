@@ -1,4 +1,4 @@
-"""What happens in the demonstration: topics, their loads, the limits, the objective."""
+"""Setup of the demonstration: topics, their loads, limits, objective and settings."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Final
 DATASTREAM: Final = "shop"
 TOPICS: Final = {"orders": 12, "clicks": 16, "audit-log": 8}
 KEPT: Final = {"retention.bytes": "268435456", "segment.bytes": "67108864"}
-"""Of each partition: more than the demonstration writes, and bounded where it is left running for days."""
+"""Retention of a partition: more than the demonstration writes, but bounded if it is left running for
+days."""
 
 HOT: Final = (("orders", 0), ("orders", 2))
 SHIFTED: Final = (("orders", 4), ("orders", 5), ("orders", 6), ("orders", 7))
 
 TASK_CAPACITY: Final = 400_000
-"""Bytes per second that a task may copy; the demonstration enforces it as a quota of each task, so
-that a task that is given too much falls behind as an overloaded host would."""
+"""Capacity of a task in bytes per second. The demonstration enforces it as a quota of each task, so that an
+overloaded task falls behind as on an overloaded host."""
 
 UTILISATION_PERCENT: Final = 60
 USABLE: Final = TASK_CAPACITY * UTILISATION_PERCENT // 100
@@ -25,7 +26,8 @@ Rates = dict[str, dict[str, float]]
 
 
 def usual_rates() -> Rates:
-    """Heavy-tailed: two hot partitions on one topic, many quiet ones, some silent. Bytes per second."""
+    """Return the initial rates in bytes per second, which are heavy-tailed: two hot partitions in one topic,
+    many quiet ones, some idle."""
     orders = dict.fromkeys(map(str, range(TOPICS["orders"])), 7_000.0)
     for _, number in HOT:
         orders[str(number)] = 200_000.0 - 5_000 * number
@@ -35,7 +37,7 @@ def usual_rates() -> Rates:
 
 
 def shifted_rates() -> Rates:
-    """The same after a campaign has woken four quiet partitions."""
+    """Return the rates after four quiet partitions have become busy."""
     rates = usual_rates()
     for topic, number in SHIFTED:
         rates[topic][str(number)] = 110_000.0
@@ -76,14 +78,13 @@ loss_within_seconds = 600.0
 [logging]
 format = "json"
 """
-"""Settings of the sampler, its job and the monitor, which need no address. The source keeps `KEPT` only, the
-busiest partitions for twenty minutes: an alert of a loss within hours would always fire while one of them
-waits."""
+"""Settings without addresses: sampler, job and monitor. The source's retention is only `KEPT`, twenty minutes
+of the busiest partitions: an alert on loss within hours would fire whenever one of them waits."""
 
 
 def settings_text(addresses: dict[str, str]) -> str:
-    """The one TOML file of every process. `addresses` as `headrace stack env --json` gives them."""
-    return f"""# Settings of the demonstration; every key is explained by: headrace config reference
+    """Return the TOML file of all processes. `addresses`: in the form of `headrace stack env --json`."""
+    return f"""# Settings of the demonstration; `headrace config reference` explains every key
 [clusters.source]
 bootstrap_servers = "{addresses["source"]}"
 

@@ -1,4 +1,4 @@
-"""The acts of the demonstration, in order. Each measures, and claims only what it measured."""
+"""Parts of the demonstration, in order. Each claims only results that it has measured."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SAY_SECONDS: Final = 15.0
 
 
 class Story:
-    """Plays on running processes and fills in the findings."""
+    """Runs the parts on the given processes and fills in the findings."""
 
     def __init__(
         self, processes: DemoProcesses, watch: Watch, findings: Findings, arrivals: Arrivals, say: Say
@@ -51,8 +51,8 @@ class Story:
         self._client.close()
 
     def create_datastream(self) -> None:
-        """Over REST; nothing is known of the load, so the first plan is by count, and the monitor of the
-        instance that leads may not change that yet. The sampler begins after it, so that nothing is."""
+        """Create the datastream over REST. Loads are unknown, because the sampler starts later, so the first
+        plan is by count; the leader's monitor must not change that yet."""
         self._let_the_monitor_act(False, "placement by count is shown first")
         self._client.post(
             "/v1/datastreams",
@@ -75,17 +75,17 @@ class Story:
         self._say(f"the monitor may {'act' if is_on else 'not act yet'}: {reason}")
 
     def by_count(self) -> None:
-        """Load per task while partitions are dealt by count."""
+        """Measure the load per task under placement by count."""
         self._processes.start_sampler()
-        self._until("Pinot has samples of the load", self._watch.sampled)
+        self._until("Pinot has load samples", self._watch.sampled)
         self._pause(9)
         loads = self._recent_loads()
-        self._findings.task_loads.append(task_loads("before: dealt by count", plan_of(self._client), loads))
+        self._findings.task_loads.append(task_loads("before: placed by count", plan_of(self._client), loads))
         self._show_loads()
         self._find_hot_partitions()
 
     def by_load(self) -> None:
-        """A full rebalance by load: first told, then done."""
+        """Rebalance fully by load, after a dry run."""
         body: dict[str, Any] = {"datastream": DATASTREAM, "full": True, "reason": "first loads are known"}
         preview = self._client.post("/v1/rebalance", body | {"dry_run": True})
         self._say(f"dry run: {preview['sentence']}")
@@ -105,42 +105,42 @@ class Story:
         )
         needed = -(-int(sum(loads.values())) // USABLE)
         self._findings.claim(
-            "The number of tasks is what the capacity asks for",
+            "The number of tasks matches the capacity",
             plan_tasks_fit(found.loads) and needed <= len(plan["tasks"]) <= needed + 1,
-            f"{sum(loads.values()):,.0f} B/s over {USABLE:,} usable B/s a task need {needed}; "
+            f"{sum(loads.values()):,.0f} B/s at {USABLE:,} usable B/s per task require {needed}; "
             f"{counted(len(plan['tasks']), 'task')}, the fullest carries "
             f"{max(found.loads.values()):,.0f} B/s",
         )
 
     def settled(self) -> None:
-        """The latency while all is well."""
+        """Measure the latency in normal operation."""
         self._until("the backlog is gone", self._is_calm)
         since = self._watch.now_ms()
-        self._let_the_monitor_act(True, "all is placed by load")
+        self._let_the_monitor_act(True, "everything is placed by load")
         self._pause(8)
         phase = self._watch.latency("before the shift", since, self._watch.now_ms())
         self._findings.latency.append(phase)
         self._findings.claim(
-            "Before the shift the latency objective is met",
+            "The latency objective is met before the shift",
             0 < phase.p99_ms <= OBJECTIVE_MS,
             f"p50 {phase.p50_ms:.0f} ms, p99 {phase.p99_ms:.0f} ms over {counted(phase.records, 'record')}",
         )
 
     def shift(self) -> None:
-        """Traffic moves; a task is overloaded; the monitor sees it and asks for a rebalance."""
+        """Shift traffic so that a task is overloaded; the monitor must detect it and request a rebalance."""
         before = plan_of(self._client)["epoch"]
         since = self._watch.now_ms()
         self._processes.set_traffic(shifted_rates())
-        self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} wake up")
-        plan = self._until("the breach is seen and answered", lambda: self._newer_plan(before))
+        self._mark(f"traffic shift: {', '.join(f'{t}-{p}' for t, p in SHIFTED)} become busy")
+        plan = self._until("the monitor has reacted to the breach", lambda: self._newer_plan(before))
         answered = self._watch.now_ms()
         self._mark(f"rebalanced after the breach: {counted(len(plan['tasks']), 'task')}")
         during = self._watch.latency("during the breach", since, answered)
         self._findings.latency.append(during)
         self._findings.moves = moves_of(self._client, plan["epoch"])
         self._findings.claim(
-            "The shift breached the latency objective and the monitor asked for the rebalance",
-            "by monitor: latency breach" in plan["reason"],
+            "The shift breached the latency objective and the monitor requested the rebalance",
+            "latency breach" in plan["reason"],
             f"epoch {plan['epoch']} after {(answered - since) / 1000:.0f} s: {plan['reason']}",
         )
         self._findings.claim(
@@ -153,7 +153,7 @@ class Story:
         self._recover(since)
 
     def kill(self) -> None:
-        """One instance dies; the others take over its partitions."""
+        """Kill an instance; the other one must take over its partitions."""
         victim = INSTANCES[-1]
         plan = plan_of(self._client)
         partitions = self._partitions_of(plan, victim)
@@ -163,20 +163,20 @@ class Story:
         killed = self._arrivals.mark()
         self._mark(f"{victim} killed with {counted(len(partitions), 'partition')}")
         self._until(
-            "all its partitions flow again",
+            "all its partitions are copied again",
             lambda: all(self._arrivals.last_arrival(key) > killed + 0.5 for key in busy),
         )
         silent = self._arrivals.longest_silence(busy)
         longest = max(silent.values(), default=0.0)
-        self._mark("its partitions flow again")
+        self._mark("its partitions are copied again")
         self._findings.claim(
-            "After an instance is killed its partitions flow again within 15 s",
+            "After an instance is killed, its partitions are copied again within 15 s",
             bool(busy) and longest < 15,
             f"{counted(len(busy), 'busy partition')} of {victim} were silent for at most {longest:.1f} s",
         )
 
     def audit(self) -> None:
-        """Everything that was written is at the destination."""
+        """Check that every record written is at the destination."""
         written = self._processes.stop_traffic()
         self._mark(f"traffic stopped after {counted(written, 'record', form=',')}")
         self._until("every record is accounted for", lambda: self._accounted_for() >= written)
@@ -188,14 +188,14 @@ class Story:
         self._findings.audit = rows
         total = {key: sum(row[key] for row in rows) for key in ("source_records", *_TROUBLES)}
         self._findings.claim(
-            "Nothing is lost: every source record is at the destination",
+            "No loss: every source record is at the destination",
             total["source_records"] == written and total["missing"] == total["foreign"] == 0,
             f"{written:,} written, {total['missing']} missing, {total['foreign']} foreign, "
             f"{total['duplicates']} duplicates (after a kill the destination's tail is compared)",
         )
 
     def _accounted_for(self) -> int:
-        """Source offsets whose class is durable, all of them from 0 on."""
+        """Return the number of source offsets with a durable class, counted from 0."""
         lanes = self._client.get(f"/v1/datastreams/{DATASTREAM}/progress")
         return sum(int(lane["next_offset"]) for lane in lanes)
 
@@ -208,7 +208,7 @@ class Story:
         self._findings.latency.append(after)
         during = self._findings.latency[-2]
         self._findings.claim(
-            "After the rebalance the latency objective is met again",
+            "The latency objective is met again after the rebalance",
             during.p99_ms > OBJECTIVE_MS >= after.p99_ms > 0,
             f"p99 {during.p99_ms:.0f} ms during the breach, {after.p99_ms:.0f} ms after it; "
             f"recovered {(back - since) / 1000:.0f} s after the shift",
@@ -226,18 +226,19 @@ class Story:
         self._findings.claim(
             "A Pinot query finds the hot partitions",
             found == wanted,
-            f"found {', '.join(sorted(found)) or 'none'}; a task bears {USABLE:,} of {TASK_CAPACITY:,} B/s",
+            f"found {', '.join(sorted(found)) or 'none'}; a task has {USABLE:,} of {TASK_CAPACITY:,} B/s",
         )
 
     def _recent_loads(self) -> dict[str, float]:
-        """Once Pinot shows samples of the last seconds: nothing is claimed of loads that are not known."""
+        """Return the loads as soon as Pinot has samples of the last seconds, so that no claim is based on
+        unknown loads."""
         hot = [f"{topic}-{number}" for topic, number in HOT]
 
         def known() -> dict[str, float] | None:
             loads = self._watch.partition_loads(9)
             return loads if all(loads.get(name, 0.0) > 0 for name in hot) else None
 
-        found: dict[str, float] = self._until("Pinot shows the load of the last seconds", known)
+        found: dict[str, float] = self._until("Pinot has the load of the last seconds", known)
         return found
 
     def _planned(self) -> Mapping[str, Any] | None:
@@ -287,7 +288,7 @@ class Story:
         try:
             recent = self._watch.recent_latency(3)
         except HeadraceError:
-            return  # Pinot has no such table yet
+            return  # the table does not exist in Pinot yet
         if recent.records:
             line.append((at, recent.p50_ms, recent.p99_ms))
 
@@ -304,10 +305,10 @@ class Story:
 
 
 def plan_tasks_fit(loads: Mapping[str, float]) -> bool:
-    """Whether every task is within its usable capacity, with 5 % for what changes while one looks."""
+    """Return whether every task is within its usable capacity, plus 5 % for fluctuations."""
     return all(load <= USABLE * 1.05 for load in loads.values())
 
 
 def rates_for_start() -> dict[str, dict[str, float]]:
-    """What is written from the beginning."""
+    """Return the rates of the traffic at the start."""
     return usual_rates()

@@ -1,4 +1,4 @@
-"""What the demonstration asks while it runs: REST, Pinot, and the clock."""
+"""Measurements of the demonstration, from REST, Pinot and the clock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pinot.time_range import TimeRange
 
 
 class Watch:
-    """Seconds count from the construction."""
+    """Measurements in Pinot, and the time since construction."""
 
     def __init__(self, settings: HeadraceSettings) -> None:
         self._client = PinotClient(settings.pinot)
@@ -34,15 +34,15 @@ class Watch:
         self._client.close()
 
     def seconds(self) -> float:
-        """Since the demonstration began."""
+        """Return the seconds since the start of the demonstration."""
         return time.monotonic() - self._began
 
     def now_ms(self) -> int:
-        """Wall clock."""
+        """Return the wall-clock time in epoch ms."""
         return self._clock.now_ms()
 
     def latency(self, title: str, since_ms: int, until_ms: int) -> LatencyPhase:
-        """Of the whole datastream over a span."""
+        """Return the latency of the whole datastream in a time range."""
         rows = [
             row
             for row in latency_by_datastream(self._client, TimeRange(since_ms, until_ms))
@@ -57,22 +57,22 @@ class Watch:
         )
 
     def recent_latency(self, seconds: float) -> LatencyPhase:
-        """Of the last seconds."""
+        """Return the latency of the last `seconds`."""
         now = self.now_ms()
         return self.latency("", now - int(seconds * 1000), now)
 
     def latency_by_task(self, seconds: float) -> list[LatencyRow]:
-        """Of each task over the last seconds."""
+        """Return the latency of each task in the last `seconds`."""
         return latency_by_task(self._client, TimeRange.up_to(self.now_ms(), int(seconds * 1000)), DATASTREAM)
 
     def partition_loads(self, seconds: float) -> dict[str, float]:
-        """Bytes per second of each source partition (`topic-number`), from the samples in Pinot."""
+        """Return the bytes per second of each source partition (`topic-number`), from samples in Pinot."""
         when = TimeRange.up_to(self.now_ms(), int(seconds * 1000))
         rows = partition_rates(self._client, "source", when, statistic=Statistic.MEAN)
         return {f"{row.topic}-{row.kafka_partition}": row.inflow for row in rows}
 
     def hot_partitions(self, seconds: float) -> list[dict[str, object]]:
-        """Partitions that take more than half of a task's usable capacity, largest first."""
+        """Return partitions that use more than half of a task's usable capacity, largest first."""
         when = TimeRange.up_to(self.now_ms(), int(seconds * 1000))
         return [
             {
@@ -85,7 +85,7 @@ class Watch:
         ]
 
     def sampled(self) -> bool:
-        """Whether Pinot has loads of partitions yet."""
+        """Return whether Pinot has loads of partitions yet."""
         try:
             return any(rate > 0 for rate in self.partition_loads(15).values())
         except HeadraceError:
@@ -93,7 +93,7 @@ class Watch:
 
 
 def task_loads(title: str, plan: Mapping[str, Any], loads: Mapping[str, float]) -> TaskLoads:
-    """Sum the partitions of each task of the plan."""
+    """Sum the loads of the partitions of each task in the plan."""
     return TaskLoads(
         title,
         {
@@ -104,13 +104,13 @@ def task_loads(title: str, plan: Mapping[str, Any], loads: Mapping[str, float]) 
 
 
 def plan_of(client: RestClient) -> dict[str, Any]:
-    """The plan in force."""
+    """Return the plan in force."""
     plan: dict[str, Any] = client.get("/v1/plan")
     return plan
 
 
 def moves_of(client: RestClient, epoch: int) -> list[dict[str, object]]:
-    """What an epoch moved, with reasons."""
+    """Return the partitions that an epoch moved, with reasons."""
     return [
         {
             "partition": f"{event['topic']}-{event['kafka_partition']}",

@@ -1,4 +1,4 @@
-"""What the demonstration says to somebody who sees Headrace for the first time."""
+"""Texts of the demonstration for first-time users."""
 
 from __future__ import annotations
 
@@ -9,53 +9,54 @@ from typing import Final
 from headrace.demo.scenario import DATASTREAM
 
 INTRODUCTION: Final = (
-    "Headrace copies the topics of one Kafka cluster to another and keeps that work balanced by measured",
-    "load. This shows it on this machine in about four minutes (the first time more: jars are fetched, code",
-    "is compiled): real servers, on loopback only; traffic that is uneven, and then moves; an instance that",
-    "is killed; and in the end a comparison of every record. What it claims is measured. Ctrl-C ends it all.",
+    "Headrace copies the topics of one Kafka cluster to another and balances that work by measured load.",
+    "This demonstration takes about four minutes, longer the first time, as it downloads jars and compiles",
+    "code. It runs real servers on loopback, writes uneven traffic, shifts it, kills an instance and finally",
+    "compares every record. Every claim is measured. Press Ctrl-C to stop everything.",
 )
 
 PARTS: Final[Mapping[str, str]] = {
     "start_stack": "starting ZooKeeper, two Kafka clusters and Pinot",
     "start_service": "starting a Spark job for measurements, two instances of Headrace, and the traffic",
-    "create_datastream": "asking for a mirror of three topics; no load is known yet: partitions by count",
-    "by_count": "starting the sampler, which measures every partition; a query of Pinot finds the hot ones",
-    "by_load": "rebalancing by load: as many tasks as it needs, none with more than it can bear",
-    "settled": "measuring the latency while all is well, against the objective that the datastream has",
-    "shift": "moving traffic to other partitions: a task falls behind, and the monitor has to see it and act",
-    "kill": "killing one of the two instances: the other has to take over what it copied",
-    "audit": "stopping the traffic and comparing every record at both ends",
+    "create_datastream": "creating a mirror of three topics; loads are unknown: placement by count",
+    "by_count": "starting the sampler, which measures every partition; a Pinot query finds the hot ones",
+    "by_load": "rebalancing by load: as many tasks as required, none above its capacity",
+    "settled": "measuring the latency in normal operation against the objective of the datastream",
+    "shift": "moving traffic to other partitions: a task falls behind, the monitor must detect it and act",
+    "kill": "killing one of the two instances: the other must take over its partitions",
+    "audit": "stopping the traffic and comparing every record of source and destination",
 }
-"""What is announced before each part, by the name of its function."""
+"""Announcement of each part, by the name of its function."""
 
 _PAGES: Final = (
-    ("/ui/", "the web pages: every datastream, the worst first"),
-    (f"/ui/#/offending?datastream={DATASTREAM}", "the hot partitions, since when, and what helps"),
-    (f"/ui/#/datastreams/{DATASTREAM}", "how late records are, what its tasks carry, what happened"),
-    ("/v1/docs", "every call of the service, to try out in the browser"),
-    ("/v1/plan", "which task owns which partitions, and why"),
-    (f"/v1/datastreams/{DATASTREAM}", "the datastream: state, objective, problems"),
-    (f"/v1/datastreams/{DATASTREAM}/lag", "the lag of every partition, and whether it moves"),
-    ("/v1/events", "what changed, and for which reason"),
-    ("/metrics", "the same for Prometheus"),
+    ("/ui/", "web pages: all datastreams, worst first"),
+    (f"/ui/#/offending?datastream={DATASTREAM}", "hot partitions with duration and remedies"),
+    (f"/ui/#/datastreams/{DATASTREAM}", "latency, task loads and events of the datastream"),
+    ("/v1/docs", "REST interface, to try in the browser"),
+    ("/v1/plan", "partitions of each task, with reasons"),
+    (f"/v1/datastreams/{DATASTREAM}", "state, objective and problems of the datastream"),
+    (f"/v1/datastreams/{DATASTREAM}/lag", "lag of each partition, and whether it is progressing"),
+    ("/v1/events", "changes, with reasons"),
+    ("/metrics", "metrics for Prometheus"),
 )
 
 
 def title(part: str) -> str:
-    """The announcement of a part, with its place among all."""
+    """Return the announcement of a part, with its number."""
     return f"part {list(PARTS).index(part) + 1} of {len(PARTS)}: {PARTS[part]}"
 
 
 def pages(address: str) -> list[str]:
-    """Addresses of one instance that are worth opening, and what is seen there."""
+    """Return recommended pages of an instance, with descriptions."""
     return [f"http://{address}{path}  {what}" for path, what in _PAGES]
 
 
 def what_next(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[str]:
-    """The last lines. `kept`: it runs; `stopped`: it did not come to its end."""
+    """Return the last lines. `kept`: processes are left running; `stopped`: the demonstration stopped
+    early."""
     lines = [
-        (str(report), "to open in a browser: pictures of what happened"),
-        (f"{home}/*.log", "what each process has logged"),
+        (str(report), "report with charts, to open in a browser"),
+        (f"{home}/*.log", "logs of the processes"),
     ]
     if kept:
         lines += [
@@ -63,13 +64,13 @@ def what_next(report: Path, home: Path, *, kept: bool, stopped: bool) -> list[st
                 f".venv/bin/headrace datastream list --config {home}/headrace.toml",
                 "or any other command",
             ),
-            (".venv/bin/headrace demo --stop", "ends it"),
+            (".venv/bin/headrace demo --stop", "stop everything"),
         ]
     elif not stopped:
-        lines += [("make demo KEEP=1", "the same, left running, with addresses to open")]
+        lines += [("make demo KEEP=1", "repeat, and leave everything running")]
     lines += [
-        ("docs/quickstart.md", "a datastream of your own, by hand"),
-        ("docs/concepts.md", "the words, and the loop explained"),
+        ("docs/quickstart.md", "create your own datastream"),
+        ("docs/concepts.md", "terms and the control loop"),
     ]
     width = max(len(where) for where, _ in lines)
-    return ["where to look next:", *(f"  {where:{width}}  {what}" for where, what in lines)]
+    return ["next steps:", *(f"  {where:{width}}  {what}" for where, what in lines)]

@@ -1,2 +1,2 @@
-"""The leader's forecast and advice: `history.py` keeps the past, `needs.py` the tasks that it needed,
-`turn.py` decides, `run.py` is the thread."""
+"""The leader's forecast and advice: `history.py` caches past loads, `needs.py` the tasks that they required,
+`turn.py` computes, `run.py` is the thread."""

@@ -1,4 +1,4 @@
-"""The hours that lie behind, by partition, as Pinot has rolled them up. An hour is asked for once."""
+"""Past hourly loads of partitions from Pinot's rollups. Each hour is read once."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ HOUR_MS: Final = 3_600_000
 DAY: Final = 24
 FEWEST_DAYS: Final = 2
 MOST_RATES: Final = 6_000_000
-"""Partitions times hours that are held in memory, in 17 bytes each: about 100 MB."""
+"""Maximum of partitions times hours in memory, at 17 bytes each: about 100 MB."""
 _FORGIVEN: Final = 3
-"""Hours in a row that may be asked for in vain before a cluster's turn ends."""
+"""Number of consecutive failures after which reading of a cluster stops."""
 
 Hours = Mapping[int, Mapping[TopicPartition, PartitionLoad]]
 AskHour = Callable[[ClusterRef, int], Mapping[TopicPartition, PartitionLoad]]
-"""Mean loads of the hour that begins at a moment (epoch ms); empty where nothing is known of it."""
+"""Returns the mean loads of the hour starting at a time (epoch ms), empty if there are none."""
 
 
 class PastHours:
-    """Of several clusters, the newest `days`. Used by one thread."""
+    """Cache of the last `days` of several clusters. Not thread-safe."""
 
     def __init__(self, ask: AskHour, days: int) -> None:
         self._ask = ask
@@ -34,11 +34,10 @@ class PastHours:
         self._empty: dict[ClusterRef, set[int]] = {}
 
     def of(self, cluster: ClusterRef, now_ms: int) -> Hours:
-        """The whole hours before now, without those of which nothing is known.
+        """Return the loads of the complete hours before now; unknown hours are omitted.
 
-        The newest is asked for first, so that a Pinot that goes away leaves the nearest past; where
-        partitions are many the past is shorter, down to two days. Raises what the question raises, where not
-        one hour is known.
+        Recent hours are read first, so that they are available after an outage of Pinot. With many
+        partitions the history is shorter, down to two days. Raises the error of `ask` if no hour is known.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         first = end - self._days * DAY * HOUR_MS
@@ -63,12 +62,12 @@ class PastHours:
             if loads:
                 known[hour] = Snapshot(loads, known.get(hour + HOUR_MS))
             elif hour < end - DAY * HOUR_MS:
-                empty.add(hour)  # what comes so late is not awaited
+                empty.add(hour)  # data is not expected to arrive this late
         self._known[cluster], self._empty[cluster] = known, empty
         return dict(sorted(known.items()))
 
     def forget(self) -> None:
-        """Another instance leads: what is kept is of no use here."""
+        """Drop the cache after losing leadership."""
         self._known, self._empty = {}, {}
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""The tasks that the hours behind needed. What was planned once is kept, so that a turn plans few of them."""
+"""Tasks that past hours required. Results are cached, so that a turn plans few hours."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WEEK: Final = 7 * DAY
 
 @dataclass(frozen=True)
 class Sizing:
-    """What the tasks of a group follow from, beside its loads: the partitions that are planned, and how."""
+    """Inputs that determine the tasks of a group, apart from its loads. `planned`: its planned partitions."""
 
     planned: frozenset[TopicPartition]
     limits: TaskLimits
@@ -27,17 +27,18 @@ class Sizing:
 
 
 class PastNeeds:
-    """Of the last week, by group. Used by one thread."""
+    """Tasks required in the last week, by group. Not thread-safe."""
 
     def __init__(self) -> None:
         self._kept: dict[GroupName, tuple[Sizing, dict[int, int]]] = {}
 
     def of(self, group: GroupName, sizing: Sizing, past: Hours, now_ms: int) -> Mapping[int, int]:
-        """Tasks that the group needed, by hour (epoch ms); without the hours in which nothing of it is known.
+        """Return the tasks that the group required, by hour (epoch ms); hours without known loads are
+        omitted.
 
-        The hours of the last day are planned again where partitions, limits or capacity are others now. An
-        older hour stays as it was planned last: a turn plans 24 hours at the most, and only the first of a
-        leader plans a week. `past`: loads of the group alone.
+        If partitions, limits or capacity have changed, only the hours of the last day are planned again,
+        older hours keep their result: a turn plans at most 24 hours, except for the first turn of a leader,
+        which plans a week. `past`: loads of the group alone.
         """
         end = now_ms // HOUR_MS * HOUR_MS
         before, kept = self._kept.get(group, (sizing, {}))
@@ -54,5 +55,5 @@ class PastNeeds:
         return needs
 
     def keep(self, groups: Collection[GroupName]) -> None:
-        """Only of these: the others are gone."""
+        """Drop the results of all other groups, which no longer exist."""
         self._kept = {group: one for group, one in self._kept.items() if group in groups}

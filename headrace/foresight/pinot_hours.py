@@ -1,4 +1,4 @@
-"""Mean loads of one hour, from the samples or from their rollup."""
+"""Mean loads of one hour, from samples or from their rollup."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from pmp.loads.rates import Reading, partition_loads
 def hour_of_pinot(
     client: PinotClient, cluster: str, hour_ms: int, grain: Grain
 ) -> dict[TopicPartition, PartitionLoad]:
-    """Nothing where Pinot has nothing of the hour from `hour_ms` (epoch ms) on. Raises LoadUnavailable."""
+    """Return the loads of the hour starting at `hour_ms` (epoch ms); empty if Pinot has none. Raises
+    LoadUnavailable."""
     when = TimeRange(hour_ms, hour_ms + HOUR_MS)
     rates = partition_rates(client, cluster, when, statistic=Statistic.MEAN, grain=grain)
     return partition_loads(rates, Reading(Statistic.MEAN))
 
 
 def rolled_up_hours_of(settings: HeadraceSettings) -> AskHour:
-    """Asks for the rollup of an hour; where there is none yet, for its samples."""
+    """Return a function that reads the rollup of an hour, or its samples if there is no rollup yet."""
     directory = ClusterDirectory(settings.clusters)
 
     def ask(cluster: ClusterRef, hour_ms: int) -> dict[TopicPartition, PartitionLoad]:

@@ -1,4 +1,4 @@
-"""The thread of forecast and advice: it works while the instance leads, now and then."""
+"""Thread that periodically computes forecast and advice while the instance leads."""
 
 from __future__ import annotations
 
@@ -33,17 +33,18 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 PART: Final = "advice"
-"""Of the health of the instance that leads."""
+"""Name of the part in the health of the leading instance."""
 _LOOK_SECONDS: Final = 1.0
 _AGAIN_SECONDS: Final = 60.0
-"""After a computation that failed or did not know what is needed, or since which the fleet has changed."""
+"""Time until the next computation after a failure or an unknown need, and minimum time between computations
+after changes of the fleet."""
 _COMPARE_SECONDS: Final = 10.0
 
 
 class ForesightThread:
-    """Computes soon after the instance begins to lead, then once an interval and after a change of tasks,
-    instances or datastreams. A computation that fails makes this part of the health red, is repeated, and
-    ends nothing."""
+    """Computes soon after the instance becomes leader, then once per interval and after a change of tasks,
+    instances or datastreams. A failed computation marks this part of the health as failed and is retried; it
+    does not affect other threads."""
 
     def __init__(
         self,
@@ -69,21 +70,21 @@ class ForesightThread:
 
     @property
     def advice(self) -> Advice | None:
-        """What was computed last, while the instance leads; safe from any thread."""
+        """Latest advice while the instance leads, else None. Safe to read from any thread."""
         return self._advice
 
     def start(self) -> None:
-        """Begin to look whether the instance leads."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """End it. May be called where it was never started."""
+        """Stop the thread and wait up to `deadline_seconds`. Has no effect if it was never started."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(deadline_seconds)
 
     def look(self) -> None:
-        """Compute, where it is time."""
+        """Compute if due; drop the state if the instance no longer leads."""
         if not self._is_leading():
             if self._has_led:
                 self._turn.forget()
@@ -101,8 +102,8 @@ class ForesightThread:
             advice = self._turn.run()
         except Exception as error:  # noqa: BLE001 - the bulkhead between the advice and the mirror
             self._next, self._is_well = self._clock.monotonic() + _AGAIN_SECONDS, False
-            self._health.report(PART, False, f"nothing is advised: {reason_of(error)}")
-            _log.warning("nothing is advised", reason=reason_of(error))
+            self._health.report(PART, False, f"cannot compute advice: {reason_of(error)}")
+            _log.warning("cannot compute advice", reason=reason_of(error))
             return
         self._advice, self._is_well = advice, True
         is_known = advice.required_tasks is not None
@@ -110,20 +111,20 @@ class ForesightThread:
         self._report()
 
     def _report(self) -> None:
-        """Say again how old the advice is, unless the last computation failed."""
+        """Report the advice with its current age, unless the last computation failed."""
         if self._advice is not None and self._is_well:
             sentence = sentence_with_age(self._advice, self._clock.now_ms())
             self._health.report(PART, True, sentence)
 
     def _has_changed(self, now: float) -> bool:
-        """Return whether tasks, instances or datastreams are others than those of the last computation."""
+        """Return whether tasks, instances or datastreams have changed since the last computation."""
         if now < max(self._compare_at, self._computed_at + _AGAIN_SECONDS):
             return False
         self._compare_at = now + _COMPARE_SECONDS
         try:
             return self._turn.shape() != self._shape
         except HeadraceError:
-            return False  # the next computation says what is wrong
+            return False  # the next computation reports the error
 
     def _run(self) -> None:
         while not self._stopping.wait(_LOOK_SECONDS):
@@ -137,7 +138,7 @@ def build_foresight(
     expected: ExpectedLoads,
     health: Health,
 ) -> ForesightThread:
-    """One that asks Pinot for the past of what is planned by its loads."""
+    """Build the thread. It reads past loads from Pinot for groups that are planned by loads from Pinot."""
     advice = settings.assigner.advice
     turn = ForesightTurn(
         Means(
@@ -156,8 +157,8 @@ def build_foresight(
 
 
 def _past(settings: HeadraceSettings) -> AskHour:
-    """Asks Pinot; what that takes is imported when somebody asks. Raises HistoryUnavailable where it is not
-    installed, and what the question raises."""
+    """Return a function that reads past loads from Pinot and imports the client on first use. It raises
+    HistoryUnavailable if the client is not installed, and the errors of the query."""
 
     @cache
     def pinot() -> AskHour:
@@ -170,7 +171,7 @@ def _past(settings: HeadraceSettings) -> AskHour:
             rolled_up = pinot()
         except ModuleNotFoundError as error:
             raise HistoryUnavailable(
-                f"no history can be read: {error.name} is not installed", advice="install headrace[pmp]"
+                f"cannot read history: {error.name} is not installed", advice="install headrace[pmp]"
             ) from error
         return rolled_up(cluster, hour_ms)
 
@@ -180,7 +181,8 @@ def _past(settings: HeadraceSettings) -> AskHour:
 def _how(
     settings: HeadraceSettings, assessments: Callable[[], Mapping[GroupName, Assessment]]
 ) -> Callable[[Sequence[Datastream]], Fallback]:
-    """By the capacity of the last planning, and the settings of the leader."""
+    """Return a function that determines the capacity of a group's tasks, from its last plan or else from the
+    settings, and the policy of the planner."""
 
     def how(members: Sequence[Datastream]) -> Fallback:
         from assigner.what_if.document import Fallback

@@ -1,4 +1,4 @@
-"""One computation of forecast and advice, from what the service knows and from Pinot's past."""
+"""Computes forecast and advice once, from the state of the service and past loads in Pinot."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _DAY_MS = DAY * HOUR_MS
-NO_PAST = "no history of loads is kept: that takes Pinot (the load provider pinot)"
+NO_PAST = "no load history: it requires the load provider pinot"
 
 
 @dataclass(frozen=True)
 class Means:
-    """What a turn works with. `past`: of what is planned by the loads of Pinot; None where there is no
-    history. `provider`: the name of the service's load provider. `how`: capacity of a task of these
-    datastreams, and the policy of the planner."""
+    """Dependencies of a turn. `past`: history of groups that are planned by loads from Pinot, None if there
+    is no history; `provider`: name of the service's load provider; `how`: capacity of a task of these
+    datastreams, and policy of the planner."""
 
     services: Services
     store: AdviceStore
@@ -54,15 +54,15 @@ class Means:
 
 
 class ForesightTurn:
-    """Used by one thread, while the instance leads."""
+    """Computation of the leader. Not thread-safe."""
 
     def __init__(self, means: Means) -> None:
         self._means = means
         self._needs = PastNeeds()
 
     def run(self) -> Advice:
-        """Forecast, hand what is expected to the planning, and keep the advice. Raises HeadraceError when the
-        shared state cannot be read or written; what ails a history is said in the advice."""
+        """Forecast, pass the expected loads to planning, and store the advice. Raises HeadraceError if the
+        shared state cannot be read or written; problems with a history are reported in the advice."""
         services, now_ms = self._means.services, self._means.services.clock.now_ms()
         groups, plan = groups_of(services.status.datastreams), services.plan()
         assessments = services.assessments()
@@ -102,15 +102,15 @@ class ForesightTurn:
         return advice
 
     def shape(self) -> object:
-        """Return what an advice is about: datastreams, their tasks, and the instances that stay. Raises
-        HeadraceError."""
+        """Return a value that changes whenever advice is outdated: number of tasks by group, and the
+        instances that are not leaving. Raises HeadraceError."""
         services = self._means.services
         plan = services.plan()
         tasks = {group: len(plan.of_group(group)) for group in groups_of(services.status.datastreams)}
         return tasks, frozenset(one.name for one in services.live() if not one.is_leaving)
 
     def forget(self) -> None:
-        """Another instance leads."""
+        """Drop all state after losing leadership."""
         self._means.expected.forget()
         self._needs = PastNeeds()
         if self._means.past is not None:
@@ -120,25 +120,25 @@ class ForesightTurn:
         return self._means.past if (source.provider or self._means.provider) == "pinot" else None
 
     def _past(self, source: LoadSource, now_ms: int) -> tuple[Hours, str]:
-        """The hours behind, and why there are none."""
+        """Return the past hours, and the reason if there are none."""
         history = self._history(source)
         if history is None:
             return {}, NO_PAST
         try:
             return history.of(source.cluster, now_ms), ""
         except HeadraceError as error:
-            _log.warning("no history of loads", cluster=source.cluster, reason=error.message)
-            return {}, f"Pinot does not say what was: {error.message}"
+            _log.warning("cannot read load history", cluster=source.cluster, reason=error.message)
+            return {}, f"cannot read load history from Pinot: {error.message}"
 
     def _coming(
         self, need: GroupNeed, sizing: Sizing | None, past: Hours, why: str
     ) -> tuple[Outlook | None, GroupNeed]:
-        """What is forecast of the group, or why nothing is. `past`: loads of the group alone. `sizing`: None
-        where nothing of it is planned or known."""
+        """Return the forecast of the group and its need, with the reason if there is no forecast. `past`:
+        loads of the group alone; `sizing`: None if no partition is planned or no load is known."""
         if not why and not past:
-            why = "Pinot knows no hour of the past"
+            why = "Pinot has no loads of past hours"
         if why or sizing is None:
-            return None, replace(need, why=need.why or why or "nothing of it is planned")
+            return None, replace(need, why=need.why or why or "none of its partitions is planned")
         from assigner.forecast.outlook import outlook
         from assigner.what_if.ahead import coming_hours
 
@@ -158,19 +158,20 @@ class ForesightTurn:
         )
 
     def _sizing(self, members: Sequence[Datastream], planned: frozenset[TopicPartition]) -> Sizing:
-        """Without the limits on the number of tasks: what is needed is asked, not what is allowed."""
+        """Return the sizing of a group, without limits on the number of tasks: the result is the need, not
+        the permitted number."""
         limits = joint_limits(one.limits for one in members)
         free = TaskLimits(max_partitions_per_task=limits.max_partitions_per_task)
         return Sizing(planned, free, self._means.how(members))
 
     def _quiet(self, past: Hours) -> QuietWindow | None:
-        """Learned from what is planned of a group, as it was."""
+        """Return the quiet window of a group, from the past loads of its planned partitions."""
         settings = self._means.settings
         totals = {hour: sum(load.bytes_per_second for load in loads.values()) for hour, loads in past.items()}
         return quiet_window(totals, QuietTerms(settings.quiet_hours, settings.quiet_contrast))
 
     def _trusted(self, found: Outlook | None) -> Outlook | None:
-        """Only what such forecasts were not too far off by may change plans."""
+        """Return the forecast, or None if past forecasts were too inaccurate to influence plans."""
         if found is None or not found.grade.error <= self._means.settings.largest_error:
             return None
         return found
@@ -178,8 +179,8 @@ class ForesightTurn:
     def _expect(
         self, ahead: Mapping[LoadSource, Mapping[GroupName, tuple[Outlook | None, str]]], now_ms: int
     ) -> None:
-        """Hand what is forecast, at its high end, to the planning: the hours that count until the next turn
-        has surely been."""
+        """Pass the high end of the forecasts to planning, for the hours that matter until the next turn has
+        certainly run."""
         settings = self._means.settings
         counted = max(settings.imminent_hours, settings.consent_hours) + 1
         until = now_ms + counted * HOUR_MS + int(settings.interval_seconds * 1000)
@@ -200,26 +201,26 @@ class ForesightTurn:
 
 
 def _present_need(group: GroupName, plan: Plan, found: Assessment | None, now_ms: int) -> GroupNeed:
-    """By the last planning that knew loads."""
+    """Return the current need of a group, from its last plan if that plan had measured loads."""
     tasks = len(plan.of_group(group))
     if found is None:
         return GroupNeed(group, tasks, None, why="it has not been planned yet")
     if found.loads_measured_at_ms is None:
         return GroupNeed(group, tasks, None, why="none of its loads has been measured")
     if now_ms - found.planned_ms > _DAY_MS:
-        return GroupNeed(group, tasks, None, why="it was planned last more than a day ago")
+        return GroupNeed(group, tasks, None, why="its last plan is more than a day old")
     return GroupNeed(group, tasks, found.required_tasks)
 
 
 def _past_need(behind: Sequence[Mapping[int, int]], held: int, now_ms: int, hours: int) -> PastNeed | None:
-    """Of the last `hours` whole ones."""
+    """Return the need in the last `hours` complete hours."""
     return past_need(behind, held, now_ms // HOUR_MS * HOUR_MS - hours * HOUR_MS)
 
 
 def _distrust(need: GroupNeed) -> str:
     if need.error is None:
-        return "nothing says how good such forecasts are"
-    return f"such forecasts were off by {need.error:.0%} of what came (the median)"
+        return "the accuracy of its forecasts is unknown"
+    return f"past forecasts had a median error of {need.error:.0%}"
 
 
 def _only(

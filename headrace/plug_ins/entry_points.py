@@ -1,8 +1,7 @@
 """Finds plug-ins by the entry points of installed packages.
 
-A plug-in is a function that takes its options (text by name) and returns the object. Names of those that are
-part of Headrace cannot be taken. What is wrong with one is said by name, and is a ConfigError: the service
-does not start with another one in its place.
+A plug-in is a function that takes its options (text by name) and returns the object. Built-in names are
+reserved. Every problem is a ConfigError that names the plug-in: the service does not start with a substitute.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlugInKind:
-    """`what`: one in words; `setting`: where it is chosen; `method`: what it has to have; `own`: those that
-    are part of Headrace."""
+    """A kind of plug-in. `group`: entry point group; `what`: name in messages; `setting`: key that selects
+    it; `method`: required method; `own`: names of the built-in ones."""
 
     group: str
     what: str
@@ -31,8 +30,8 @@ class PlugInKind:
     own: Collection[str]
 
 
-WHAT_IT_MAY_ANSWER: Final = "docs/plug-ins.md says what it may answer"
-"""Advice where the answer of a plug-in is refused."""
+WHAT_IT_MAY_ANSWER: Final = "docs/plug-ins.md lists the valid values"
+"""Advice if the result of a plug-in is rejected."""
 OWN_PROVIDERS: Final = ("self", "pinot", "none")
 OWN_STRATEGIES: Final = ("auto", "assigner", "simple")
 LOAD_PROVIDERS: Final = PlugInKind(
@@ -48,43 +47,42 @@ PLACEMENT_STRATEGIES: Final = PlugInKind(
 
 
 def load_provider(name: str, options: Mapping[str, str]) -> LoadProvider:
-    """The provider of that name from another package. Raises ConfigError."""
+    """Create the load provider with that name from another package. Raises ConfigError."""
     found: LoadProvider = _load(LOAD_PROVIDERS, name, options)
     return found
 
 
 def placement_strategy(name: str, options: Mapping[str, str]) -> Planner:
-    """The strategy of that name from another package. Raises ConfigError."""
+    """Create the placement strategy with that name from another package. Raises ConfigError."""
     found: Planner = _load(PLACEMENT_STRATEGIES, name, options)
     return found
 
 
 def provider_names() -> tuple[str, ...]:
-    """Headrace's own load providers, then those of other packages, sorted; of the latter nothing is
-    loaded."""
+    """Return the built-in load providers, then the sorted ones of other packages, which are not imported."""
     return _known(LOAD_PROVIDERS, _entries(LOAD_PROVIDERS))
 
 
 def strategy_names() -> tuple[str, ...]:
-    """Headrace's own placement strategies, then those of other packages, sorted; of the latter nothing is
-    loaded."""
+    """Return the built-in placement strategies, then the sorted ones of other packages, which are not
+    imported."""
     return _known(PLACEMENT_STRATEGIES, _entries(PLACEMENT_STRATEGIES))
 
 
 def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
     entry = _found(kind, name)
-    what = f"the {kind.what} {name!r} of {entry.value}"
+    what = f"{kind.what} {name!r} of {entry.value}"
     try:
         make: Callable[[Mapping[str, str]], Any] = entry.load()
     except BaseException as error:  # such as SystemExit
         raise ConfigError(
-            f"{what} cannot be imported: {legible(named(error))}",
-            advice=f"look at its package, or choose another {kind.setting}",
+            f"cannot import {what}: {legible(named(error))}",
+            advice=f"check its package, or choose another {kind.setting}",
         ) from error
     if not callable(make):
         raise ConfigError(
             f"{what} is {_a(make)}, not a function",
-            advice="its entry point names a function that takes the options and returns the object",
+            advice="its entry point must name a function that takes the options and returns the object",
         )
     try:
         made = make(dict(options))
@@ -93,13 +91,13 @@ def _load(kind: PlugInKind, name: str, options: Mapping[str, str]) -> Any:
         raise
     except BaseException as error:
         raise ConfigError(
-            f"{what} cannot be made: {legible(named(error))}",
-            advice=f"look at {kind.setting}_options and at its package",
+            f"cannot create {what}: {legible(named(error))}",
+            advice=f"check {kind.setting}_options and its package",
         ) from error
     if not callable(method):
         raise ConfigError(
             f"{what} is {_a(made)} without a method {kind.method}",
-            advice="docs/plug-ins.md says what it has to have",
+            advice="docs/plug-ins.md describes the required methods",
         )
     return made
 
@@ -109,17 +107,17 @@ def _found(kind: PlugInKind, name: str) -> EntryPoint:
     mine = {one.value: one for one in every if one.name == name}
     if not mine:
         known = ", ".join(_known(kind, every))
-        raise ConfigError(f"there is no {kind.what} {name!r} ({kind.setting})", advice=f"there are {known}")
+        raise ConfigError(f"unknown {kind.what} {name!r} ({kind.setting})", advice=f"known: {known}")
     if len(mine) > 1:
         raise ConfigError(
-            f"{counted(len(mine), 'package')} bring a {kind.what} {name!r}: {', '.join(sorted(mine))}",
+            f"{counted(len(mine), 'package')} provide {kind.what} {name!r}: {', '.join(sorted(mine))}",
             advice="remove all but one",
         )
     return mine.popitem()[1]
 
 
 def _entries(kind: PlugInKind) -> tuple[EntryPoint, ...]:
-    from importlib.metadata import entry_points  # it loads the e-mail package: megabytes that few need
+    from importlib.metadata import entry_points  # imports the e-mail package: megabytes
 
     return tuple(entry_points(group=kind.group))
 
@@ -129,4 +127,4 @@ def _known(kind: PlugInKind, every: Collection[EntryPoint]) -> tuple[str, ...]:
 
 
 def _a(value: object) -> str:
-    return f"an object of the type {type(value).__name__}"
+    return f"an object of type {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""Calls of plug-ins: none ends a thread or a process of the service, and none holds it up for long."""
+"""Calls of plug-ins that cannot terminate a thread or the process, nor block the service for long."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from mirror.errors import HeadraceError, TimedOut, legible, named
 
 _T = TypeVar("_T")
 PATIENCE_SECONDS: Final = 30.0
-"""How long the leader waits for one plan, or for a strategy to be made."""
+"""Time that the leader waits for a plan or for the creation of a strategy."""
 
 
 def called(what: str, call: Callable[[], _T], kind: type[HeadraceError]) -> _T:
-    """What the call answers. Raises what it raises; but `kind`, in which `what` is named, for what would end
-    a thread or the process, such as SystemExit."""
+    """Return the result of the call. Exceptions propagate, except those that would terminate a thread or the
+    process, such as SystemExit: these are raised as `kind`, with `what` in the message."""
     try:
         return call()
     except Exception:
         raise
     except BaseException as error:
-        raise kind(f"{what} raises {legible(named(error))}") from error
+        raise kind(f"{what} raised {legible(named(error))}") from error
 
 
 class PatientCalls:
-    """Waits for each answer no longer than `seconds`. A call that takes longer goes on by itself, and until
-    it has ended no other one is made. For any thread."""
+    """Waits at most `seconds` for each call. A call that takes longer continues in the background, and blocks
+    further calls until it returns. Thread-safe."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._late: Future[Any] | None = None
 
     def ask(self, what: str, call: Callable[[], _T]) -> _T:
-        """What the call answers. Raises what it raises, and TimedOut that names `what`. The call itself must
-        raise nothing that is no Exception."""
+        """Return the result of the call. Raises its exceptions, and TimedOut with `what` in the message. The
+        call must only raise subclasses of Exception."""
         if self._late is not None and not self._late.done():
-            raise TimedOut(f"{what} has not answered an earlier question yet")
+            raise TimedOut(f"{what} has not returned from an earlier call yet")
         answer: Future[_T] = Future()
         threading.Thread(target=_answer, args=(call, answer), name="plug-in", daemon=True).start()
         done, _ = wait([answer], self._seconds)
         if not done:
             self._late = answer
-            raise TimedOut(f"{what} has not answered for {self._seconds:g} s")
+            raise TimedOut(f"{what} has not returned within {self._seconds:g} s")
         return answer.result()
 
 
 def _answer(call: Callable[[], _T], answer: Future[_T]) -> None:
     try:
         found = call()
-    except Exception as error:  # noqa: BLE001 - raised where the answer is waited for
+    except Exception as error:  # noqa: BLE001 - raised in the waiting thread
         answer.set_exception(error)
     else:
         answer.set_result(found)

@@ -1,4 +1,4 @@
-"""What a load provider answers, looked at before anything is planned by it or said of it."""
+"""Validation of the results of load providers, before they are used or shown."""
 
 from __future__ import annotations
 
@@ -21,22 +21,23 @@ _LONGEST_NOTE: Final = 1_000
 
 
 class CheckedLoads:
-    """Satisfies `ports.LoadProvider`. An answer that cannot be is none: the last known loads count then."""
+    """A load provider with validated reports. Satisfies `ports.LoadProvider`. An invalid report counts as no
+    report: the last known loads remain in use."""
 
     def __init__(self, name: str, provider: LoadProvider) -> None:
         self._name = name
         self._provider = provider
 
     def loads(self, cluster: ClusterRef, partitions: Sequence[TopicPartition]) -> LoadReport:
-        """The answer about the partitions that were asked for. Raises LoadUnavailable where it cannot be, and
-        what the provider raises."""
+        """Return the report, restricted to the requested partitions. Raises LoadUnavailable if it is invalid,
+        and the errors of the provider."""
         report: object = called(
-            f"the load provider {self._name}",
+            f"load provider {self._name}",
             lambda: self._provider.loads(cluster, partitions),
             LoadUnavailable,
         )
         if problem := _problem_of_report(report):
-            raise LoadUnavailable(f"the load provider {self._name} {problem}", advice=WHAT_IT_MAY_ANSWER)
+            raise LoadUnavailable(f"load provider {self._name} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(report, LoadReport)
         asked = set(partitions)
         return replace(
@@ -49,16 +50,16 @@ class CheckedLoads:
 
 
 def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Freshness] | None:
-    """How new its loads are, where it has a method that says so. What is found raises CorruptData for an
-    answer that cannot be, and what the provider raises."""
+    """Return a function that reads the freshness of a cluster's loads; None if the provider has no such
+    method. The function raises CorruptData for an invalid result, and the errors of the provider."""
     ask = getattr(provider, "freshness", None)
     if not callable(ask):
         return None
 
     def checked(cluster: ClusterRef) -> Freshness:
-        answer: object = called(f"the load provider {name}", lambda: ask(cluster), CorruptData)
+        answer: object = called(f"load provider {name}", lambda: ask(cluster), CorruptData)
         if problem := _problem_of_freshness(answer):
-            raise CorruptData(f"the load provider {name} {problem}", advice=WHAT_IT_MAY_ANSWER)
+            raise CorruptData(f"load provider {name} {problem}", advice=WHAT_IT_MAY_ANSWER)
         assert isinstance(answer, Freshness)
         return answer
 
@@ -67,50 +68,50 @@ def freshness_of(name: str, provider: LoadProvider) -> Callable[[ClusterRef], Fr
 
 def _problem_of_report(report: object) -> str:
     if not isinstance(report, LoadReport):
-        return f"answers with {type(report).__name__}, not LoadReport"
+        return f"returned {type(report).__name__}, expected LoadReport"
     if not isinstance(report.loads, Mapping):
-        return f"has loads in {type(report.loads).__name__}, not by partition"
+        return f"returned loads of type {type(report.loads).__name__}, expected a mapping by partition"
     if isinstance(report.notes, str) or not isinstance(report.notes, Sequence):
-        return f"has notes in {type(report.notes).__name__}, not one after the other"
+        return f"returned notes of type {type(report.notes).__name__}, expected a sequence"
     if not isinstance(report.at_least, Collection) or not all(
         isinstance(one, TopicPartition) for one in report.at_least
     ):
-        return "names lower bounds that are no partitions"
+        return "returned at_least that is not a collection of partitions"
     if problem := _problem_of_time(report.measured_at_ms):
-        return f"says: {problem}"
+        return f"returned an invalid report: {problem}"
     for partition, load in report.loads.items():
         if problem := _problem_of_load(load):
-            return f"says of {partition}: {problem}"
+            return f"returned an invalid load of {partition}: {problem}"
     return ""
 
 
 def _problem_of_load(load: object) -> str:
     if not isinstance(load, PartitionLoad):
-        return f"{type(load).__name__} is no PartitionLoad"
+        return f"{type(load).__name__}, expected PartitionLoad"
     for what, rate in (("bytes", load.bytes_per_second), ("messages", load.messages_per_second)):
         if rate is None and what == "messages":
             continue
         if isinstance(rate, bool) or not isinstance(rate, int | float):
-            return f"{what} per second are {type(rate).__name__}, not a number"
-        if not 0 <= rate <= HIGHEST_RATE:  # which NaN is not
-            return f"{shown(rate)} {what} per second; possible are 0 to {HIGHEST_RATE:.0e}"
+            return f"{what} per second of type {type(rate).__name__}, expected a number"
+        if not 0 <= rate <= HIGHEST_RATE:  # also false for NaN
+            return f"{shown(rate)} {what} per second, expected 0 to {HIGHEST_RATE:.0e}"
     if not isinstance(load.level, LoadLevel) or not isinstance(load.rate_source, RateSource):
-        return f"level {shown(load.level)} and source {shown(load.rate_source)} are not both known"
+        return f"unknown level {shown(load.level)} or rate source {shown(load.rate_source)}"
     return _problem_of_time(load.measured_at_ms)
 
 
 def _problem_of_freshness(answer: object) -> str:
     if not isinstance(answer, Freshness):
-        return f"answers with {type(answer).__name__}, not Freshness"
+        return f"returned {type(answer).__name__}, expected Freshness"
     if problem := _problem_of_time(answer.measured_at_ms):
-        return f"says: {problem}"
+        return f"returned an invalid freshness: {problem}"
     if isinstance(answer.stale_after_ms, bool) or not isinstance(answer.stale_after_ms, int | float):
-        return f"has loads stale after {shown(answer.stale_after_ms)}, not a number of milliseconds"
+        return f"returned stale_after_ms {shown(answer.stale_after_ms)}, expected a number"
     if math.isnan(answer.stale_after_ms) or answer.stale_after_ms < 0:
-        return f"has loads stale after {shown(answer.stale_after_ms)} milliseconds"
+        return f"returned stale_after_ms {shown(answer.stale_after_ms)}, expected 0 or more"
     counts = [answer.behind, *([] if answer.measured is None else [answer.measured])]
     if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in counts):
-        return f"counts {shown(answer.measured)} partitions with {shown(answer.behind)} behind"
+        return f"returned invalid counts: measured {shown(answer.measured)}, behind {shown(answer.behind)}"
     return ""
 
 
@@ -118,5 +119,5 @@ def _problem_of_time(at_ms: object) -> str:
     if at_ms is None:
         return ""
     if isinstance(at_ms, bool) or not isinstance(at_ms, int) or not 0 <= at_ms <= LARGEST_MS:
-        return f"it was measured at {shown(at_ms)}; epoch milliseconds are needed"
+        return f"measured_at_ms is {shown(at_ms)}, expected epoch milliseconds"
     return ""

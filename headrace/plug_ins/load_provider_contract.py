@@ -1,4 +1,4 @@
-"""What a load provider promises, as a suite of tests that each one has to pass.
+"""Contract of load providers, as a test suite that every load provider must pass.
 
     from headrace.plug_ins.load_provider_contract import LoadProviderContract
 
@@ -8,8 +8,8 @@
         def known(self):
             return ClusterRef("east"), [TopicPartition("orders", 0)]
 
-pytest finds the tests of such a class. Say `pytest.register_assert_rewrite` of this module before it is
-imported to see values of a comparison that fails.
+pytest collects the tests of such a class. Call `pytest.register_assert_rewrite` for this module before
+importing it to see the values of a failing comparison.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _DAY_MS: Final = 86_400_000
 
 
 class LoadProviderContract:
-    """Inherit it, and say what to ask."""
+    """Base class of the test class of a load provider. Override `provider` and `known`."""
 
     def provider(self) -> LoadProvider:
-        """The one to be held to the contract, which knows `known`."""
+        """Return the load provider under test, which knows the loads of `known`."""
         raise NotImplementedError
 
     def known(self) -> tuple[ClusterRef, Sequence[TopicPartition]]:
-        """A source cluster, and at least one partition of it of which the provider has a load of its own."""
+        """Return a source cluster and at least one of its partitions with a load of level `partition`."""
         raise NotImplementedError
 
     def _ask(self, *more: TopicPartition) -> LoadReport:
@@ -45,45 +45,45 @@ class LoadProviderContract:
         return CheckedLoads("contract", self.provider()).loads(cluster, [*partitions, *more])
 
     def test_it_answers_with_possible_rates(self) -> None:
-        """`CheckedLoads` refuses others, also while the service runs."""
+        """Check that rates are valid. `CheckedLoads` rejects invalid rates at run time too."""
         report, (_, known) = self._ask(), self.known()
         assert {key for key in known if report.loads[key].level is LoadLevel.PARTITION} == set(known)
 
     def test_it_says_nothing_of_what_nobody_asked_for(self) -> None:
-        """However much it knows."""
+        """Check that the report contains no partitions that were not requested."""
         cluster, partitions = self.known()
         report = self.provider().loads(cluster, partitions[:1])
-        assert report.loads.keys() <= set(partitions[:1]), "it answers about other partitions too"
+        assert report.loads.keys() <= set(partitions[:1]), "partitions that were not requested"
 
     def test_an_unknown_partition_is_no_idle_one(self) -> None:
-        """Zero is a load. What is not known is left out, or is a default that says so."""
+        """Check that an unknown load is omitted or has the level `default`. Zero would mean idle."""
         load = self._ask(UNHEARD).loads.get(UNHEARD)
-        assert load is None or load.level is LoadLevel.DEFAULT, f"it makes up {load}"
+        assert load is None or load.level is LoadLevel.DEFAULT, f"invented load {load}"
 
     def test_a_cluster_that_it_does_not_know_is_unavailable(self) -> None:
-        """An answer without loads says the same."""
+        """Check that an unknown cluster raises LoadUnavailable or has a report without loads."""
         _, partitions = self.known()
         try:
             report = self.provider().loads(ClusterRef("headrace-contract-no-such-cluster"), partitions)
         except LoadUnavailable:
             return
-        assert report.is_blind, "it has loads of a cluster that nobody has"
+        assert report.is_blind, "the report has loads of an unknown cluster"
 
     def test_times_are_epoch_milliseconds(self) -> None:
-        """Plans go on with loads of some age, and say which age that is."""
+        """Check that times are epoch milliseconds, because plans use and show the age of loads."""
         report, now_ms = self._ask(), SystemClock().now_ms()
         times = [report.measured_at_ms, *(load.measured_at_ms for load in report.loads.values())]
         late = [at for at in times if at is not None and at > now_ms + _DAY_MS]
-        assert not late, f"{late} are still to come"
+        assert not late, f"times in the future: {late}"
 
     def test_the_order_of_the_question_does_not_count(self) -> None:
-        """The same partitions have answers."""
+        """Check that the order of the requested partitions does not affect the result."""
         cluster, partitions = self.known()
         one, other = (self.provider().loads(cluster, order) for order in (partitions, partitions[::-1]))
         assert one.loads.keys() == other.loads.keys()
 
     def test_nothing_is_answered_about_nothing(self) -> None:
-        """Or there are no loads to be had."""
+        """Check that a request for no partitions returns no loads or raises LoadUnavailable."""
         cluster, _ = self.known()
         try:
             report = self.provider().loads(cluster, [])

@@ -1,4 +1,4 @@
-"""Names of the plug-ins that a running instance has."""
+"""Names of the plug-ins that a running instance can use."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _LOOK_AGAIN_SECONDS: Final = 60.0
 
 
 class PlugInNames:
-    """Looks for them at most once a minute: that takes some 20 ms of a processor, and health is asked all the
-    time. A package that is installed while the instance runs counts. Safe from any thread."""
+    """Cached names, refreshed at most once a minute, because a search takes about 20 ms of CPU time and
+    health is requested often. Includes packages installed while the instance runs. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -21,12 +21,12 @@ class PlugInNames:
 
     @property
     def strategies(self) -> tuple[str, ...]:
-        """Placement strategies, with Headrace's own."""
+        """Placement strategies, including the built-in ones."""
         return self._look()[1]
 
     @property
     def load_providers(self) -> tuple[str, ...]:
-        """Likewise."""
+        """Load providers, including the built-in ones."""
         return self._look()[2]
 
     def _look(self) -> tuple[float, tuple[str, ...], tuple[str, ...]]:

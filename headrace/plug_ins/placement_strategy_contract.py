@@ -1,4 +1,4 @@
-"""What a placement strategy promises, as a suite of tests that each one has to pass.
+"""Contract of placement strategies, as a test suite that every strategy must pass.
 
     from headrace.plug_ins.placement_strategy_contract import PlacementStrategyContract
 
@@ -6,7 +6,7 @@
         def strategy(self):
             return make({})
 
-pytest finds the tests of such a class.
+pytest collects the tests of such a class.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _REQUEST: Final = PlanningRequest(GROUP, _PARTITIONS, _LOADS, _CAPACITY, TaskLim
 
 
 class PlacementStrategyContract:
-    """Inherit it, and say which strategy it is."""
+    """Base class of the test class of a strategy. Override `strategy`."""
 
     def strategy(self) -> Planner:
-        """The one to be held to the contract."""
+        """Return the strategy under test."""
         raise NotImplementedError
 
     def _plan(self, request: PlanningRequest) -> GroupPlan:
         answer = self.strategy().plan(request)
         held = [one for partitions in answer.tasks.values() for one in partitions]
-        assert len(held) == len(set(held)), "a partition has two tasks"
-        assert not set(held) & set(answer.unplaced), "a partition has a task and is said to have none"
-        assert {*held, *answer.unplaced} == set(request.partitions), "partitions are lost or made up"
-        assert answer.loads_bytes_per_second.keys() <= answer.tasks.keys(), "there are loads of no task"
+        assert len(held) == len(set(held)), "a partition is in two tasks"
+        assert not set(held) & set(answer.unplaced), "a partition has a task but is listed as unplaced"
+        assert {*held, *answer.unplaced} == set(request.partitions), "partitions missing or not requested"
+        assert answer.loads_bytes_per_second.keys() <= answer.tasks.keys(), "loads of tasks that do not exist"
         return answer
 
     def test_every_partition_has_one_task(self) -> None:
-        """Or is said to have none. Within usable capacity where that is possible."""
+        """Check that every partition has one task or is unplaced, within usable capacity if possible."""
         answer = self._plan(_REQUEST)
         assert not answer.unplaced
         for task, held in answer.tasks.items():
@@ -54,8 +54,8 @@ class PlacementStrategyContract:
             assert carried <= _CAPACITY.usable_bytes_per_second, f"{task} carries {carried:.0f} bytes/s"
 
     def test_limits_hold(self) -> None:
-        """`max_tasks` and `max_partitions_per_task` are never exceeded together; the least number of tasks is
-        there while there are partitions for it."""
+        """Check that plans respect `max_tasks`, `max_partitions_per_task` and, given enough partitions,
+        `min_tasks`."""
         few = self._plan(replace(_REQUEST, limits=TaskLimits(max_tasks=2)))
         assert len(few.tasks) <= 2
         many = self._plan(replace(_REQUEST, limits=TaskLimits(min_tasks=9)))
@@ -65,18 +65,18 @@ class PlacementStrategyContract:
         assert not narrow.unplaced
 
     def test_the_same_question_has_the_same_answer(self) -> None:
-        """In any order: a leader that is killed is followed by one that plans the same."""
+        """Check that the order of the loads does not matter, so that the next leader makes the same plan."""
         turned = dict(reversed(_LOADS.items()))
         assert self._plan(_REQUEST).tasks == self._plan(replace(_REQUEST, loads=turned)).tasks
 
     def test_what_is_placed_stays(self) -> None:
-        """Planned again by the same loads nothing moves, and tasks keep their names."""
+        """Check that replanning with the same loads moves nothing and keeps the names of tasks."""
         before = self._plan(_REQUEST)
         after = self._plan(replace(_REQUEST, current=_homes(before)))
         assert after.tasks == before.tasks
 
     def test_new_partitions_move_no_others(self) -> None:
-        """While there is room."""
+        """Check that a new partition moves no others while there is room for it."""
         old = _PARTITIONS[: _COUNT - 1]
         before = self._plan(replace(_REQUEST, partitions=old))
         after = self._plan(replace(_REQUEST, current=_homes(before)))
@@ -84,12 +84,12 @@ class PlacementStrategyContract:
         assert not moved
 
     def test_new_tasks_have_names_of_the_group(self) -> None:
-        """`mirror.model.identifiers.task_name` makes them."""
+        """Check that names of tasks come from `mirror.model.identifiers.task_name`."""
         answer = self._plan(_REQUEST)
         assert answer.tasks.keys() <= {task_name(GROUP, number) for number in range(_COUNT)}
 
     def test_it_plans_without_loads(self) -> None:
-        """By count, and nothing that is placed moves."""
+        """Check that a plan without loads balances by count and moves nothing when repeated."""
         before = self._plan(replace(_REQUEST, loads={}, limits=TaskLimits(min_tasks=3)))
         sizes = sorted(map(len, before.tasks.values()))
         assert sizes[-1] - sizes[0] <= 1
@@ -99,7 +99,7 @@ class PlacementStrategyContract:
         assert after.tasks == before.tasks
 
     def test_there_may_be_nothing_to_plan(self) -> None:
-        """A datastream whose topics are all gone."""
+        """Check the plan for a datastream without any remaining topics."""
         answer = self._plan(replace(_REQUEST, partitions=(), loads={}))
         assert not any(answer.tasks.values())
 

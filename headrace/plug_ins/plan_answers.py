@@ -1,4 +1,4 @@
-"""What a placement strategy of another package answers, looked at before anything is made of it."""
+"""Validation of the plans of placement strategies from other packages."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from mirror.model.topics import TopicPartition
 from mirror.ports import Planner
 
 _HIGHEST: Final = 1e18
-"""Bytes per second of all partitions together."""
+"""Maximum total rate in bytes per second."""
 
 
 class CheckedStrategy:
-    """Satisfies `ports.Planner`. An answer that cannot be is none: the group keeps its tasks."""
+    """A placement strategy with validated plans. Satisfies `ports.Planner`. An invalid plan is rejected: the
+    group keeps its tasks."""
 
     def __init__(self, name: str, strategy: Planner, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self._name = name
@@ -27,9 +28,9 @@ class CheckedStrategy:
         self._calls = PatientCalls(patience_seconds)
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """The answer, in which partitions that it does not name have no task. Raises PlanRejected, TimedOut,
-        and what the strategy raises."""
-        what = f"the placement strategy {self._name}"
+        """Return the plan; partitions that it omits are unplaced. Raises PlanRejected, TimedOut, and the
+        errors of the strategy."""
+        what = f"placement strategy {self._name}"
         answer: object = self._calls.ask(
             what, lambda: called(what, lambda: self._strategy.plan(request), PlanRejected)
         )
@@ -49,17 +50,17 @@ class CheckedStrategy:
 
 def _problem(answer: object) -> str:
     if not isinstance(answer, GroupPlan):
-        return f"answers with {type(answer).__name__}, not GroupPlan"
+        return f"returned {type(answer).__name__}, expected GroupPlan"
     if not isinstance(answer.tasks, Mapping) or not all(isinstance(one, str) for one in answer.tasks):
-        return "has tasks that are not by name"
+        return "returned tasks that are not a mapping by name"
     for task, held in answer.tasks.items():
         if not _are_partitions(held):
-            return f"gives {shown(task)} something else than partitions"
+            return f"returned task {shown(task)} with values other than partitions"
     loads, causes = answer.loads_bytes_per_second, answer.move_reasons or {}
     if not isinstance(loads, Mapping) or not all(map(_is_rate, loads.values())):
-        return "has loads that are not finite rates by task"
+        return "returned loads_bytes_per_second that is not a mapping of tasks to finite rates"
     if not isinstance(causes, Mapping) or not all(isinstance(one, str) for one in causes.values()):
-        return "has causes of moves that are not texts by partition"
+        return "returned move_reasons that is not a mapping of partitions to text"
     for one in fields(GroupPlan):
         if problem := _problem_of_field(one.name, str(one.type), getattr(answer, one.name)):
             return problem
@@ -80,8 +81,8 @@ def _problem_of_field(name: str, kind: str, value: object) -> str:
             is_right = not isinstance(value, str) and isinstance(value, Sequence)
             is_right = is_right and all(isinstance(one, str) for one in value)  # type: ignore[attr-defined]
         case _:
-            is_right = True  # a mapping: looked at before
-    return "" if is_right else f"says {name} is {shown(value)}"
+            is_right = True  # a mapping, validated by the caller
+    return "" if is_right else f"returned invalid {name}: {shown(value)}"
 
 
 def _is_rate(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Plans each group by the placement strategy that its datastreams choose."""
+"""Plans each group with the placement strategy that its datastreams select."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ _log = structlog.get_logger(__name__)
 
 
 class ChosenStrategies:
-    """Satisfies `ports.Planner`. `service`: plans the groups that choose nothing. `make`: the strategy of a
-    name; raises ConfigError. One that was made is kept; one that cannot be made is tried again at the next
-    planning, and the service's plans in its place: the log says so once, the plan each time. So it is with
-    one that takes longer than `patience_seconds` to be made."""
+    """The strategies in use. Satisfies `ports.Planner`. `service`: plans groups without a selection; `make`:
+    creates the strategy with a name, or raises ConfigError.
+
+    A strategy is created once. If that fails or takes longer than `patience_seconds`, the strategy of the
+    service plans instead, and creation is retried at the next plan; the log reports this once, every plan
+    does."""
 
     def __init__(
         self,
@@ -35,27 +37,27 @@ class ChosenStrategies:
         self._missing: dict[str, str] = {}
 
     def plan(self, request: PlanningRequest) -> GroupPlan:
-        """Raises PlanRejected, and what the strategy raises."""
+        """Plan with the selected strategy. Raises PlanRejected, and the errors of the strategy."""
         if request.strategy is None:
             return self._service.plan(request)
         planner = self._strategy(request.strategy)
         if planner is not None:
             return planner.plan(request)
         answer = self._service.plan(request)
-        note = f"planned by the strategy of the service: {self._missing[request.strategy]}"
+        note = f"planned by the service's strategy: {self._missing[request.strategy]}"
         return replace(answer, reasons=(note, *answer.reasons))
 
     def _strategy(self, name: str) -> Planner | None:
-        """None: it cannot be made, and why is noted."""
+        """Return the strategy, or None if it cannot be created; the reason is recorded."""
         if name not in self._made:
             try:
                 calls = self._calls.setdefault(name, PatientCalls(self._patience_seconds))
-                what = f"the package of the placement strategy {name!r}"
+                what = f"the package of placement strategy {name!r}"
                 self._made[name] = calls.ask(what, lambda: self._make(name))
             except (ConfigError, TimedOut) as error:
                 reason = legible(str(error))
                 if self._missing.get(name) != reason:
-                    _log.warning("the service's placement strategy is used", chosen=name, reason=reason)
+                    _log.warning("using the service's placement strategy", chosen=name, reason=reason)
                 self._missing[name] = reason
                 return None
             self._missing.pop(name, None)

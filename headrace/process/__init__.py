@@ -1,3 +1,3 @@
-"""What every process of Headrace is set up with: signals, logs, cores, garbage collection, REST, compiled
-modules. Imports nothing of the other rooms.
+"""Setup of every Headrace process: signals, logs, cores, garbage collection, REST and compiled modules.
+Imports only `headrace.console` of the other packages in `headrace`.
 """

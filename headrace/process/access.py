@@ -1,4 +1,4 @@
-"""Who may call, out of the settings."""
+"""Builds the access control of REST from the settings."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 BROOKLIN: Final = "brooklin"
-"""The listener of Brooklin's clients, and the principal that they are."""
+"""Name of the listener for Brooklin clients, and of their principal."""
 
 
 def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health) -> Access:
-    """`health`: shows where tokens cannot be read any more. Raises ConfigError for those that cannot be read
-    now, and for names that cannot be."""
+    """Build the access control. `health` shows if the token file later becomes unreadable. Raises ConfigError
+    for an unreadable token file and for invalid names."""
     file, tell = api.access.token_file, partial(_report_tokens, health)
     tokens = TokenFile(Path(file), clock, tell) if file else None
     if tokens is not None:
@@ -45,7 +45,8 @@ def who_may_call(api: ApiSettings, advertised: str, clock: Clock, health: Health
 
 
 def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
-    """Only where there is one are the libraries that verify signatures loaded: workers load this module."""
+    """Return the issuer; None if none is configured. The libraries that verify signatures are imported only
+    if needed, because workers import this module too."""
     if not api.access.oidc.issuer:
         return None
     from headrace.process.oidc.provider import issuer_of
@@ -54,13 +55,14 @@ def _issuer(api: ApiSettings, clock: Clock) -> TokenIssuer | None:
 
 
 def _report_tokens(health: Health, problem: str) -> None:
-    """The instance is well, as it copies on. Health may be open to all: only the log names the file."""
+    """Report the state of the token file. The instance counts as healthy, because copying continues. Only the
+    log names the file, because health may be public."""
     if problem:
-        _log.warning("no token is taken", reason=problem)
-        health.report("tokens", True, "NO TOKEN IS TAKEN: their file cannot be read; the log has why")
+        _log.warning("cannot read the token file", reason=problem)
+        health.report("tokens", True, "TOKENS REJECTED: cannot read the token file; see the log")
     else:
         health.forget("tokens")
-        _log.info("tokens are taken again")
+        _log.info("token file is readable again")
 
 
 def _throttle(limits: LimitSettings, clock: Clock) -> Throttle | None:
@@ -79,15 +81,16 @@ def _certificates(api: ApiSettings) -> dict[str, Principal]:
         except InvalidRequest as error:
             raise ConfigError(f"{key}: {error}") from error
         if one.subject in found:
-            raise ConfigError(f"{key}: {found[one.subject].name} has the same subject")
+            raise ConfigError(f"{key}: duplicate subject, also used by {found[one.subject].name}")
         found[one.subject] = principal
     if found and not api.tls.client_ca_file:
-        raise ConfigError("api.access.certificates: api.tls.client_ca_file is needed, so that they are shown")
+        raise ConfigError("api.access.certificates requires api.tls.client_ca_file to verify certificates")
     return found
 
 
 def service_names(api: ApiSettings, advertised: str) -> frozenset[str]:
-    """What the service may be called in addresses, in lower case. `advertised`: HOST:PORT."""
+    """Return the host names by which clients may address the service, in lower case. `advertised`:
+    HOST:PORT."""
     own = socket.gethostname()
     named = [api.host, own, socket.getfqdn(own), *api.access.allowed_hosts]
     named.append(advertised.removeprefix("https://").rpartition(":")[0])

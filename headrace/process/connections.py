@@ -1,4 +1,4 @@
-"""Bounds of the connections of a listener: how many there are, and how long the parts of a call may take."""
+"""Limits on the connections of a listener: their number, and the duration of each part of a request."""
 
 from __future__ import annotations
 
@@ -17,28 +17,30 @@ from api.calls.answer_headers import SAFE_HEADERS
 from api.errors import LegibleJson
 from api.schemas.problems import PROBLEM_TYPE
 
-_TOO_MANY: Final = "there are too many connections"
+_TOO_MANY: Final = "too many connections"
 _FRAMINGS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _CLOSE: Final = (b"connection", b"close")
 RESERVE: Final = 50
-"""Connections beyond the limits, for `RESERVED` alone."""
+"""Additional connections beyond the limits, only for the paths in `RESERVED`."""
 RESERVED: Final = frozenset({"/health", "/v1/health", "/v1/ready", "/metrics", "/v1/instances"})
 _GRACE_SECONDS: Final = 2.0
-"""Longer than the application waits for a body, which it refuses in its own words."""
+"""Added to the application's deadline for a body, so that the application can respond first."""
 
 
 class BoundedProtocol(H11Protocol):
-    """Answers 503 where there are too many connections, and 408 where a head does not come; closes where a
-    body does not, also that of a call which has been answered, and where an answer is not read. Where there
-    are too many, the one that has been silent for longest gives way to a new one; where none is silent, calls
-    of `RESERVED` are answered over a reserve of connections."""
+    """HTTP protocol with limits. Responds 503 to excess connections and 408 if the head of a request does not
+    arrive in time; closes the connection if a body does not arrive in time, even if the request has been
+    answered, or if the client does not read the response.
+
+    At the limit, the connection that has been idle for longest is closed in favour of a new one. If none is
+    idle, a reserve of connections still serves the paths in `RESERVED`."""
 
     limits: ClassVar[LimitSettings] = LimitSettings()
     by_address: ClassVar[Counter[str]] = Counter()
     unread: ClassVar[dict[BoundedProtocol, None]] = {}
-    """Those whose caller does not read what is sent, the one that waits longest first."""
+    """Connections with a response that the client has not read, oldest first."""
     silent: ClassVar[dict[BoundedProtocol, None]] = {}
-    """Connections without a complete request head, the one that has waited longest first."""
+    """Connections without a complete request head, longest wait first."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -48,10 +50,10 @@ class BoundedProtocol(H11Protocol):
         self._reading: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """A connection is there; nothing has come of it."""
+        """Count the new connection, and make room for it or reject it."""
         super().connection_made(transport)
-        transport.set_write_buffer_limits(high=1, low=0)  # the system's own buffer takes what is usual
-        self._counted = self.client[0] if self.client else "nobody known"
+        transport.set_write_buffer_limits(high=1, low=0)  # usual responses fit into the socket buffer
+        self._counted = self.client[0] if self.client else "unknown address"
         self.by_address[self._counted] += 1
         excess = self._make_room()
         if excess > RESERVE:
@@ -63,7 +65,7 @@ class BoundedProtocol(H11Protocol):
         self._wait_for("head", self.limits.head_seconds)
 
     def _make_room(self) -> int:
-        """End a silent connection where there are too many, and return how many there are too many then."""
+        """Close idle connections if a limit is exceeded, and return the number still in excess."""
         of_all = self.by_address.total() - self.limits.connections
         of_address = self.by_address[self._counted] - self.limits.connections_of_one_address
         if of_address > 0:
@@ -74,7 +76,7 @@ class BoundedProtocol(H11Protocol):
         return max(of_all, of_address)
 
     def _end_silent(self, is_meant: Callable[[BoundedProtocol], bool]) -> int:
-        """End the connection that has been silent for longest; returns how many have ended."""
+        """Close the connection that has been idle for longest, and return the number closed (0 or 1)."""
         found = next((one for one in self.silent if is_meant(one)), None)
         if found is None:
             return 0
@@ -82,7 +84,8 @@ class BoundedProtocol(H11Protocol):
         return 1
 
     def _give_way(self) -> None:
-        """End, without an answer after a former one: a caller would take it for that to its next call."""
+        """Close the connection. If it has served a request before, send no response: the client would take it
+        for the response to its next request."""
         if self.cycle is None:
             self._end(HTTPStatus.SERVICE_UNAVAILABLE, _TOO_MANY)
         else:
@@ -91,14 +94,14 @@ class BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """Release all resources of the connection."""
         self._wait_for("")
         self._is_read()
         self._uncount()
         super().connection_lost(exc)
 
     def _uncount(self) -> None:
-        """Give the place to another connection. Idempotent."""
+        """Stop counting the connection. Idempotent."""
         self.silent.pop(self, None)
         address, self._counted = self._counted, ""
         if address:
@@ -107,8 +110,8 @@ class BoundedProtocol(H11Protocol):
                 del self.by_address[address]
 
     def pause_writing(self) -> None:
-        """Something of an answer waits for the caller to read what is before it. Until that is read no more
-        is written; where that takes too long, or too much waits of all connections, the connection ends."""
+        """Stop writing until the client reads the response. Abort the connection if that takes too long, and
+        abort the oldest such connections while the unread bytes of all connections exceed the limit."""
         super().pause_writing()
         if self._reading is None:
             self._reading = self.loop.call_later(self.limits.answer_seconds, self.abandon)
@@ -117,7 +120,7 @@ class BoundedProtocol(H11Protocol):
             next(iter(self.unread)).abandon()
 
     def resume_writing(self) -> None:
-        """All of it is with the system, or gone."""
+        """Continue writing after the write buffer has drained."""
         self._is_read()
         super().resume_writing()
 
@@ -131,12 +134,12 @@ class BoundedProtocol(H11Protocol):
             self._reading = None
 
     def abandon(self) -> None:
-        """End the connection. What is written is dropped: `close` would wait for the caller."""
+        """Abort the connection and drop unsent data; `close` would wait for the client to read it."""
         self._is_read()
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Bytes, of which nothing is looked at once the connection ends."""
+        """Process received bytes, unless the connection is closing."""
         if not self.transport.is_closing():
             super().data_received(data)
             self._look()
@@ -144,14 +147,14 @@ class BoundedProtocol(H11Protocol):
                 self._wait_for("head", self.limits.head_seconds)
 
     def handle_events(self) -> None:
-        """What has come is looked at. A call that says the end of its body in two ways is the last one of its
-        connection, as what is in front of this listener may see another end (RFC 9112, 6.3)."""
+        """Process parsed events. A request with both Content-Length and Transfer-Encoding is the last one on
+        its connection, because a proxy may see a different end of its body (RFC 9112, 6.3)."""
         super().handle_events()
         if self.headers and _CLOSE not in self.headers and {name for name, _ in self.headers} >= _FRAMINGS:
             self.headers.append(_CLOSE)
 
     def on_response_complete(self) -> None:
-        """A call is answered; the head of the next may be here already."""
+        """Update the deadlines after a response; the head of the next request may have arrived already."""
         super().on_response_complete()
         self._look()
 
@@ -167,7 +170,8 @@ class BoundedProtocol(H11Protocol):
             self._wait_for("")
 
     def _wait_for(self, what: str, seconds: float = 0.0) -> None:
-        """One deadline for all of it, however often a part comes; nothing: no more."""
+        """Set one deadline for the whole part of a request, regardless of how often data arrives. An empty
+        `what` cancels the deadline."""
         if what == self._waits_for:
             return
         self._waits_for = what
@@ -179,7 +183,7 @@ class BoundedProtocol(H11Protocol):
 
     def _too_late(self) -> None:
         if self._waits_for == "head":
-            detail = f"the head of the call was not here within {self.limits.head_seconds:g} seconds"
+            detail = f"the request head did not arrive within {self.limits.head_seconds:g} seconds"
             self._end(HTTPStatus.REQUEST_TIMEOUT, detail)
         else:
             self.transport.close()
@@ -199,7 +203,7 @@ class BoundedProtocol(H11Protocol):
 
 
 def _only_reserved(app: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
-    """Return an application for connections of the reserve: it refuses other calls than `RESERVED`."""
+    """Return an application for reserve connections, which rejects all paths except `RESERVED`."""
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] in RESERVED:

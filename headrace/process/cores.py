@@ -1,4 +1,4 @@
-"""How many processor cores are ours: a machine's are not always all of them."""
+"""Number of CPU cores available to this process, which can be fewer than the machine has."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VERSION_1: Final = ("quota", "period")
 
 
 def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
-    """Cores that this process may run on, and no more than its control groups allow it the time of: what a
-    container has been given. At least 1; a part of a core counts as one.
+    """Return the number of cores that this process may run on, limited by the CPU quota of its control groups
+    (of a container, for example). Fractions are rounded up; at least 1.
 
-    `groups` is where control groups are mounted, `membership` the file that names ours (`cgroups(7)`).
+    `groups`: mount point of control groups; `membership`: file that lists ours (`cgroups(7)`).
     """
     if sys.platform == "linux":
         bound = len(os.sched_getaffinity(0))
@@ -28,8 +28,8 @@ def usable_cores(groups: Path = _GROUPS, membership: Path = _MEMBERSHIP) -> int:
 
 
 def _allowed(groups: Path, membership: Path) -> Iterator[float]:
-    """Cores' worth of time by each limit on us. A container that sees only its own groups finds them at the
-    mount itself, whatever the names in `membership` say."""
+    """Yield each limit that applies, in cores. A container that sees only its own groups finds them directly
+    at the mount point, regardless of the paths in `membership`."""
     yield from _limit(groups)
     yield from _limit(groups / "cpu")
     for line in _text(membership).splitlines():
@@ -42,7 +42,8 @@ def _allowed(groups: Path, membership: Path) -> Iterator[float]:
 
 
 def _limit(folder: Path) -> Iterator[float]:
-    """The limit of one group: `cpu.max` of version 2, the quota of version 1; "max" and -1 are none."""
+    """Yield the limit of one group, if any: `cpu.max` of version 2 or the quota of version 1. "max" and -1
+    mean no limit."""
     text = _text(folder / "cpu.max") or " ".join(_text(folder / f"cpu.cfs_{name}_us") for name in _VERSION_1)
     words = text.split()
     if len(words) == len(_VERSION_1) and all(word.isdigit() for word in words):
@@ -53,4 +54,4 @@ def _text(file: Path) -> str:
     try:
         return file.read_text(errors="surrogateescape")
     except OSError:
-        return ""  # no such controller, or no control groups at all: no limit
+        return ""  # no controller or no control groups: no limit

@@ -1,4 +1,4 @@
-"""When Python looks for garbage in circles, and how long a thread keeps the interpreter."""
+"""Settings of the interpreter: thresholds of the cyclic garbage collector, and the thread switch interval."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ _SWITCH_SECONDS: Final = 0.001
 
 
 def collect_seldom() -> None:
-    """For a process that holds a plan: 200,000 partitions are a million objects that live long, and the
-    usual thresholds look through them all several times a tick, half of its time. What is new is looked
-    through in small parts: every thread waits meanwhile, for a tenth of a second at 100,000 objects."""
+    """Raise the thresholds of garbage collection, for a process that holds a plan. 200,000 partitions are a
+    million long-lived objects, and the default thresholds scan all of them several times per tick, which
+    takes half of its time. The youngest generation stays small, because a collection blocks all threads: a
+    tenth of a second at 100,000 objects."""
     gc.set_threshold(*_THRESHOLDS)
 
 
 def switch_often() -> None:
-    """For a process that plans and answers: a call takes the interpreter back after each of its dozen answers
-    of ZooKeeper, and at 5 ms, as usual, it waits longer for a planning thread than for ZooKeeper."""
+    """Shorten the thread switch interval, for a process that plans and serves requests. A request must
+    acquire the interpreter after each of its dozen ZooKeeper responses; with the default of 5 ms it waits
+    longer for a planning thread than for ZooKeeper."""
     sys.setswitchinterval(_SWITCH_SECONDS)

@@ -1,9 +1,9 @@
-"""Logs: lines for people, or JSON for machines, on stderr.
+"""Logging to stderr, as text for operators or as JSON for machines.
 
-Every line of a thread that works on a plan carries `plan` (the epoch) and, where it is about one,
-`datastream`: together they are the correlation id under which one change can be followed through
-leader, instances and workers. What is logged of a call over REST has its `request_id`, which is in the
-answer. Values of secret settings never reach a log.
+Every line of a thread that works on a plan has the field `plan` (its epoch) and, if it concerns one,
+`datastream`. Together they correlate the lines about a change across leader, instances and workers.
+Lines about a REST request have its `request_id`, which the response contains. Values of secret
+settings are never logged.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ _EXCEPTION: Final = "exception"
 
 
 class LogSettings(Settings):
-    """How logs look."""
+    """Format and level of logs."""
 
     format: Literal["auto", "text", "json"] = "auto"
     """`auto`: text on a terminal, JSON elsewhere."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important level that is shown."""
+    """Lowest level to log."""
 
 
 def configure_logs(settings: LogSettings, **context: Any) -> None:
-    """Set up structlog and the standard library's loggers; `context` goes into every line."""
+    """Set up structlog and the standard library's loggers. `context`: fields of every line."""
     as_text = settings.format == "text" or (settings.format == "auto" and sys.stderr.isatty())
     shared: list[structlog.types.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -74,7 +74,7 @@ def _mask_secrets(_logger: Any, _method: str, event: structlog.types.EventDict) 
 
 
 def log_to_stderr() -> None:
-    """For commands that print their answer and set up no log: what is logged does not get between."""
+    """Send log lines to stderr, for commands that print their result to stdout and do not configure logs."""
     structlog.reset_defaults()
     structlog.configure(
         processors=[
@@ -90,7 +90,8 @@ def log_to_stderr() -> None:
 
 
 def _text_renderer() -> structlog.types.Processor:
-    """Lines for people. Tracebacks are plain: structlog's own show local variables, and so passwords."""
+    """Return a renderer of text lines. Tracebacks are plain, because those of structlog show local variables,
+    which may contain passwords."""
     renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=_plain_traceback)
 
     def render(logger: Any, method: str, event: structlog.types.EventDict) -> str:
@@ -100,7 +101,8 @@ def _text_renderer() -> structlog.types.Processor:
 
 
 def _shown(key: str, value: Any) -> Any:
-    """What is no text is shown by its `repr`, which escapes; an exception has lines."""
+    """Escape text for the terminal. Other values are rendered by `repr`, which escapes; exceptions keep their
+    line breaks."""
     if not isinstance(value, str):
         return value
     return visible_lines(value) if key == _EXCEPTION else visible(value)

@@ -1,11 +1,11 @@
-"""The modules that every batch passes through, as machine code: where it lies, and processes that run it.
+"""Location and use of the compiled data plane: the modules that process every batch.
 
     python -m headrace.process.machine_code MODULE [...]     run a module with it, as worker processes do
 
-What `headrace.process.compilation` has compiled is used only where it was made of exactly the sources that
-lie here, by their content; otherwise, and where there is no C compiler, the sources themselves run: they do
-the same at a higher price. So they do with `HEADRACE_COMPILED=0` in the environment. Every worker process
-imports this module, so it imports little.
+A build of `headrace.process.compilation` is used only if it was made from exactly the present sources,
+compared by content. Otherwise, without a C compiler, or with `HEADRACE_COMPILED=0` in the environment, the
+Python sources run, with the same behaviour at a higher cost. Every worker process imports this module, so it
+imports little.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Final
 
 SWITCH: Final = "HEADRACE_COMPILED"
-"""Environment variable; 0: worker processes run the sources."""
+"""Environment variable; with 0, worker processes run the Python sources."""
 _PACKAGE: Final = Path(__file__).parents[1]
 _WINGS: Final = _PACKAGE / "wings"
 HOME: Final = _WINGS if _WINGS.is_dir() else _PACKAGE.parent
-"""The folder that the sources of `mirror` lie in: of the checkout, or of the installed package."""
+"""Folder that contains the sources of `mirror`, in the checkout or in the installed package."""
 _BUILDS: Final = Path(".cache") / "compiled"
 _INSTALLED: Final = _PACKAGE / "compiled"
-"""What a wheel brings."""
+"""Build that is included in a wheel."""
 PER_RECORD: Final = (
     "mirror/lane/batch_router",
     "mirror/protocol/batches/batch",
@@ -41,7 +41,7 @@ PER_RECORD: Final = (
     "mirror/protocol/batches/reframe",
     "mirror/protocol/varint",
 )
-"""Modules whose loops run once a record where batches are merged or opened."""
+"""Modules with loops per record, for batches that are merged or opened."""
 PER_BATCH: Final = (
     "mirror/adapters/system_clock",
     "mirror/client/connection",
@@ -65,11 +65,11 @@ PER_BATCH: Final = (
     "mirror/replication/handlers/fetch_handler",
     "mirror/replication/live_lane",
 )
-"""Modules that run once a batch or more often."""
+"""Modules that run at least once per batch."""
 MODULES: Final = (*PER_RECORD, *PER_BATCH)
-"""What is compiled."""
+"""Compiled modules."""
 _MAKER: Final = Path(__file__).with_name("compilation")
-"""How it is compiled is part of what it was made of."""
+"""Sources of the compilation, which are part of the digest of a build."""
 
 COMPILED: Final = "compiled"
 INTERPRETED: Final = "interpreted"
@@ -77,17 +77,17 @@ _SUFFIX: Final = importlib.machinery.EXTENSION_SUFFIXES[0]
 
 
 def worker_command(module: str, *arguments: str) -> list[str]:
-    """The command of a worker process that runs this module."""
+    """Return the command of a worker process that runs the module."""
     return [sys.executable, "-m", "headrace.process.machine_code", module, *arguments]
 
 
 def build_folder(home: Path = HOME) -> Path:
-    """Where what is compiled of the sources in `home` lies, whether it is there or not."""
+    """Return the folder for the build of the sources in `home`, which may not exist."""
     return home / _BUILDS / _digest(home)
 
 
 def _digest(home: Path) -> str:
-    """Of the sources, and of how they are compiled; the same wherever they lie."""
+    """Return the digest of the sources and of the compilation, independent of their location."""
     digest = hashlib.sha256(_SUFFIX.encode())
     for file in (Path(__file__), *sorted(_MAKER.glob("*.py"))):
         digest.update(file.name.encode())
@@ -99,12 +99,12 @@ def _digest(home: Path) -> str:
 
 
 def is_built(home: Path = HOME) -> bool:
-    """Whether there is machine code of exactly these sources."""
+    """Return whether a build of exactly these sources exists in `home`."""
     return build_folder(home).is_dir()
 
 
 def found(home: Path = HOME) -> Path | None:
-    """The machine code that worker processes run; None when the sources run."""
+    """Return the folder of the build that worker processes use; None if they run the Python sources."""
     if os.environ.get(SWITCH) == "0":
         return None
     folder = build_folder(home)
@@ -113,25 +113,25 @@ def found(home: Path = HOME) -> Path | None:
 
 
 def take(home: Path = HOME) -> bool:
-    """Import compiled modules instead of their sources from now on, in this process, if there are any. To be
-    called before any of them is imported."""
+    """Make this process import compiled modules, and return whether a build exists. Must be called before any
+    of the modules is imported."""
     folder = found(home)
     if folder is None:
         return False
-    sys.path.append(str(folder))  # for the library that the modules share
+    sys.path.append(str(folder))  # for the library shared by the modules
     for room in {module.rpartition("/")[0] for module in MODULES}:
         importlib.import_module(room.replace("/", ".")).__path__.insert(0, str(folder / room))
     return True
 
 
 def data_plane() -> str:
-    """Return what those modules are in this process: compiled or interpreted."""
+    """Return whether this process runs the modules `compiled` or `interpreted`."""
     modules = [importlib.import_module(one.replace("/", ".")) for one in MODULES]
     return COMPILED if all(str(one.__file__).endswith(_SUFFIX) for one in modules) else INTERPRETED
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the module that is named first, with the other arguments."""
+    """Run the module given by the first argument, with the remaining arguments."""
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Whether ZooKeeper is open to all, as health and `headrace config check` say it."""
+"""Warnings about unprotected znodes in health and `headrace config check`."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ _SHOWN: Final = 3
 
 
 def report_open_nodes(session: ZooKeeper, settings: ZooKeeperSettings, health: Health) -> None:
-    """Have health show what others than we may read or change: what instances find when they start, whatever
-    the settings say. Raises Unreachable."""
+    """Report znodes that other clients can read or change, as found in ZooKeeper regardless of the settings.
+    Raises Unreachable."""
     if found := session.open_nodes():
         sentence = _sentence(settings, found)
         health.report(PART, True, sentence)
-        _log.warning("nodes are open", reason=sentence)
+        _log.warning("znodes are unprotected", reason=sentence)
 
 
 def openness(settings: ZooKeeperSettings) -> str:
-    """What these settings leave open, without asking; empty: nothing."""
+    """Return a warning if the settings leave the root unprotected, else an empty string. Does not connect."""
     return "" if settings.security.is_private else _sentence(settings, [settings.root])
 
 
 def _sentence(settings: ZooKeeperSettings, paths: Sequence[str]) -> str:
     named = first_few(paths, _SHOWN)
     why = (
-        "they were made before zookeeper.security: close them with setAcl -R"
+        "created before zookeeper.security was set: protect them with setAcl -R"
         if settings.security.is_private
         else "set zookeeper.security"
     )
     return (
-        f"OPEN: who reaches ZooKeeper at {settings.servers} may change {named}, and so command this service"
+        f"OPEN: every client of ZooKeeper at {settings.servers} can change {named} and control this service"
         f" ({why}; docs/zookeeper.md)"
     )

@@ -1,4 +1,4 @@
-"""REST in a thread of its own: uvicorn on a socket that is bound before anything else starts."""
+"""REST server in a dedicated thread: uvicorn on a socket that is bound before anything else starts."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _EVERYWHERE: Final = ("0.0.0.0:", "[::]:")
 
 
 def advertised_address(api: ApiSettings, bound: str) -> str:
-    """Where other instances reach the one that listens at `bound`: as configured, or there; a socket on all
-    addresses is reached by the name of its host. With TLS it begins with `https://`."""
+    """Return the address at which other instances reach the one that listens at `bound`: the configured one,
+    else `bound`, with the host name in place of a wildcard address. It starts with `https://` if TLS is
+    on."""
     found = api.advertised_address or bound
     if not api.advertised_address and bound.startswith(_EVERYWHERE):
         found = f"{socket.gethostname()}:{bound.rpartition(':')[2]}"
@@ -36,7 +37,7 @@ def advertised_address(api: ApiSettings, bound: str) -> str:
 
 
 def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
-    """That of Brooklin's clients, bound, if the settings have one. Raises ConfigError."""
+    """Return the bound listener for Brooklin clients, if it is configured. Raises ConfigError."""
     if not api.brooklin.port:
         return []
     found = RestServer(api.brooklin.host, api.brooklin.port, key="api.brooklin.port", limits=api.limits)
@@ -46,9 +47,9 @@ def brooklin_listener(api: ApiSettings, app: FastAPI) -> list[RestServer]:
 
 
 def unbound_listener(host: str) -> socket.socket:
-    """A socket whose connections send a small answer at once. An answer is two writes, head and body: without
-    TCP_NODELAY the second waits 40 ms for the client's delayed acknowledgement of the first. asyncio sets the
-    option only for sockets that name their protocol."""
+    """Create a socket whose connections use TCP_NODELAY. A response is two writes, head and body; without the
+    option the second one waits 40 ms for the client's delayed acknowledgement of the first. asyncio sets the
+    option only for sockets that are created with an explicit protocol."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -56,15 +57,15 @@ def unbound_listener(host: str) -> socket.socket:
 
 
 class ListenerLoop(asyncio.SelectorEventLoop):
-    """Its TLS connections begin and end within some seconds; asyncio's own limits are 60 and 30, and the
-    server has no setting for them. A connection is counted once its handshake is over."""
+    """Event loop with short timeouts for TLS handshakes and shutdowns. asyncio's defaults are 60 s and 30 s,
+    and uvicorn has no setting for them. A connection counts only after its handshake."""
 
     def __init__(self, handshake_seconds: float) -> None:
         super().__init__()
         self._handshake_seconds = handshake_seconds
 
     async def create_server(self, *arguments: Any, **more: Any) -> asyncio.Server:
-        """As asked for."""
+        """Create the server, with the timeouts if it uses TLS."""
         if more.get("ssl") is not None:
             seconds = self._handshake_seconds
             more = {"ssl_handshake_timeout": seconds, "ssl_shutdown_timeout": seconds, **more}
@@ -72,7 +73,8 @@ class ListenerLoop(asyncio.SelectorEventLoop):
 
 
 class RestServer:
-    """`bind` first (a busy port is found at once), then `attach` and `start`."""
+    """A listener with its application. Call `bind` first, which fails at once on a busy port, then `attach`
+    and `start`."""
 
     def __init__(
         self,
@@ -94,33 +96,33 @@ class RestServer:
 
     @property
     def address(self) -> str:
-        """`host:port` as bound."""
+        """Bound address as `host:port`."""
         assert self._socket is not None
         host, port = self._socket.getsockname()[:2]
         return address_of(host, port)
 
     @property
     def connections(self) -> int:
-        """How many there are."""
+        """Number of open connections."""
         return len(self._server.server_state.connections) if self._server is not None else 0
 
     def bind(self) -> None:
-        """Raises ConfigError when the port is taken."""
+        """Bind the socket and listen. Raises ConfigError if the address is in use or invalid."""
         listener = unbound_listener(self._host)
         try:
             listener.bind((self._host, self._port))
-            listener.listen()  # only this claims the port; who comes early waits
+            listener.listen()  # claims the port; early connections wait
         except OSError as error:
             listener.close()
             raise ConfigError(
-                f"REST cannot listen on {address_of(self._host, self._port)} ({error.strerror})",
-                advice=f"set {self._key}, or --port 0 for a free one",
+                f"cannot bind {address_of(self._host, self._port)}: {error.strerror}",
+                advice=f"choose another port with {self._key}, or a free one with --port 0",
             ) from error
         self._socket = listener
 
     def attach(self, app: FastAPI, surface: ASGIApp | None = None) -> None:
-        """What is served: the application, or a part of it, which then begins and ends with another server.
-        Raises ConfigError for certificates that cannot be used."""
+        """Set the application to serve, or `surface`, a part of it, if another server starts and stops the
+        application. Raises ConfigError for unusable certificates."""
         self._app = app
         context = of_listener(self._tls) if self._tls else None
         config = uvicorn.Config(
@@ -131,14 +133,14 @@ class RestServer:
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=3,
-            proxy_headers=False,  # X-Forwarded-For is whatever a caller writes
+            proxy_headers=False,  # clients can forge X-Forwarded-For
             server_header=False,
             ws="none",
         )
         self._server = uvicorn.Server(config)
 
     def start(self) -> None:
-        """Begin to answer; what is logged says the same of this process as in the thread that starts it."""
+        """Start to serve, in a thread that inherits the log context of the calling thread."""
         assert self._server is not None
         assert self._socket is not None
         server, listener = self._server, self._socket
@@ -153,7 +155,7 @@ class RestServer:
         self._thread.start()
 
     def stop(self, deadline_seconds: float) -> None:
-        """Finish open requests, end streams and the thread. Safe to call twice."""
+        """Finish open requests, close streams and stop the thread. Idempotent."""
         if self._app is not None:
             end_streams(self._app)
         if self._server is not None:

@@ -1,8 +1,8 @@
-"""Who hears SIGTERM and SIGINT: a parent that stops its workers in order, never the workers themselves; and
-commands that clean up what they have started.
+"""Handling of SIGTERM and SIGINT in parents, which stop their workers in order, in workers, which ignore the
+signals, and in commands, which clean up the processes that they have started.
 
 A terminal sends SIGINT to the whole process group, systemd sends SIGTERM to the whole service. A worker that
-heard them would end without draining, so it is deaf to both from the moment it is started.
+handled them would end without draining, so it ignores both from its start.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _STOP_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM})
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Processes that this thread starts in the block begin with stop signals blocked; what arrives for this
-    one meanwhile is delivered after the block."""
+    """Block stop signals in this thread, so that processes started in the block inherit the mask. Signals
+    that arrive meanwhile are delivered after the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _STOP_SIGNALS)
     try:
         yield
@@ -28,7 +28,8 @@ def held_back() -> Iterator[None]:
 
 
 def ignore_stop_signals() -> None:
-    """For the first line of a worker. A stop is then what its parent says through the pipe, or its end."""
+    """Ignore stop signals, as the first step of a worker. It stops on a message from its parent through the
+    pipe, or when the pipe is closed."""
     for number in _STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
@@ -36,12 +37,13 @@ def ignore_stop_signals() -> None:
 
 @contextmanager
 def cleaning_up(say: Callable[[str], None]) -> Iterator[None]:
-    """In the block SIGTERM and SIGHUP clean up as ctrl-C does; the exit code names the signal."""
+    """Raise SystemExit in the block on SIGINT, SIGTERM and SIGHUP, so that cleanup runs. The exit code is 128
+    plus the signal number."""
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
-        for other in before:  # once is enough: what follows is the cleaning up
+        for other in before:  # further signals must not interrupt the cleanup
             signal.signal(other, signal.SIG_IGN)
-        say("stopping what was started")
+        say("stopping all started processes")
         raise SystemExit(128 + number)
 
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}

@@ -1,4 +1,4 @@
-"""TLS of the listener: certificates are read again when their files change, for connections from then on."""
+"""TLS of the listener. Certificates are reloaded for new connections when their files change."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ _SHORT: Final = {
     "domainComponent": "DC",
     "userId": "UID",
 }
-"""RFC 4514; other parts keep the names that OpenSSL has for them."""
+"""Short names of RFC 4514; other attributes keep their OpenSSL names."""
 _ESCAPED: Final = ',+"\\<>;='
 
 
 def server_context(tls: TlsSettings) -> ssl.SSLContext:
-    """What the listener shows, and asks of callers, from TLS 1.2 on. Raises ConfigError."""
+    """Return the context of the listener, for TLS 1.2 or newer: its certificate, and the verification of
+    client certificates. Raises ConfigError."""
     found = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     _show(found, tls)
@@ -45,8 +46,8 @@ def server_context(tls: TlsSettings) -> ssl.SSLContext:
 
 
 def instances_context(tls: TlsSettings) -> ssl.SSLContext:
-    """For questions to the other instances, to which this one shows its own certificate. Raises
-    ConfigError."""
+    """Return the context for requests to other instances, with this instance's certificate as the client
+    certificate. Raises ConfigError."""
     found = ssl.create_default_context()
     found.minimum_version = ssl.TLSVersion.TLSv1_2
     if tls.instances_ca_file:
@@ -62,8 +63,8 @@ def _show(context: ssl.SSLContext, tls: TlsSettings) -> None:
         context.load_cert_chain(tls.certificate_file, tls.key_file, tls.key_password.get_secret_value)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"api.tls.certificate_file and key_file cannot be used: {_reason(error)}",
-            advice="they are PEM files, the key is that of the first certificate",
+            f"cannot load api.tls.certificate_file and key_file: {_reason(error)}",
+            advice="both must be PEM files, with the key of the first certificate",
         ) from error
 
 
@@ -71,7 +72,7 @@ def _trust(context: ssl.SSLContext, key: str, file: str) -> None:
     try:
         context.load_verify_locations(file)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"api.tls.{key} cannot be used: {file}: {_reason(error)}") from error
+        raise ConfigError(f"cannot load api.tls.{key}: {file}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:
@@ -79,33 +80,33 @@ def _reason(error: Exception) -> str:
 
 
 def of_listener(tls: TlsSettings) -> ReloadingContext:
-    """Raises ConfigError."""
+    """Return the reloading context of the listener. Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.client_ca_file)
     return ReloadingContext(lambda: server_context(tls), files)
 
 
 def is_readable(tls: TlsSettings) -> bool:
-    """Return whether a listener could be opened with the files as they are now; without TLS it could."""
+    """Return whether the current files are usable for the listener; true without TLS."""
     try:
         if tls.certificate_file:
             server_context(tls)
     except ConfigError as error:
-        _log.warning("the certificate cannot be used", reason=str(error))
+        _log.warning("cannot load certificate", reason=str(error))
         return False
     return True
 
 
 def of_instances(tls: TlsSettings) -> ReloadingContext:
-    """Raises ConfigError."""
+    """Return the reloading context for requests to other instances. Raises ConfigError."""
     files = (tls.certificate_file, tls.key_file, tls.instances_ca_file)
     return ReloadingContext(lambda: instances_context(tls), files)
 
 
 class CertifiedProtocol(BoundedProtocol):
-    """Says in the state of each call whose certificate its connection has shown."""
+    """HTTP protocol that adds the subject of the verified client certificate to the state of each request."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """The handshake is done: what is there was verified."""
+        """Record the subject of the client certificate, which the completed handshake has verified."""
         super().connection_made(transport)
         certificate = transport.get_extra_info("peercert")
         if certificate:
@@ -113,7 +114,7 @@ class CertifiedProtocol(BoundedProtocol):
 
 
 def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
-    """Of one listener, whose connections are counted apart."""
+    """Return a protocol class for one listener, with its own limits and counters."""
 
     class Protocol(CertifiedProtocol):
         pass
@@ -124,8 +125,8 @@ def protocol_of(limits: LimitSettings) -> type[CertifiedProtocol]:
 
 
 def subject_of(parts: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """A subject as `ssl` has it, in the form of RFC 4514, the most specific part first. What could be taken
-    for the beginning of another part is escaped."""
+    """Format a subject in the form of `ssl` according to RFC 4514, most specific part first. Separators in
+    values are escaped."""
     return ",".join(
         "+".join(f"{_SHORT.get(name, name)}={_escaped(value)}" for name, value in one)
         for one in reversed(parts)

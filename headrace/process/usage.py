@@ -1,4 +1,4 @@
-"""Memory and processor time of a process and its children, as the system counts them (/proc, Linux)."""
+"""Memory and CPU usage of a process and its children, from /proc (Linux)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from api.services import ProcessUsage
 
 _PROC: Final = Path("/proc")
 _LEAST_SECONDS: Final = 2.0
-"""Between two looks that a use of cores is computed of."""
+"""Minimum time between two readings for the computation of CPU usage."""
 
 
 class UsageMeter:
-    """For any thread. `process_id`: whose children are counted as well; `now`: monotonic seconds."""
+    """Usage of a process and its children. Thread-safe. `process_id`: the parent; `now`: monotonic clock in
+    seconds."""
 
     def __init__(self, process_id: int, now: Callable[[], float], proc: Path = _PROC) -> None:
         self._process_id = process_id
@@ -27,7 +28,7 @@ class UsageMeter:
         self._cores: float | None = None
 
     def look(self) -> ProcessUsage:
-        """Return the usage of now."""
+        """Return the current usage."""
         found = dict(self._read())
         if not found:
             return ProcessUsage()
@@ -47,7 +48,7 @@ class UsageMeter:
         self._before = now, spent
 
     def _read(self) -> Iterator[tuple[int, tuple[int, float]]]:
-        """Bytes and seconds of each process; one that ends meanwhile is left out."""
+        """Yield the memory in bytes and the CPU time in seconds of each process; exited ones are omitted."""
         for process in (self._process_id, *self._children()):
             folder = self._proc / str(process)
             try:

@@ -1,5 +1,5 @@
-"""Pages of docs/ that are generated: what can be set (`of_settings`), and what is measured (`of_metrics`),
-with the names that other mirrors have for it (`other_mirrors`).
+"""Generated pages of docs/: the references of settings (`of_settings`), metrics (`of_metrics`, with their
+names in other mirrors in `other_mirrors`), commands (`of_commands`) and errors (`of_errors`).
 
-May import all wings and the settings. Read `of_settings` first.
+May import all packages and the settings. Start with `of_settings`.
 """

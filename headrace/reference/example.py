@@ -1,4 +1,4 @@
-"""A configuration file to begin with, generated from the settings classes."""
+"""An example settings file, generated from the settings classes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _WIDTH: Final = 100
 _CLUSTERS: Final = "clusters.NAME"
 _HEAD: Final = """\
 # Settings of Headrace: headrace serve --config THIS-FILE (or HEADRACE_CONFIG, or ./headrace.toml).
-# Every key is here with its default and its meaning, behind a comment sign: remove that of a key to set it.
-# headrace config check says whether the file is right, headrace config show where each value comes from.
+# Every key is listed with its meaning and, commented out, its default; uncomment a key to set it.
+# `headrace config check` validates the file, `headrace config show` lists the origin of each value.
 """
 
 
 def example_settings() -> str:
-    """TOML that sets nothing but the clusters. What stands behind a single `#` is a key with its default, or
-    a table."""
+    """Return TOML that sets only the clusters. A single `#` precedes each key with its default, and each
+    table."""
     return "\n".join([_HEAD, *_clusters(), *(line for section in sections() for line in _lines(section))])
 
 
@@ -49,7 +49,7 @@ def _comment(text: str) -> list[str]:
 
 
 def _value(field: FieldInfo) -> str:
-    """The default; of a key that has none, or a secret one, an empty text to be filled in."""
+    """Return the default in TOML, or an empty text for a secret and for a key without a default."""
     value: Any = None if field.is_required() else default_of(field)
     if value is None or isinstance(value, SecretStr):
         return '""'

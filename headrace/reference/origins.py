@@ -1,4 +1,4 @@
-"""Where the value of each setting comes from."""
+"""Origin of the value of each setting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.console.access.document import PREFIX
 
 
 class Origin(StrEnum):
-    """In the order in which they win."""
+    """Origins, in order of precedence."""
 
     ENVIRONMENT = "environment"
     FILE = "file"
@@ -18,7 +18,7 @@ class Origin(StrEnum):
 
 
 class Setting(NamedTuple):
-    """A key by its full name, what is in force, and who says so."""
+    """Full name of a key, its effective value, and the origin of the value."""
 
     key: str
     value: Any
@@ -28,8 +28,8 @@ class Setting(NamedTuple):
 def origins(
     effective: Mapping[str, Any], document: Mapping[str, Any], environment: Mapping[str, str]
 ) -> Iterator[Setting]:
-    """Every key of `effective`, which `document` (of the file) and variables of the environment may have set.
-    A table that is empty is one key."""
+    """Yield every key of `effective` with its origin. `document`: content of the file; `environment`:
+    variables. An empty table counts as one key."""
     names = {name.upper() for name in environment}
     for path, value in _leaves(effective, ()):
         yield Setting(".".join(path), value, _origin(path, document, names))

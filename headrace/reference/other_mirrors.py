@@ -1,4 +1,4 @@
-"""What metrics of MirrorMaker 2 and Brooklin are called here."""
+"""Equivalents of the metrics of MirrorMaker 2 and Brooklin."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 
 class Renamed(NamedTuple):
-    """`theirs`: names that say the same thing; `ours`: an expression in Prometheus' language, empty where
-    there is none; `note`: what differs."""
+    """Equivalent of a metric. `theirs`: names in the other mirror; `ours`: PromQL expression, empty if there
+    is none; `note`: differences."""
 
     theirs: str
     ours: str
@@ -22,21 +22,21 @@ MIRROR_MAKER: Final = (
     Renamed(
         "replication-latency-ms, …-avg, …-min, …-max",
         "histogram_quantile(0.99, sum by (datastream, le) (rate(headrace_latency_seconds_bucket[5m])))",
-        "any percentile, to the acknowledgement; theirs has no percentile",
+        "up to the acknowledgement, any percentile; theirs has no percentiles",
     ),
     Renamed(
         "record-age-ms, …-avg, …-min, …-max",
         'rate(headrace_latency_stage_seconds_total{stage="source"}[5m])',
-        "the part of the latency before a record is fetched; divide by the rate of `headrace_batches_total`",
+        "latency before a record is fetched; divide by the rate of `headrace_batches_total`",
     ),
     Renamed("(no lag)", "headrace_lag_records", "MirrorMaker 2 has none"),
-    Renamed("(no age of what waits)", "headrace_lag_seconds", "MirrorMaker 2 has none"),
-    Renamed("checkpoint-latency-ms", "", "positions are translated when somebody asks"),
+    Renamed("(no lag in time)", "headrace_lag_seconds", "MirrorMaker 2 has none"),
+    Renamed("checkpoint-latency-ms", "", "positions are translated on request"),
     Renamed("connector-failed-task-count", "headrace_part_healthy", "and `headrace_datastream_problem`"),
     Renamed("task-startup-failure-total", "headrace_worker_deaths_total", ""),
-    Renamed("source-record-active-count", "headrace_lanes", "what is in flight is bounded in bytes"),
+    Renamed("source-record-active-count", "headrace_lanes", "in-flight data is limited in bytes"),
 )
-"""Of `MirrorSourceConnector`, `MirrorCheckpointConnector` and the Connect worker that runs them."""
+"""Metrics of `MirrorSourceConnector`, `MirrorCheckpointConnector` and their Connect worker."""
 
 BROOKLIN: Final = (
     Renamed("totalEventsProduced", "headrace_records_total", ""),
@@ -55,21 +55,21 @@ BROOKLIN: Final = (
     Renamed(
         "eventsProducedWithinSla, eventsProducedOutsideSla",
         "headrace_error_budget_left_ratio",
-        "of the objective that each datastream has, over its period; the buckets of "
-        "`headrace_latency_seconds` count for any threshold",
+        "for the objective of each datastream, over its period; the buckets of "
+        "`headrace_latency_seconds` cover any threshold",
     ),
-    Renamed("droppedSentFromSerializationError", "headrace_lanes", "nothing is dropped: its lane pauses"),
+    Renamed("droppedSentFromSerializationError", "headrace_lanes", "no drops: the lane pauses"),
     Renamed("isLeader", "headrace_leader", ""),
-    Renamed("zkSessionExpired", "headrace_part_healthy", "each part says in /v1/health what is wrong"),
+    Renamed("zkSessionExpired", "headrace_part_healthy", "/v1/health has the problem of each part"),
     Renamed("numDatastreamTasks, numTasks", "headrace_tasks", ""),
-    Renamed("elasticTaskParametersNeedAdjustment", "headrace_tasks_required", "beside `headrace_tasks`"),
+    Renamed("elasticTaskParametersNeedAdjustment", "headrace_tasks_required", "see `headrace_tasks`"),
     Renamed("numPartitions", "sum by (datastream) (headrace_lanes)", ""),
     Renamed("numConfigPausedPartitions", 'headrace_paused_partitions{by="person"}', ""),
     Renamed("numAutoPausedPartitionsOnError", 'headrace_paused_partitions{by="itself"}', ""),
     Renamed(
         "numAutoPausedPartitionsOnInFlightMessages",
         "headrace_held_back_lanes",
-        "lanes do not pause for it; those that a quota holds back are counted",
+        "lanes do not pause for it; counts lanes that a quota slows down",
     ),
     Renamed("stuckPartitions", 'headrace_partitions{state="STALL"}', ""),
     Renamed("consumerLiclosestDataLossEstimation", "headrace_time_to_loss_seconds", "in seconds"),
@@ -78,9 +78,10 @@ BROOKLIN: Final = (
     Renamed(
         "minPartitionsAcrossTasks, maxPartitionsAcrossTasks",
         "headrace_tasks_overloaded",
-        "counts of partitions differ on purpose; what counts is the load",
+        "partition counts differ on purpose, because placement is by load",
     ),
     Renamed("throughputInfoFetchRate", "headrace_loads", "and `headrace_loads_measured_timestamp_seconds`"),
     Renamed("numRebalances, numPartitionMovements", "changes(headrace_plan_epoch[1h])", "and the events"),
 )
-"""Of its coordinator, connector, tasks, producer and assignment, by the last part of their JMX names."""
+"""Metrics of its coordinator, connector, tasks, producer and assignment, by the last part of their JMX
+names."""

@@ -62,7 +62,7 @@ def test_a_leader_without_the_strategy_says_so_and_one_with_it_plans_by_it(
     for topic in (chosen, plain):
         produce(kafka_pair.source.address, topic, first)
         wait_for_copy(kafka_pair, topic, len(first))
-    gone = "planned by the strategy of the service: there is no placement strategy 'one-each'"
+    gone = "placement strategy 'one-each'"
     for one in (bare, full):
         wait_until(partial(says, one, "chosen", 1, gone), f"{one.name} says what is planned by")
     assert bare.terminate() == 0

@@ -1,1 +1,1 @@
-"""Callers by tokens of an OpenID Connect provider. Loaded only where the settings have one."""
+"""Authentication by tokens of an OpenID Connect provider. Imported only if one is configured."""

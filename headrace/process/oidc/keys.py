@@ -1,7 +1,7 @@
-"""Keys of an issuer of tokens (RFC 7517), out of a file or from a URL.
+"""Keys of a token issuer (RFC 7517), from a file or a URL.
 
-No call waits for the issuer: keys are read again in a thread of its own, at most once in a while, and what
-is known is used meanwhile, unless it is too old.
+No request waits for the issuer: keys are refreshed in a separate thread with a minimum interval, and the
+known keys remain in use meanwhile, unless they are too old.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from mirror.ports import Clock
 
 _log = structlog.get_logger(__name__)
 _ALGORITHMS: Final = {("RSA", None): "RS256", ("EC", "P-256"): "ES256"}
-"""Of keys by type and curve: with others, and with those that verifiers share, nothing is verified."""
+"""Algorithm by key type and curve. Other types, including symmetric keys, are not accepted."""
 _LEAST_RSA_BITS: Final = 2_048
 _LARGEST: Final = 1_000_000
 _KID_SHOWN: Final = 100
 AGAIN_SECONDS: Final = 30.0
-"""At least, between two questions to the issuer: names of keys that nobody knows cost it nothing more."""
+"""Minimum time between requests to the issuer, so that tokens with unknown key ids cannot overload it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """`algorithm`: the only one that it is for."""
+    """A public key. `algorithm`: the only one for which it may be used."""
 
     key: Any
     algorithm: str
 
 
 class IssuerKeys:
-    """For any thread. `read` raises HeadraceError or OSError. `most_seconds`: how old keys may be; they are
-    read again before."""
+    """Cached keys. Thread-safe. `read`: returns the key set, raises HeadraceError or OSError; `most_seconds`:
+    maximum age of keys, which are refreshed earlier."""
 
     def __init__(self, read: Callable[[], bytes], clock: Clock, most_seconds: float) -> None:
         self._read = read
@@ -51,12 +51,12 @@ class IssuerKeys:
         self._is_reading = False
 
     def refresh(self) -> None:
-        """Read them now. Nothing is raised: what was known stays, and the log has why."""
+        """Read the keys now. On failure, log a warning and keep the known keys."""
         began = self._clock.monotonic()
         try:
             keys = public_keys(self._read())
         except (HeadraceError, OSError) as error:
-            _log.warning("the keys of the issuer cannot be read", reason=str(error))
+            _log.warning("cannot read issuer keys", reason=str(error))
         else:
             with self._lock:
                 self._keys, self._read_at = keys, began
@@ -65,8 +65,8 @@ class IssuerKeys:
                 self._is_reading = False
 
     def key(self, name: str) -> PublicKey | None:
-        """None: the issuer has no key of that name. Raises Unreachable where that is not known now: nothing
-        has been read, or what was read is too old, or just being read again."""
+        """Return the key with that id, or None if the issuer has none. Raises Unreachable if this is unknown:
+        no keys have been read, they are too old, or a refresh is in progress."""
         now = self._clock.monotonic()
         with self._lock:
             age = now - self._read_at if self._read_at is not None else None
@@ -81,20 +81,20 @@ class IssuerKeys:
             threading.Thread(target=self.refresh, name="issuer-keys", daemon=True).start()
         if age is None or age > self._most_seconds or (found is None and is_reading):
             raise Unreachable(
-                "the keys of the issuer are not known now",
-                advice="call again in a few seconds; the log of this instance says where they cannot be read",
+                "issuer keys are unavailable",
+                advice="retry in a few seconds; the log of this instance has the cause",
             )
         return found
 
 
 def public_keys(document: bytes) -> dict[str, PublicKey]:
-    """By name; those that sign, with one of the algorithms that are taken here. Raises InvalidRequest."""
+    """Return the signing keys with a supported algorithm, by id. Raises InvalidRequest."""
     if len(document) > _LARGEST:
-        raise InvalidRequest(f"a set of keys has {_LARGEST} bytes at most")
+        raise InvalidRequest(f"the key set exceeds {_LARGEST} bytes")
     value = parsed(document)
     listed = value.get("keys") if isinstance(value, dict) else None
     if not isinstance(listed, list):
-        raise InvalidRequest('a set of keys is {"keys": […]}')
+        raise InvalidRequest('invalid key set: expected {"keys": […]}')
     found: dict[str, PublicKey] = {}
     for one in listed:
         algorithm = _algorithm_of(one)
@@ -103,19 +103,19 @@ def public_keys(document: bytes) -> dict[str, PublicKey]:
         try:
             key = jwt.PyJWK.from_dict(one, algorithm).key
         except (jwt.PyJWTError, ValueError, TypeError) as error:
-            _log.warning("a key of the issuer is of no use", key=one["kid"][:_KID_SHOWN], reason=str(error))
+            _log.warning("ignoring unusable issuer key", key=one["kid"][:_KID_SHOWN], reason=str(error))
             continue
         if algorithm == "RS256" and key.key_size < _LEAST_RSA_BITS:
-            _log.warning("a key of the issuer is too short", key=one["kid"][:_KID_SHOWN], bits=key.key_size)
+            _log.warning("ignoring short issuer key", key=one["kid"][:_KID_SHOWN], bits=key.key_size)
             continue
         found[one["kid"]] = PublicKey(key, algorithm)
     if not found:
-        raise InvalidRequest(f"none of these keys is one for {' or '.join(_ALGORITHMS.values())}")
+        raise InvalidRequest(f"the key set has no usable key for {' or '.join(_ALGORITHMS.values())}")
     return found
 
 
 def _algorithm_of(one: Any) -> str:
-    """Empty: it is no public key, signs nothing, or by other means."""
+    """Return the algorithm of a key; empty if it is not a public signing key with a supported algorithm."""
     if not isinstance(one, dict) or not isinstance(one.get("kid"), str) or "d" in one:
         return ""
     kind, curve = one.get("kty"), one.get("crv")

@@ -1,4 +1,4 @@
-"""The issuer of tokens that callers have from elsewhere, out of the settings."""
+"""Builds the token issuer from the settings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _PLAIN: Final = {"Accept-Encoding": "identity"}
 
 
 def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
-    """Its keys are read now, for at most `deadline_seconds`; where they cannot be, they are read again for
-    the calls that come. Raises ConfigError."""
+    """Build the issuer and read its keys, for at most `deadline_seconds`. If that fails, later requests
+    trigger another attempt. Raises ConfigError."""
     read = Path(oidc.keys_file).read_bytes if oidc.keys_file else _reader(oidc)
     keys = IssuerKeys(read, clock, oidc.keys_seconds)
     keys.refresh()
@@ -41,35 +41,35 @@ def issuer_of(oidc: OidcSettings, clock: Clock) -> Issuer:
 
 
 def _reader(oidc: OidcSettings) -> Callable[[], bytes]:
-    """Raises ConfigError."""
+    """Return a function that fetches the keys. Raises ConfigError."""
     context = trusting(oidc.keys_ca_file, "api.access.oidc.keys_ca_file")
     return lambda: asyncio.run(_fetched(oidc.keys_url, oidc.deadline_seconds, context))
 
 
 async def _fetched(url: str, seconds: float, context: ssl.SSLContext) -> bytes:
-    """What is there; other places that it names are not asked. Raises Unreachable."""
+    """Fetch the content of the URL, without following redirects. Raises Unreachable."""
     try:
         async with asyncio.timeout(seconds):
             return await _body(url, context)
     except TimeoutError as error:
-        raise Unreachable(f"{url} was not read within {seconds:g} seconds") from error
+        raise Unreachable(f"cannot read {url} within {seconds:g} seconds") from error
     except httpx.HTTPError as error:
-        raise Unreachable(f"{url} cannot be read: {error or type(error).__name__}") from error
+        raise Unreachable(f"cannot read {url}: {error or type(error).__name__}") from error
 
 
 async def _body(url: str, context: ssl.SSLContext) -> bytes:
-    """Raises Unreachable, httpx.HTTPError."""
+    """Return the body of the response. Raises Unreachable, httpx.HTTPError."""
     body = b""
     async with (
         httpx.AsyncClient(verify=context, timeout=None, headers=_PLAIN, trust_env=False) as client,  # noqa: S113
         client.stream("GET", url) as answer,
     ):
         if answer.status_code != httpx.codes.OK:
-            raise Unreachable(f"{url} answers with status {answer.status_code}")
+            raise Unreachable(f"{url} returned status {answer.status_code}")
         if "Content-Encoding" in answer.headers:
-            raise Unreachable(f"{url} sends a compressed response")
+            raise Unreachable(f"{url} returned a compressed response")
         async for part in answer.aiter_bytes():
             body += part
             if len(body) > _LARGEST:
-                raise Unreachable(f"{url} sends more than {_LARGEST} bytes")
+                raise Unreachable(f"{url} returned more than {_LARGEST} bytes")
     return body

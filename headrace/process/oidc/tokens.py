@@ -1,8 +1,8 @@
-"""Callers by tokens that somebody else has issued: JSON Web Tokens, as OpenID Connect providers sign them.
+"""Validation of JSON Web Tokens that an OpenID Connect provider has signed.
 
-A token counts where its issuer and its audience are those of the settings, a key of the issuer has signed it
-with the one algorithm that the key is for, and its time has come and is not over. What it may do the settings
-say, by the groups that it names.
+A token is valid if its issuer and audience match the settings, a key of the issuer has signed it with the
+algorithm of that key, and it is neither expired nor issued for a later time. The settings grant roles to the
+groups that it contains.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from mirror.ports import Clock
 _LONGEST: Final = 16_384
 _MOST_GROUPS: Final = 1_000
 _LAST_SECOND: Final = 2**53
-"""Times beyond it are no floats that can be computed with; NaN and infinities are not below it either."""
+"""Limit of times, above which floats lose precision. NaN and infinities fail the comparison too."""
 _TYPES: Final = frozenset({"JWT", "AT+JWT", "APPLICATION/AT+JWT"})
 _RANK: Final = {role: rank for rank, role in enumerate(Role)}
-_REFUSED: Final = "this token is not one of the issuer for this service"
+_REFUSED: Final = "invalid token: not issued by the configured issuer for this service"
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What a token has to be. `roles`: by group; `prefix`: before names, so that they are no token's here."""
+    """Requirements on tokens. `roles`: principal by group; `prefix`: prepended to names, to distinguish them
+    from tokens of the service."""
 
     issuer: str
     audience: str
@@ -42,7 +43,7 @@ class Trust:
 
 
 class Issuer:
-    """For any thread. Satisfies `api.access.gate.TokenIssuer`."""
+    """A trusted issuer. Thread-safe. Satisfies `api.access.gate.TokenIssuer`."""
 
     def __init__(self, trust: Trust, keys: IssuerKeys, clock: Clock) -> None:
         self._trust = trust
@@ -50,7 +51,8 @@ class Issuer:
         self._clock = clock
 
     def principal_of(self, token: str) -> Principal:
-        """Raises NotAuthenticated; Unreachable where the issuer's keys are not known."""
+        """Return the principal of a token. Raises NotAuthenticated; Unreachable if issuer keys are
+        unavailable."""
         key = self._keys.key(_name_of_key(token))
         if key is None:
             raise NotAuthenticated(_REFUSED)
@@ -60,7 +62,7 @@ class Issuer:
 
 
 def _name_of_key(token: str) -> str:
-    """Out of the header, which nobody has verified yet. Raises NotAuthenticated."""
+    """Return the key id from the header, which is not verified yet. Raises NotAuthenticated."""
     try:
         header = jwt.get_unverified_header(token[: _LONGEST + 1])
     except (jwt.PyJWTError, ValueError, RecursionError) as error:
@@ -73,13 +75,13 @@ def _name_of_key(token: str) -> str:
 
 
 def _claims(token: str, key: PublicKey, trust: Trust) -> dict[str, Any]:
-    """Of a token that the issuer has signed for this service; its times are not looked at yet: PyJWT has
-    another clock. Raises NotAuthenticated."""
+    """Verify the signature, issuer and audience of a token and return its claims. Times are checked
+    separately, because PyJWT uses another clock. Raises NotAuthenticated."""
     try:
         found: dict[str, Any] = jwt.decode(
             token,
             key.key,
-            algorithms=[key.algorithm],  # whatever the header says
+            algorithms=[key.algorithm],  # never the one in the header
             audience=trust.audience,
             issuer=trust.issuer,
             options={
@@ -95,30 +97,30 @@ def _claims(token: str, key: PublicKey, trust: Trust) -> dict[str, Any]:
 
 
 def _check_times(claims: Mapping[str, Any], now: float, leeway: float) -> None:
-    """By the clock of this machine, which may differ by `leeway`. Raises NotAuthenticated."""
+    """Check the times by the local clock, with a tolerance of `leeway` seconds. Raises NotAuthenticated."""
     for claim in ("exp", "nbf", "iat"):
         value = claims.get(claim)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if value is not None and not (is_number and -_LAST_SECOND <= value <= _LAST_SECOND):
             raise NotAuthenticated(_REFUSED)
     if claims["exp"] is None or claims["exp"] + leeway <= now:
-        raise NotAuthenticated("this token has expired", advice="sign in again")
+        raise NotAuthenticated("token has expired", advice="sign in again")
     if max(claims.get("nbf") or 0, claims.get("iat") or 0) - leeway > now:
-        raise NotAuthenticated("this token is of the future", advice="compare the clocks")
+        raise NotAuthenticated("token is not valid yet", advice="check the clocks")
 
 
 def principal_from(claims: Mapping[str, Any], trust: Trust) -> Principal:
-    """The highest role of its groups, with the owners of all groups of that role. Raises NotAuthenticated.
-    Pure."""
+    """Return the principal with the highest role of its groups, and the owners of all groups with that role.
+    Raises NotAuthenticated. Pure."""
     try:
         name = bounds.line("the name", claims.get(trust.name_claim))
         given = claims.get(trust.groups_claim, [])
         groups = bounds.sequence("groups", [given] if isinstance(given, str) else given, _MOST_GROUPS)
     except InvalidRequest as error:
-        raise NotAuthenticated("this token names nobody who can be shown") from error
+        raise NotAuthenticated("invalid name or groups in the token") from error
     known = [trust.roles[one] for one in groups if isinstance(one, str) and one in trust.roles]
     if not known:
-        raise NotAuthenticated(f"{trust.prefix}{name} is in no group that has a role here")
+        raise NotAuthenticated(f"no group of {trust.prefix}{name} has a role in this service")
     role = max((one.role for one in known), key=_RANK.__getitem__)
     owners = frozenset[str]().union(*(one.owners for one in known if one.role is role))
     return Principal(f"{trust.prefix}{name}", role, owners)

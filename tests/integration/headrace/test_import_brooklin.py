@@ -142,7 +142,7 @@ def test_while_brooklin_runs_only_paused_ones_are_created(world: World) -> None:
     write_tree(world.brooklin, STREAMS, live=["host-1"])
     done = world.run("--apply")
     assert isinstance(done.exception, InvalidRequest)
-    assert "Brooklin runs on host-1" in str(done.exception)
+    assert "host-1" in str(done.exception)
     assert world.stored() == {}
     answer = world.answer("--apply", "--paused")
     assert answer["live_instances"] == ["host-1"]

@@ -193,12 +193,12 @@ class TestTokensOfAProvider:
 @pytest.mark.parametrize(
     ("status", "answer", "reason"),
     [
-        (302, lambda document: document, "answers with status 302"),
-        (500, lambda document: document, "answers with status 500"),
-        (200, lambda document: document + b" " * 1_000_000, "sends more than 1000000 bytes"),
+        (302, lambda document: document, "status 302"),
+        (500, lambda document: document, "status 500"),
+        (200, lambda document: document + b" " * 1_000_000, "1000000 bytes"),
         (200, lambda _: b"<html>", "JSON"),
         (200, lambda _: b"[" * 100_000, "JSON"),
-        (200, lambda _: b'{"keys": []}', "none of these keys"),
+        (200, lambda _: b'{"keys": []}', "no usable key"),
         (200, gzip.compress, "compressed"),
     ],
     ids=["elsewhere", "failed", "large", "a page", "deep", "none", "compressed"],

@@ -130,18 +130,18 @@ def test_it_begins_at_the_committed_offsets(reset: str | None, start: StartPosit
     finding = judged(a_stream("orders", metadata={"system.auto.offset.reset": reset}))
     assert finding.datastream is not None
     assert finding.datastream.start is start
-    assert any("nothing is committed" in note for note in finding.notes) == (reset == "none")
+    assert any("committed offset" in note for note in finding.notes) == (reset == "none")
 
 
 @pytest.mark.parametrize(
     ("metadata", "note"),
     [
-        ({"system.destination.identityPartitioningEnabled": None}, "keep their partition numbers"),
-        ({"system.destination.identityPartitioningEnabled": "false"}, "keep their partition numbers"),
-        ({"system.start.position": '{"0": 7}'}, "system.start.position has no effect: committed offsets"),
-        ({"producersPerTask": "3"}, "producersPerTask has no effect"),
-        ({"throughputViolatingTopics": "a,b"}, "throughputViolatingTopics has no effect"),
-        ({"system.event.metadata.x": "y"}, "system.event.metadata has no effect"),
+        ({"system.destination.identityPartitioningEnabled": None}, "partition numbers"),
+        ({"system.destination.identityPartitioningEnabled": "false"}, "partition numbers"),
+        ({"system.start.position": '{"0": 7}'}, "system.start.position"),
+        ({"producersPerTask": "3"}, "producersPerTask"),
+        ({"throughputViolatingTopics": "a,b"}, "throughputViolatingTopics"),
+        ({"system.event.metadata.x": "y"}, "system.event.metadata"),
     ],
 )
 def test_what_cannot_be_carried_is_said(metadata: dict[str, str | None], note: str) -> None:
@@ -158,9 +158,7 @@ def test_topics_of_kafka_itself_are_left_out_and_that_is_said() -> None:
 
 def test_serialisers_are_said_to_do_nothing() -> None:
     destination = {"connectionString": f"kafka://{DESTINATION_BROKERS}/*", "payloadSerDe": "avro"}
-    assert (
-        "bytes are copied as they are" in judged(a_stream("orders") | {"destination": destination}).notes[0]
-    )
+    assert "serialisers" in judged(a_stream("orders") | {"destination": destination}).notes[0]
 
 
 def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> None:
@@ -170,7 +168,7 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
     )
     assert finding.datastream is not None
     assert finding.datastream.destination == "standard"
-    assert "names no destination" in finding.notes[0]
+    assert "destination" in finding.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -179,10 +177,10 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
         (a_stream("o", topics=r"\p{Alpha}+"), "invalid character class range"),
         (a_stream("o", topics="a++b"), "bad repetition operator"),
         (a_stream("o", topics="(?=a).*"), "look-around"),
-        (a_stream("o", topics="[a-z&&[^b]]+"), "mean something else here"),
-        (a_stream("o", topics="[a-z&&b]+"), "a class is an intersection"),
-        (a_stream("o", topics="[a[bc]]+"), "a class holds another"),
-        (a_stream("o", topics=r"\\[^a[bc]]+"), "a class holds another"),
+        (a_stream("o", topics="[a-z&&[^b]]+"), "RE2"),
+        (a_stream("o", topics="[a-z&&b]+"), "intersection"),
+        (a_stream("o", topics="[a[bc]]+"), "nested"),
+        (a_stream("o", topics=r"\\[^a[bc]]+"), "nested"),
         (
             a_stream("o") | {"source": {"connectionString": "oracle://h:1/t"}},
             "is not a valid kafka connection string",
@@ -193,8 +191,8 @@ def test_the_destination_may_be_the_brokers_that_brooklin_noted_or_ours() -> Non
         (a_stream("o", metadata={"owner": None}), "--owner"),
         (a_stream("o", metadata={"maxTasks": "0"}), "maxTasks"),
         (a_stream("o", metadata={"system.pausedSourcePartitions": "?"}), "pausedSourcePartitions"),
-        (a_stream("o", metadata={"system.ttl.ms": "1000"}), "time to live is over"),
-        (a_stream("o", status="CONFUSED"), "its status is 'CONFUSED'"),
+        (a_stream("o", metadata={"system.ttl.ms": "1000"}), "time to live"),
+        (a_stream("o", status="CONFUSED"), "status 'CONFUSED'"),
         (a_stream("o") | {"source": {"connectionString": f"kafkassl://{SOURCE_BROKERS}/t"}}, "through TLS"),
     ],
 )

@@ -127,7 +127,7 @@ def test_the_pages_that_are_worth_opening_exist() -> None:
 
 @pytest.mark.parametrize(
     ("program", "said"),
-    [("print('made')", "is compiled"), ("raise SystemExit(1)", "could not be compiled and runs interpreted")],
+    [("print('made')", "is compiled"), ("raise SystemExit(1)", "interpreted")],
 )
 def test_workers_wait_for_machine_code_that_is_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, said: str

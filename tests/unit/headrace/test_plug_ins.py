@@ -94,21 +94,21 @@ def test_our_own_strategies_have_names(write: Write) -> None:
 @pytest.mark.parametrize(
     ("provider", "strategy", "said"),
     [
-        ("stedy", "auto", r"no load provider 'stedy' \(mirror.leader.load_provider\)"),
+        ("stedy", "auto", r"load provider 'stedy' \(mirror.leader.load_provider\)"),
         (
             "no-module",
             "auto",
-            "'no-module' of headrace_example_missing:make cannot be imported: ModuleNotFound",
+            "import .*'no-module' of headrace_example_missing:make: ModuleNotFound",
         ),
-        ("raises-at-import", "auto", "cannot be imported: RuntimeError: its library is too old"),
-        ("no-function", "auto", "'no-function' of .* is an object of the type str, not a function"),
-        ("no-provider", "auto", "an object of the type object without a method loads"),
-        ("raises-when-made", "auto", "cannot be made: RuntimeError: no route to host"),
-        ("exits-at-import", "auto", "cannot be imported: SystemExit: 3"),
-        ("exits-when-made", "auto", "cannot be made: SystemExit: 3"),
-        ("interrupts-when-made", "auto", "cannot be made: KeyboardInterrupt"),
+        ("raises-at-import", "auto", "import .*'raises-at-import' .*: RuntimeError: its library is too old"),
+        ("no-function", "auto", "'no-function' of .* str, not a function"),
+        ("no-provider", "auto", "'no-provider' of .* without a method loads"),
+        ("raises-when-made", "auto", "create .*'raises-when-made' .*: RuntimeError: no route to host"),
+        ("exits-at-import", "auto", "import .*'exits-at-import' .*: SystemExit: 3"),
+        ("exits-when-made", "auto", "create .*'exits-when-made' .*: SystemExit: 3"),
+        ("interrupts-when-made", "auto", "create .*'interrupts-when-made' .*: KeyboardInterrupt"),
         ("steady", "auto", "steady cannot use its options: 'bytes_per_second'"),
-        ("self", "onn-each", "no placement strategy 'onn-each'"),
+        ("self", "onn-each", "placement strategy 'onn-each'"),
         ("self", "no-provider", "without a method plan"),
     ],
 )
@@ -137,10 +137,10 @@ def test_names_are_looked_up_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_unknown_name_comes_with_those_that_there_are(write: Write) -> None:
     with pytest.raises(ConfigError) as raised:
         check_plug_ins(chosen(write, "nothing"))
-    assert raised.value.advice.startswith("there are self, pinot, none, exits-at-import, exits-when-made")
+    assert "self, pinot, none, exits-at-import, exits-when-made" in raised.value.advice
     with pytest.raises(ConfigError) as raised:
         check_plug_ins(chosen(write, strategy="nothing"))
-    assert raised.value.advice == "there are auto, assigner, simple, no-provider, one-each"
+    assert raised.value.advice.endswith("auto, assigner, simple, no-provider, one-each")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "x" * 64, "-"])
@@ -157,7 +157,7 @@ def test_a_name_that_two_packages_have_is_nobodys(
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
     (other / "entry_points.txt").write_text("[headrace.load_providers]\nsteady = other:make\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    said = "2 packages bring a load provider 'steady': headrace_example:steady_loads, other:make"
+    said = "2 packages .*'steady': headrace_example:steady_loads, other:make"
     with pytest.raises(ConfigError, match=said):
         check_plug_ins(chosen(write, "steady"))
 
@@ -186,7 +186,7 @@ class Raises:
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()])
 def test_what_would_end_a_thread_is_a_failure_of_the_plug_in(error: BaseException) -> None:
     """The leader goes on by its fallback: the last known loads, the tasks in force."""
-    said = f"the (load provider|placement strategy) mine raises {type(error).__name__}"
+    said = f"(load provider|placement strategy) mine .*{type(error).__name__}"
     calls = ThreadedCalls(PATIENCE_SECONDS, lambda: None)
     provider = PatientLoads(CheckedLoads("mine", Raises(error)), calls)
     for _ in range(2):  # the thread that has asked lives on
@@ -223,9 +223,9 @@ def test_a_strategy_that_hangs_holds_nobody_up() -> None:
     """It is not asked again before it has come back, and then it is one as any other."""
     hanging = Hangs()
     strategy = CheckedStrategy("mine", hanging, 0.01)
-    with pytest.raises(TimedOut, match=r"placement strategy mine has not answered for 0\.01 s"):
+    with pytest.raises(TimedOut, match=r"placement strategy mine .*0\.01 s"):
         strategy.plan(ASKED)
-    with pytest.raises(TimedOut, match="mine has not answered an earlier question yet"):
+    with pytest.raises(TimedOut, match=r"mine .*earlier call"):
         strategy.plan(ASKED)
     assert hanging.asked == 1
     hanging.let_go.set()
@@ -250,30 +250,30 @@ class Answers:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (None, "answers with NoneType, not LoadReport"),
-        ({T0: 5.0}, "answers with dict"),
-        (LoadReport({T0: 5.0}, "x"), "t-0: float is no PartitionLoad"),  # type: ignore[dict-item]
+        (None, "NoneType, .*LoadReport"),
+        ({T0: 5.0}, "dict"),
+        (LoadReport({T0: 5.0}, "x"), "t-0: float, .*PartitionLoad"),  # type: ignore[dict-item]
         (LoadReport({T0: PartitionLoad(math.nan)}, "x"), "t-0: nan bytes per second"),
         (LoadReport({T0: PartitionLoad(math.inf)}, "x"), "inf bytes per second"),
         (LoadReport({T0: PartitionLoad(-1)}, "x"), "-1 bytes per second"),
         (LoadReport({T0: PartitionLoad(1, 1e300)}, "x"), "1e.300 messages per second"),
-        (LoadReport({T0: PartitionLoad(True)}, "x"), "bytes per second are bool"),
-        (LoadReport({T0: PartitionLoad(1, measured_at_ms=-5)}, "x"), "measured at -5"),
+        (LoadReport({T0: PartitionLoad(True)}, "x"), "bytes per second .*bool"),
+        (LoadReport({T0: PartitionLoad(1, measured_at_ms=-5)}, "x"), "measured_at_ms .*-5"),
         (LoadReport({T0: PartitionLoad(10**400)}, "x"), "a value of type int bytes per second"),
-        (LoadReport({T0: PartitionLoad(1, level="exact")}, "x"), "level 'exact' and source"),  # type: ignore[arg-type]
+        (LoadReport({T0: PartitionLoad(1, level="exact")}, "x"), "level 'exact'"),  # type: ignore[arg-type]
         (LoadReport({T0: PartitionLoad(1, level=[])}, "x"), "level a value of type list"),  # type: ignore[arg-type]
-        (LoadReport(None, "x"), "has loads in NoneType"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", notes=None), "has notes in NoneType"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", notes="late"), "has notes in str"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", at_least=None), "lower bounds that are no partitions"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", at_least=[[]]), "lower bounds that are no partitions"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", "now"), "measured at 'now'"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", math.nan), "measured at nan"),  # type: ignore[arg-type]
-        (LoadReport({}, "x", 10**18), "measured at a value of type int"),
+        (LoadReport(None, "x"), "loads .*NoneType"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", notes=None), "notes .*NoneType"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", notes="late"), "notes .*str"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", at_least=None), "at_least"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", at_least=[[]]), "at_least"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", "now"), "measured_at_ms .*'now'"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", math.nan), "measured_at_ms .*nan"),  # type: ignore[arg-type]
+        (LoadReport({}, "x", 10**18), "measured_at_ms .*a value of type int"),
     ],
 )
 def test_an_answer_that_cannot_be_is_none(answer: object, said: str) -> None:
-    with pytest.raises(LoadUnavailable, match=f"the load provider mine .*{said}"):
+    with pytest.raises(LoadUnavailable, match=f"load provider mine .*{said}"):
         CheckedLoads("mine", Answers(answer)).loads(SOURCE, [T0])
 
 
@@ -285,23 +285,23 @@ class Ages(Answers):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (None, "answers with NoneType, not Freshness"),
-        (5, "answers with int"),
-        (Freshness("now", 5), "measured at 'now'"),  # type: ignore[arg-type]
-        (Freshness(math.nan, 5), "measured at nan"),  # type: ignore[arg-type]
-        (Freshness(True, 5), "measured at True"),
-        (Freshness(10**18, 5), "measured at a value of type int"),
-        (Freshness(5, None), "stale after None, not a number"),  # type: ignore[arg-type]
-        (Freshness(5, math.nan), "stale after nan milliseconds"),  # type: ignore[arg-type]
-        (Freshness(5, -1), "stale after -1 milliseconds"),
-        (Freshness(5, 5, behind="some"), "None partitions with 'some' behind"),  # type: ignore[arg-type]
-        (Freshness(5, 5, measured=-3), "-3 partitions with 0 behind"),
+        (None, "NoneType, .*Freshness"),
+        (5, "int"),
+        (Freshness("now", 5), "measured_at_ms .*'now'"),  # type: ignore[arg-type]
+        (Freshness(math.nan, 5), "measured_at_ms .*nan"),  # type: ignore[arg-type]
+        (Freshness(True, 5), "measured_at_ms .*True"),
+        (Freshness(10**18, 5), "measured_at_ms .*a value of type int"),
+        (Freshness(5, None), "stale_after_ms None"),  # type: ignore[arg-type]
+        (Freshness(5, math.nan), "stale_after_ms nan"),  # type: ignore[arg-type]
+        (Freshness(5, -1), "stale_after_ms -1"),
+        (Freshness(5, 5, behind="some"), "behind 'some'"),  # type: ignore[arg-type]
+        (Freshness(5, 5, measured=-3), "measured -3"),
     ],
 )
 def test_an_age_that_cannot_be_is_an_outage_that_is_said(answer: object, said: str) -> None:
     ask = freshness_of("mine", Ages(answer))
     assert ask is not None
-    with pytest.raises(CorruptData, match=f"the load provider mine .*{said}"):
+    with pytest.raises(CorruptData, match=f"load provider mine .*{said}"):
         ask(SOURCE)
 
 
@@ -335,31 +335,31 @@ def a_plan(tasks: Any, loads: Any = MappingProxyType({}), required: Any = 1, **m
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (None, "answers with NoneType, not GroupPlan"),
-        (a_plan(None), "tasks that are not by name"),
-        (a_plan({7: frozenset({T0})}), "tasks that are not by name"),
-        (a_plan({"g-0": None}), "gives 'g-0' something else than partitions"),
-        (a_plan({"g-0": {"t-0"}}), "gives 'g-0' something else than partitions"),
-        (a_plan({"g-0": {T0}}, None), "loads that are not finite rates"),
-        (a_plan({"g-0": {T0}}, {"g-0": math.nan}), "loads that are not finite rates"),
-        (a_plan({"g-0": {T0}}, {"g-0": math.inf}), "loads that are not finite rates"),
-        (a_plan({"g-0": {T0}}, {"g-0": 10**400}), "loads that are not finite rates"),
-        (a_plan({"g-0": {T0}}, {"g-0": -1}), "loads that are not finite rates"),
-        (a_plan({"g-0": {T0}}, {}, None), "says required_tasks is None"),
-        (a_plan({"g-0": {T0}}, {}, -5), "says required_tasks is -5"),
-        (a_plan({"g-0": {T0}}, {}, 1.5), "says required_tasks is 1.5"),
-        (a_plan({"g-0": {T0}}, cut_short=True), "says cut_short is True"),
-        (a_plan({"g-0": {T0}}, moved_bytes_per_second=math.nan), "says moved_bytes_per_second is nan"),
-        (a_plan({"g-0": {T0}}, reasons="one"), "says reasons is 'one'"),
-        (a_plan({"g-0": {T0}}, reasons=None), "says reasons is None"),
-        (a_plan({"g-0": {T0}}, offending=("t-0",)), "says offending is a value"),
-        (a_plan({"g-0": {T0}}, overloaded=(1,)), "says overloaded is a value"),
-        (a_plan({"g-0": {T0}}, stage=None), "says stage is None"),
-        (a_plan({"g-0": {T0}}, move_reasons={T0: None}), "causes of moves that are not texts"),
+        (None, "NoneType, .*GroupPlan"),
+        (a_plan(None), "tasks"),
+        (a_plan({7: frozenset({T0})}), "tasks"),
+        (a_plan({"g-0": None}), "task 'g-0'"),
+        (a_plan({"g-0": {"t-0"}}), "task 'g-0'"),
+        (a_plan({"g-0": {T0}}, None), "loads_bytes_per_second"),
+        (a_plan({"g-0": {T0}}, {"g-0": math.nan}), "loads_bytes_per_second"),
+        (a_plan({"g-0": {T0}}, {"g-0": math.inf}), "loads_bytes_per_second"),
+        (a_plan({"g-0": {T0}}, {"g-0": 10**400}), "loads_bytes_per_second"),
+        (a_plan({"g-0": {T0}}, {"g-0": -1}), "loads_bytes_per_second"),
+        (a_plan({"g-0": {T0}}, {}, None), "required_tasks: None"),
+        (a_plan({"g-0": {T0}}, {}, -5), "required_tasks: -5"),
+        (a_plan({"g-0": {T0}}, {}, 1.5), "required_tasks: 1.5"),
+        (a_plan({"g-0": {T0}}, cut_short=True), "cut_short: True"),
+        (a_plan({"g-0": {T0}}, moved_bytes_per_second=math.nan), " moved_bytes_per_second: nan"),
+        (a_plan({"g-0": {T0}}, reasons="one"), " reasons: 'one'"),
+        (a_plan({"g-0": {T0}}, reasons=None), " reasons: None"),
+        (a_plan({"g-0": {T0}}, offending=("t-0",)), "offending: a value"),
+        (a_plan({"g-0": {T0}}, overloaded=(1,)), "overloaded: a value"),
+        (a_plan({"g-0": {T0}}, stage=None), "stage: None"),
+        (a_plan({"g-0": {T0}}, move_reasons={T0: None}), "move_reasons"),
     ],
 )
 def test_a_plan_that_cannot_be_is_none(answer: object, said: str) -> None:
-    with pytest.raises(PlanRejected, match=f"the placement strategy mine .*{said}"):
+    with pytest.raises(PlanRejected, match=f"placement strategy mine .*{said}"):
         CheckedStrategy("mine", Plans(answer)).plan(ASKED)
 
 

