@@ -17,7 +17,8 @@ from mirror.model.topics import TopicPartition
 HEAT: Final = "heat"
 """Subject of the query to other instances."""
 Heat = Mapping[GroupName, Mapping[str, int]]
-"""Hot partitions by topic, for groups with a known load; topics without hot partitions are omitted."""
+"""Number of hot partitions by topic, for groups with a known load; topics without hot partitions are
+omitted."""
 _READ: Final = TypeAdapter(dict[GroupName, dict[str, int]])
 
 

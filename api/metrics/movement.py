@@ -42,7 +42,7 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
     yield states
     yield _by_group(
         "headrace_partitions_losing_data",
-        "partitions that retention will overtake before they catch up",
+        "partitions whose records will be deleted by retention before they catch up",
         losing,
     )
     yield _by_group(

@@ -216,8 +216,8 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
 
 
 class PartitionGaps(_LagModel):
-    """Records of one partition that are missing at the destination and that Headrace will not copy, as last
-    stored."""
+    """Records of one partition that are missing at the destination and will not be copied without an
+    operator's action, as last stored."""
 
     topic: str
     partition: int

@@ -49,7 +49,7 @@ class ProposalAnswer(_ProposalModel):
     expires_ms: int
     """Time at which the proposal expires at the latest (epoch ms)."""
     asked_by: str | None = None
-    """Requester of its application; null: not applied."""
+    """Requester of its application; null: not requested."""
     changed: list[str] = []
     """Inputs that have changed since; the plan can be applied only while this is empty."""
     tasks: int

@@ -100,7 +100,7 @@ def _partition_lag(
         return PartitionLag.from_lane(place, owner, lane)
     assert owner is not None, "only the leader reports a partition without a task"
     if owner.instance is None:
-        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"nobody runs task {owner.task}")
+        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running")
     if owner.instance in heard:
         return PartitionLag.unheard(place, owner, LanePhase.WAITING, "not started by its instance yet")
     return PartitionLag.unheard(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
@@ -108,8 +108,9 @@ def _partition_lag(
 
 @router.get("/{name}/gaps")
 async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
-    """Return records missing at the destination that Headrace will not copy: lost, filtered, dead-lettered,
-    rejected, truncated, paused; as last stored. Partitions without gaps are omitted."""
+    """Return records that are missing at the destination and will not be copied without an operator's action:
+    lost, filtered, dead-lettered, rejected, truncated, paused; as last stored. Partitions without gaps are
+    omitted."""
 
     def read() -> DatastreamGaps:
         datastream = services.control.get(DatastreamName(name))
