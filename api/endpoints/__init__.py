@@ -1,1 +1,1 @@
-"""A file for each resource; handlers of a few lines that call `mirror.control` or read a status."""
+"""One module per resource; short handlers that call `mirror.control` or read a status."""

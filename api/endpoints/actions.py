@@ -1,6 +1,8 @@
-"""/v1/datastreams/{name}: what is done with a datastream as it is defined. Each call honours If-Match where
-it is sent, and answers with the ETag of the version that it leaves; with `dry_run` it only shows what it
-would do."""
+"""/v1/datastreams/{name}: actions on a datastream as defined.
+
+Each call honours If-Match, and returns the ETag of the resulting version. With `dry_run` it only shows its
+effect.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,12 @@ async def delete(
     call: CallDep,
     request: Request,
     dry_run: DryRun = False,
-    reason: Annotated[str, Query(description="kept until it is gone, and with the event")] = "",
-    requested_by: Annotated[str, Query(description="who asks; kept as the reason is")] = "",
+    reason: Annotated[str, Query(description="reason, stored until the removal and in the event")] = "",
+    requested_by: Annotated[str, Query(description="requester, stored like the reason")] = "",
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Mark for removal; it disappears once its lanes are released, which the operation at `Location` says;
-    one that is damaged disappears at once, without an operation. Where nobody says who asks, the address that
-    the call came from and its `X-Request-ID` are kept."""
+    """Delete a datastream: it disappears once its lanes are released, which the operation at `Location`
+    reports; a damaged one disappears at once, without an operation. Without `requested_by`, the caller's
+    address and its `X-Request-ID` are recorded."""
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     def command() -> ChangeStatus:
@@ -61,7 +63,7 @@ async def delete(
 async def pause_partitions(
     call: CallDep, body: PausesBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Stop copying some partitions until somebody resumes them, or for a time; nothing else is touched."""
+    """Pause partitions until they are resumed, or for a time. Other partitions are not affected."""
     return await _change_pauses(call, body, is_pause=True, dry_run=dry_run)
 
 
@@ -69,7 +71,7 @@ async def pause_partitions(
 async def resume_partitions(
     call: CallDep, body: PausesBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Copy paused partitions again, from where they stood."""
+    """Resume paused partitions from their positions."""
     return await _change_pauses(call, body, is_pause=False, dry_run=dry_run)
 
 
@@ -93,9 +95,9 @@ async def _change_pauses(
 async def restart_from(
     call: CallDep, body: RestartBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Forget what was copied and copy from a start again, for a destination that was rebuilt. It is refused
-    where destination topics hold records, unless duplicates are allowed. The clusters that answer at the
-    addresses of its source and destination are accepted, for all datastreams that have these."""
+    """Discard all progress and copy again from a start, for a destination that was rebuilt. Rejected if
+    destination topics contain records, unless duplicates are allowed. The clusters now found at the addresses
+    of the source and destination are accepted, for all datastreams with these addresses."""
     services, why = call.services, HaltBody(reason=body.reason, requested_by=body.requested_by)
 
     def command() -> UpdateDatastream:
@@ -126,7 +128,7 @@ async def restart_from(
 
 @router.post("/{name}/move", status_code=202, responses={**SHOWN, 202: _BEGUN, **problems(404, 409, 412)})
 async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAnswer | UpdatePlanAnswer:
-    """Bring partitions to an instance; the next plan does it. The definition keeps its version."""
+    """Move partitions to an instance with the next plan. The version of the definition does not change."""
     control = call.services.control
 
     def command() -> MovePartitions:
@@ -150,8 +152,8 @@ async def move(call: CallDep, body: MoveBody, dry_run: DryRun = False) -> MoveAn
 async def pause(
     call: CallDep, body: HaltBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Stop copying until somebody resumes it, or for a time; its tasks stay where they are. To pause what is
-    paused with another end changes when it ends."""
+    """Pause a datastream until it is resumed, or for a time; its tasks stay on their instances. Pausing a
+    paused datastream with another end changes the end."""
     return await _change_status(call, "pause", body, dry_run=dry_run)
 
 
@@ -159,14 +161,14 @@ async def pause(
 async def resume(
     call: CallDep, body: HaltBody, dry_run: DryRun = False
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Copy again what is paused or stopped, from where it stood."""
+    """Resume a paused or stopped datastream from its positions."""
     return await _change_status(call, "resume", body, dry_run=dry_run)
 
 
 @router.post("/{name}/stop", responses={200: _BEGUN, **problems(404, 409, 412, 422)})
 async def stop(call: CallDep, body: HaltBody, dry_run: DryRun = False) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Stop copying and give up its tasks until somebody resumes it; the operation at `Location` is done when
-    it is STOPPED."""
+    """Stop a datastream and release its tasks until it is resumed. The operation at `Location` is done once
+    the status is STOPPED."""
     return await _change_status(call, "stop", body, dry_run=dry_run)
 
 
@@ -186,7 +188,7 @@ async def _change_status(
 
 
 def _halting_answer(call: DatastreamCall, stored: StoredDatastream) -> DatastreamAnswer:
-    """With the header that says where to ask how far the stop or the deletion is, if it is one."""
+    """Return the response, with a Location header for the operation if this is a stop or a deletion."""
     if (operation := halting(stored.datastream)) is not None:
         located(operation, call.response)
     return written_answer(stored, call.reads, call.response)

@@ -1,4 +1,4 @@
-"""/datastream as Brooklin's clients know it."""
+"""/datastream, compatible with Brooklin's clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FINDER: Final = "findGroup"
 
 
 async def _document(request: Request) -> dict[str, Any]:
-    """The body, whatever its type is said to be; none counts as an empty one."""
+    """Return the body as JSON, ignoring its media type. A missing body counts as an empty object."""
     body = await request.body()
     found = parsed(body) if body else {}
     if not isinstance(found, dict):
@@ -52,7 +52,7 @@ DocumentDep = Annotated[dict[str, Any], Depends(_document)]
 
 @router.post("/datastream", status_code=201)
 def create(document: DocumentDep, services: ServicesDep, request: Request) -> Response:
-    """Create; the body is empty and the name is in a header, as Rest.li has it."""
+    """Create a datastream. As in Rest.li, the response body is empty and a header contains the name."""
     if request.headers.get(METHOD, "create") != "create" or "action" in request.query_params:
         raise unsupported("POST", _target(request), request.headers)
     name = plain(document.get("name", ""))
@@ -69,14 +69,14 @@ def create(document: DocumentDep, services: ServicesDep, request: Request) -> Re
         created = services.control.create(asked)
     stored = created.datastream
     answer = Response(status_code=201, headers={"Location": path_of(stored.name)})
-    # The name as it is: not as a header of Starlette's, which would have to be Latin-1.
+    # Raw bytes, because Starlette would require the name to be Latin-1.
     answer.raw_headers.append((protocol_of(request.headers).id_header.lower().encode(), stored.name.encode()))
     return answer
 
 
 @router.get("/datastream")
 def list_all(services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
-    """Every datastream, a page of them, or what a finder finds."""
+    """List all datastreams, one page, or the result of a finder."""
     query = request.query_params
     if "q" in query:
         found = _found(query["q"], reads, request)
@@ -96,7 +96,7 @@ def _all(reads: Reads) -> list[Datastream | DamagedDefinition]:
 
 
 def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | DamagedDefinition]:
-    """All datastreams that share tasks with the one that is named."""
+    """Return all datastreams that share tasks with the given one."""
     if finder != _FINDER:
         raise unknown("GET", finder, _target(request))
     name = request.query_params.get("datastreamName")
@@ -109,7 +109,7 @@ def _found(finder: str, reads: Reads, request: Request) -> list[Datastream | Dam
 
 @router.get("/datastream/{name:path}")
 def get(name: str, services: ServicesDep, reads: ReadsDep, request: Request) -> dict[str, Any]:
-    """One datastream."""
+    """Return one datastream."""
     if "action" in request.query_params:
         raise unsupported("GET", _target(request), request.headers)
     chosen = chosen_fields(request.query_params)
@@ -126,7 +126,7 @@ def _element(found: Datastream | DamagedDefinition, services: Services) -> dict[
 
 @router.put("/datastream/{name:path}")
 def update(name: str, document: DocumentDep, services: ServicesDep) -> Response:
-    """Let a definition become another one; the answer has no body."""
+    """Replace a definition. The response has no body."""
     outcome = _updated({DatastreamName(name): document}, services)
     for error in outcome.values():
         if error is not None:
@@ -136,11 +136,11 @@ def update(name: str, document: DocumentDep, services: ServicesDep) -> Response:
 
 @router.put("/datastream")
 def batch_update(document: DocumentDep, services: ServicesDep, request: Request) -> dict[str, Any]:
-    """Let all datastreams of one group become other ones. All are checked before any is written."""
+    """Replace the definitions of all datastreams of one group. All are checked before any is written."""
     keys = batch_keys(request.url.query, protocol_of(request.headers).text)
     entities = document.get("entities")
     if not isinstance(entities, dict) or set(entities) != set(keys):
-        raise InvalidRequest("entities must have a definition for each of ids, and no other")
+        raise InvalidRequest("entities must have exactly one definition for each of ids")
     outcome = _updated({DatastreamName(key): entities[key] for key in keys}, services)
     instance = services.status.name
     errors = {name: restli_problem(error, instance) for name, error in outcome.items() if error is not None}
@@ -150,7 +150,8 @@ def batch_update(document: DocumentDep, services: ServicesDep, request: Request)
 def _updated(
     documents: Mapping[DatastreamName, Any], services: Services
 ) -> dict[DatastreamName, HeadraceError | None]:
-    """What became of each; the whole group is there. Raises NotFound, InvalidRequest."""
+    """Update a whole group and return the error of each datastream, if any. Raises NotFound,
+    InvalidRequest."""
     commands = []
     for name, document in documents.items():
         if not isinstance(document, dict):
@@ -178,7 +179,7 @@ def _updated(
 
 @router.delete("/datastream/{name:path}")
 def delete(name: str, services: ServicesDep, request: Request) -> Response:
-    """Mark for removal."""
+    """Delete a datastream."""
     who = f"{actions.REST}, {caller_of(request, '')}"
     with in_brooklins_words(
         {NotFound: f"Datastream requested to be deleted does not exist: {plain(name)}"}, cause="None"
@@ -189,7 +190,7 @@ def delete(name: str, services: ServicesDep, request: Request) -> Response:
 
 @router.post("/datastream/{name:path}")
 async def act(name: str, given: DocumentDep, services: ServicesDep, request: Request) -> Any:
-    """Rest.li's actions; those of Brooklin that answer nothing have no body here either."""
+    """Run a Rest.li action. Actions without a result in Brooklin have no response body here either."""
     action = request.query_params.get("action")
     if action is None or request.headers.get(METHOD, "action") != "action":
         raise unsupported("POST", _target(request), request.headers)

@@ -1,4 +1,4 @@
-"""/v1/datastreams"""
+"""/v1/datastreams: list, create, read and change datastreams."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"])
 
 @dataclass(frozen=True)
 class _ChangeTerms:
-    """How a change is asked for."""
+    """Parameters of a change."""
 
     slow_calls: SlowCalls
     reads: Reads
@@ -56,8 +56,8 @@ async def _change_terms(
     reads: ReadsDep,
     if_match: IfMatch,
     dry_run: DryRun = False,
-    reason: Annotated[str, Query(description="kept with the event")] = "",
-    requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
+    reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
+    requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _ChangeTerms:
     return _ChangeTerms(
         slow_calls, reads, if_match, dry_run, HaltBody(reason=reason, requested_by=requested_by)
@@ -69,7 +69,7 @@ TermsDep = Annotated[_ChangeTerms, Depends(_change_terms)]
 
 @dataclass(frozen=True)
 class _CreationTerms:
-    """How a creation is asked for."""
+    """Parameters of a creation."""
 
     slow_calls: SlowCalls
     reads: Reads
@@ -84,8 +84,8 @@ async def _creation_terms(
     reads: ReadsDep,
     key: IdempotencyKey,
     dry_run: DryRun = False,
-    reason: Annotated[str, Query(description="kept with the event")] = "",
-    requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
+    reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
+    requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> _CreationTerms:
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
     return _CreationTerms(slow_calls, reads, key, dry_run, why)
@@ -101,9 +101,9 @@ async def create(
     response: Response,
     terms: CreationTermsDep,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Register a datastream; the leader makes it READY and plans its tasks. A creation that had no answer may
-    be sent again with its `Idempotency-Key`: it is one datastream, as long as that is there. Its event says
-    who asks; where nobody says so, the address that the call came from and its `X-Request-ID`."""
+    """Create a datastream; the leader turns it READY and plans its tasks. A creation without a response can
+    be repeated with the same `Idempotency-Key`: it creates one datastream, as long as that exists. The event
+    contains the requester; without `requested_by`, the caller's address and its `X-Request-ID`."""
 
     def command() -> CreateDatastream:
         datastream = body.to_datastream(services.default_destination, services.cluster_of_address)
@@ -135,8 +135,8 @@ def list_all(
     renditions: RenditionsDep,
     response: Response,
 ) -> Response:
-    """Datastreams by name, also those of which the definition is damaged: all, or those that the filters
-    leave. With a `limit` the header `Link` leads to the next page."""
+    """List datastreams by name, including damaged ones; all, or the ones that match the filters. With
+    `limit`, the header `Link` contains the next page."""
     named = {one: services.cluster_of_address(one) for one in listing.clusters}
     page, further = listing.page_of(reads.definitions(), named)
     if further:
@@ -150,13 +150,13 @@ def list_all(
         )
         for one in page
     )
-    headers = dict(response.headers)  # the framework adds them to answers of its own making alone
+    headers = dict(response.headers)  # FastAPI adds them only to responses that it creates
     return Response(b"[" + b",".join(texts) + b"]", headers=headers, media_type="application/json")
 
 
 @router.get("/{name}", responses=problems(404))
 def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Response) -> DatastreamAnswer:
-    """One datastream; the header ETag names the version, for If-Match of a change."""
+    """Return one datastream. The header ETag contains its version, for If-Match of a change."""
     found = reads.look(DatastreamName(name))
     if isinstance(found, DamagedDefinition):
         return damaged_answer(found, reads.problem(found.name), services)
@@ -167,8 +167,8 @@ def get(name: NamePath, services: ServicesDep, reads: ReadsDep, response: Respon
 async def replace(
     name: NamePath, body: UpdateBody, services: ServicesDep, terms: TermsDep, response: Response
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Let a definition become this one; what can change and is left out has its default then. Only partitions
-    that enter or leave start or stop."""
+    """Replace the definition. Changeable fields that are omitted get their defaults. Only partitions that
+    enter or leave the datastream start or stop."""
     return await _change(
         name,
         lambda present: body.to_datastream(present, services.cluster_of_address),
@@ -186,7 +186,7 @@ async def patch(
     terms: TermsDep,
     response: Response,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Change what a merge patch (RFC 7386) of the definition names, and nothing else."""
+    """Apply a merge patch (RFC 7386) to the definition."""
     return await _change(
         name,
         lambda present: patched(present, changes, services.cluster_of_address),
@@ -227,11 +227,11 @@ async def progress(
     services: ServicesDep,
     reads: ReadsDep,
     slow_calls: SlowCallsDep,
-    offset_map: Annotated[bool, Query(description="with every run of the offset maps")] = False,
+    offset_map: Annotated[bool, Query(description="include all runs of the offset maps")] = False,
 ) -> list[LaneProgressAnswer]:
-    """Checkpoints, what became of every offset, and offset maps, as they were stored last; of all partitions
-    of the datastream's group that go to its destination. What a former datastream of its name has copied to
-    other topics is not shown."""
+    """Return checkpoints, offset classes and offset maps as last stored, for all partitions of the
+    datastream's group that are copied to its destination. Copies by a former datastream of the same name to
+    other topics are not shown."""
 
     def read() -> list[LaneProgressAnswer]:
         datastream = reads.stored(DatastreamName(name)).datastream

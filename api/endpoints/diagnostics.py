@@ -1,4 +1,4 @@
-"""/health and /diag as Brooklin's clients know them."""
+"""/health and /diag, compatible with Brooklin's clients."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ router = APIRouter(tags=["brooklin"])
 _FINDERS: Final = {"status", "allStatus"}
 _TYPE: Final = "connector"
 _DEADLINE_SECONDS: Final = 10.0
-"""For an instance to read what is stored at clusters."""
+"""Time for an instance to read stored state from clusters."""
 
 
 @router.get("/health")
 async def health(services: ServicesDep, request: Request) -> dict[str, Any]:
-    """ServerHealth: connectors with their tasks on this instance. Waits for nothing."""
+    """Return ServerHealth: connectors with their tasks on this instance. Makes no remote calls."""
     status = services.status
     lanes = [state for _, state in sorted(status.lanes.items())]
     return chosen_fields(request.query_params)(
@@ -44,7 +44,7 @@ async def health(services: ServicesDep, request: Request) -> dict[str, Any]:
 async def diagnose(
     services: ServicesDep, slow_calls: SlowCallsDep, reads: ReadsDep, fleet: FleetDep, request: Request
 ) -> dict[str, Any]:
-    """One ServerComponentHealth: of this instance (`q=status`), or of all of them (`q=allStatus`)."""
+    """Return a ServerComponentHealth: of this instance (`q=status`), or of all instances (`q=allStatus`)."""
     query = request.query_params
     finder = query.get("q")
     if finder not in _FINDERS:
@@ -63,7 +63,7 @@ async def diagnose(
 
 
 async def _of_all(instances: AllInstances, scope: str, content: str, services: Services) -> dict[str, Any]:
-    """By instance; it has succeeded where each has answered with what it was asked for."""
+    """Return the status by instance; succeeded only if every instance did."""
     replies = await instances.ask(
         DIAGNOSTICS,
         lambda: status_element(scope, content, services),

@@ -1,4 +1,4 @@
-"""/v1/openapi.json, /v1/docs"""
+"""/v1/openapi.json, /v1/docs: the API documentation."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ router = APIRouter(prefix="/v1", include_in_schema=False)
 
 @router.get("/openapi.json")
 def document(request: Request) -> Response:
-    """What /v1 has, for programs."""
+    """Return the OpenAPI document."""
     return LegibleJson(request.app.openapi())
 
 
 @router.get("/docs")
 def page(request: Request) -> Response:
-    """The same for people: one page that needs nothing else, from here or elsewhere."""
+    """Return the documentation as one self-contained HTML page."""
     return HTMLResponse(page_of(request.app.openapi()), headers={"Content-Security-Policy": POLICY})

@@ -1,4 +1,4 @@
-"""What instances ask of each other: not for clients, and not in the OpenAPI document."""
+"""Queries between instances: not for clients, and not in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ async def tell(
     request: Request,
     authorization: Annotated[str, Header()] = "",
 ) -> Response:
-    """What this instance says of itself, and of nothing else."""
+    """Return this instance's own view of a subject."""
     me, query = services.status.name, request.scope["query_string"].decode("latin-1")
     asked = f"{PATH}/{subject}?{query}" if query else f"{PATH}/{subject}"
     nonce = await to_thread.run_sync(credentials.check_question, authorization, me, asked)
     if subject not in SUBJECTS:
-        raise NotFound("this instance, of another version, does not know the question")
+        raise NotFound("unknown subject: this instance runs another version")
 
     def answer() -> Response:
         value = SUBJECTS[subject](services, request.query_params)

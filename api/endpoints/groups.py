@@ -1,4 +1,4 @@
-"""/v1/groups/{prefix}: what is done with all datastreams that share tasks, or with none of them."""
+"""/v1/groups/{prefix}: actions on all datastreams that share tasks, all or nothing."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ router = APIRouter(prefix="/v1/groups", tags=["datastreams"])
 
 @router.get("/{prefix}", responses=problems(404))
 def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupMembersAnswer:
-    """All datastreams that share tasks. The header ETag names the version of all: it is another one when one
-    of them changes, comes or goes."""
+    """Return all datastreams that share tasks. The header ETag is the version of the whole group: it changes
+    if a member changes, is added or is removed."""
     group = GroupName(prefix)
     members = [
         one
@@ -33,7 +33,7 @@ def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupM
         if one.datastream.group == group and one.datastream.status is not DatastreamStatus.DELETING
     ]
     if not members:
-        raise NotFound(f"no datastream has the tasks of {shown(prefix)}")
+        raise NotFound(f"no datastream of group {shown(prefix)}")
     return answer_of_group(group, members, reads, response)
 
 
@@ -41,10 +41,10 @@ def get_group(prefix: PrefixPath, reads: ReadsDep, response: Response) -> GroupM
 async def pause_group(
     call: GroupCallDep, body: HaltBody, dry_run: DryRun = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    """Stop copying of all that share tasks, until somebody resumes it or for a time: all in one transaction,
-    or none. What is paused already stays so until the later of both ends, what is stopped stays stopped; 409
-    where one cannot be paused, or all are so already. With If-Match of all, nothing may have happened to any
-    since; one that is created meanwhile is not paused."""
+    """Pause all datastreams that share tasks, until resumed or for a time, in one transaction. An already
+    paused one stays paused until the later end, a stopped one stays stopped; 409 if one cannot be paused, or
+    all are paused already. With If-Match, no member may have changed since; one created concurrently is not
+    paused."""
     return await _change(call, "pause", body, dry_run=dry_run)
 
 
@@ -52,8 +52,8 @@ async def pause_group(
 async def resume_group(
     call: GroupCallDep, body: HaltBody, dry_run: DryRun = False
 ) -> GroupMembersAnswer | UpdatePlanAnswer:
-    """Copy again what is paused of all that share tasks, from where it stood: all in one transaction, or
-    none. What is stopped stays stopped; 409 where nothing is paused."""
+    """Resume all paused datastreams that share tasks from their positions, in one transaction. Stopped ones
+    stay stopped; 409 if none is paused."""
     return await _change(call, "resume", body, dry_run=dry_run)
 
 

@@ -1,4 +1,4 @@
-"""/v1/operations: long work that somebody asked for, and what became of it."""
+"""/v1/operations: long-running requests and their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ router = APIRouter(prefix="/v1/operations", tags=["operations"])
 @router.get("")
 def list_all(
     reads: ReadsDep,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="the newest of them")] = 100,
-    datastream: Annotated[str | None, Query(description="only those of this one, or of its group")] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="number of newest operations")] = 100,
+    datastream: Annotated[
+        str | None, Query(description="only operations of this datastream or its group")
+    ] = None,
 ) -> list[OperationAnswer]:
-    """What is under way, and what has ended within a day; the newest first."""
+    """List running operations, and operations that ended within a day, newest first."""
     only = None if datastream is None else reads.names_of(datastream)
     found = (one for one in reads.operations() if only is None or one.datastream in only)
     return [OperationAnswer.from_operation(one) for one, _ in zip(found, range(limit), strict=False)]
@@ -27,9 +29,9 @@ def list_all(
 
 @router.get("/{operation}", responses=problems(404))
 def get(
-    operation: Annotated[str, Path(description="the id, as the header Location has named it")],
+    operation: Annotated[str, Path(description="id, as in the Location header")],
     reads: ReadsDep,
 ) -> OperationAnswer:
-    """How far it is, at any instance and under any leader. What became of it is kept for a day; then, and for
-    what never was, it is 404."""
+    """Return the state of an operation; any instance responds, under any leader. Results are kept for a day;
+    after that, and for unknown ids, 404."""
     return OperationAnswer.from_operation(reads.operation(operation))

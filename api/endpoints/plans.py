@@ -1,4 +1,4 @@
-"""/v1/plan, /v1/rebalance, /v1/events"""
+"""/v1/plan, /v1/advice, /v1/rebalance, /v1/events"""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _ALL_EVENTS: Final = 10_000
 def plan(
     reads: ReadsDep,
     datastream: Annotated[
-        str | None, Query(description="only what is planned for this one, and for those of its group")
+        str | None, Query(description="only tasks of this datastream and its group")
     ] = None,
-    tasks: Annotated[bool, Query(description="with the tasks, which name every partition")] = True,
+    tasks: Annotated[bool, Query(description="include the tasks, which list every partition")] = True,
 ) -> PlanAnswer:
-    """The plan in force."""
+    """Return the plan in force."""
     found = PlanAnswer.from_plan(reads.plan(), reads.assessments(), with_tasks=tasks)
     if datastream is None:
         return found
@@ -49,9 +49,9 @@ def plan(
 
 @router.get("/advice")
 def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
-    """What the service needs now and in the hours ahead, as the leader computed it last: once an hour, for
-    now and a day ahead. `required_instances` and `required_tasks` are steady enough for an autoscaler; where
-    one is not known it is null, and `why` says what is missing. Any instance answers."""
+    """Return the capacity that the service needs now and in the next hours, as last computed by the leader:
+    once an hour, for now and a day ahead. `required_instances` and `required_tasks` are stable enough for an
+    autoscaler; if one is null, `why` names the missing input. Any instance responds."""
     return AdviceAnswer.from_advice(reads.advice(), services.clock.now_ms())
 
 
@@ -59,7 +59,7 @@ def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
     "/rebalance",
     status_code=202,
     responses={
-        200: {"model": RebalanceAnswer, "description": "What it would change."},
+        200: {"model": RebalanceAnswer, "description": "Changes of a dry run."},
         202: {"headers": described("Location")},
         **problems(404, 409, 422),
     },
@@ -67,7 +67,7 @@ def advice(reads: ReadsDep, services: ServicesDep) -> AdviceAnswer:
 async def rebalance(
     body: RebalanceBody, services: ServicesDep, previews: PreviewsDep, response: Response
 ) -> RebalanceAnswer:
-    """Ask the leader for a new plan, or report what that would change by the loads that the leader knows."""
+    """Request a new plan from the leader, or report its changes by the loads known to the leader."""
     command = TriggerRebalance(DatastreamName(body.datastream), body.full, body.requested_by, body.reason)
     if body.dry_run:
         response.status_code = 200
@@ -85,21 +85,23 @@ def events(
     request: Request,
     reads: ReadsDep,
     feed: EventFeedDep,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="the newest of them")] = 100,
-    datastream: Annotated[str | None, Query(description="only events of this one, or of its group")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="number of newest events")] = 100,
+    datastream: Annotated[
+        str | None, Query(description="only events of this datastream or its group")
+    ] = None,
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     last_event_id: Annotated[
         str | None,
         Header(
             alias="Last-Event-ID",
             pattern=f"^{POSITION}$",
-            description="of a stream: what comes after this event; 0-0: all that is kept",
+            description="position of a stream: start after this event; 0-0: all stored events",
         ),
     ] = None,
 ) -> list[dict[str, Any]] | EventStream:
-    """What changed and why, newest publication first. With `Accept: text/event-stream` it is a stream of
-    Server-Sent Events, the oldest first, of what happens from now on or after `Last-Event-ID`; an event `gap`
-    says that some were missed. It ends when the credentials of the call are no longer valid."""
+    """Return changes and their reasons, newest first. With `Accept: text/event-stream`, a stream of
+    Server-Sent Events, oldest first, from now or after `Last-Event-ID`; an event `gap` reports missed events.
+    The stream ends when the credentials of the call expire."""
     only = None if datastream is None else reads.names_of(datastream)
     if MEDIA_TYPE in accept:
         position = position_of(last_event_id) if last_event_id else None

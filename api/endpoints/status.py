@@ -24,16 +24,16 @@ router = APIRouter(tags=["status"])
 
 @router.get("/v1/health", responses={503: {"model": HealthAnswer, "description": "A part is not well."}})
 async def health(services: ServicesDep, response: Response) -> HealthAnswer:
-    """200 when every part is well, else 503; each part says how it is. Waits for nothing."""
+    """Return 200 if every part is well, else 503, with the condition of each part. Makes no remote calls."""
     found = HealthAnswer.from_status(services.status)
     response.status_code = HTTPStatus.OK if found.is_well else HTTPStatus.SERVICE_UNAVAILABLE
     return found
 
 
-@router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "It cannot serve."}})
+@router.get("/v1/ready", responses={503: {"model": ReadyAnswer, "description": "The instance cannot serve."}})
 async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
-    """Return 200 when this process can serve, else 503: for probes. Datastreams do not count. Waits for
-    nothing."""
+    """Return 200 if this process can serve, else 503: for probes. Problems of datastreams do not count. Makes
+    no remote calls."""
     found = ReadyAnswer.from_conditions(services.status.name, services.readiness())
     response.status_code = HTTPStatus.OK if found.is_ready else HTTPStatus.SERVICE_UNAVAILABLE
     return found
@@ -41,8 +41,7 @@ async def ready(services: ServicesDep, response: Response) -> ReadyAnswer:
 
 @router.get("/v1/instances")
 async def instances(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> list[InstanceAnswer]:
-    """Everybody here, the leader first, with what each says of its health when it is asked now. Waits for no
-    thread that other calls have."""
+    """List live instances, the leader first, with their current health. Never waits for other calls."""
     live = await to_thread.run_sync(reads.live, limiter=CapacityLimiter(1))
     replies = await AllInstances(services, fleet, live).health()
     return [
@@ -56,11 +55,11 @@ async def lanes(
     services: ServicesDep,
     reads: ReadsDep,
     fleet: FleetDep,
-    instance: Annotated[str | None, Query(description="only what this instance says")] = None,
-    datastream: Annotated[str | None, Query(description="only those of this one, or of its group")] = None,
+    instance: Annotated[str | None, Query(description="only lanes of this instance")] = None,
+    datastream: Annotated[str | None, Query(description="only lanes of this datastream or its group")] = None,
 ) -> LanesAnswer:
-    """The lanes of all instances; of the leader also the partitions that nobody copies. Of the instance that
-    is asked it needs nobody else, not even ZooKeeper, unless a datastream is named."""
+    """List the lanes of all instances; from the leader, also uncopied partitions. For the responding instance
+    alone it makes no remote calls, not even to ZooKeeper, unless a datastream is given."""
     live = () if instance == services.status.name else await run_in_threadpool(reads.live)
     group = None if datastream is None else await run_in_threadpool(reads.group_of, datastream)
     return lanes_answer(await AllInstances(services, fleet, live, instance).lanes(group))
@@ -68,8 +67,8 @@ async def lanes(
 
 @router.get("/v1/movement")
 async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> MovementsAnswer:
-    """What the partitions of every datastream do that are not OK: how many are in each state, the worst of
-    them, and those that will lose records. `/v1/datastreams/{name}/lag` has them one by one."""
+    """Summarize partitions that are not OK, by datastream: counts by state, the worst ones, and those about
+    to lose records. `/v1/datastreams/{name}/lag` lists them."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     datastreams = (await run_in_threadpool(reads.definitions)).datastreams
     return MovementsAnswer.from_movements(await movements(services, fleet, live, plan, datastreams))
@@ -78,14 +77,14 @@ async def movement(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> M
 @router.get("/v1/incidents")
 async def incidents(
     services: ServicesDep,
-    datastream: Annotated[str | None, Query(description="only those of this one")] = None,
+    datastream: Annotated[str | None, Query(description="only incidents of this datastream")] = None,
     is_open: Annotated[
-        bool | None, Query(alias="open", description="only those that last, or only those that are over")
+        bool | None, Query(alias="open", description="true: only open incidents; false: only closed ones")
     ] = None,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="how many")] = 100,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="maximum number of incidents")] = 100,
 ) -> list[IncidentAnswer]:
-    """What the monitor found and did, the newest first, as it keeps it in its topic; seconds old at most.
-    Nothing where no monitor has run."""
+    """List incidents of the monitor, newest first, from its topic; at most seconds old. Empty if no monitor
+    has run."""
     found = await run_in_threadpool(services.incidents)
     wanted = (
         one
@@ -97,7 +96,7 @@ async def incidents(
 
 @router.get("/metrics", include_in_schema=False)
 async def metrics(request: Request) -> Response:
-    """Prometheus; waits for no other call."""
+    """Return metrics for Prometheus. Never waits for other calls."""
     registry = request.app.state.registry
     text = await to_thread.run_sync(generate_latest, registry, limiter=CapacityLimiter(1))
     return Response(text, media_type=CONTENT_TYPE_LATEST)

@@ -1,1 +1,1 @@
-"""Loads and latencies over time on /v1: what is asked, and how it is answered. Pure."""
+"""History of loads and latencies on /v1: queries and responses. Pure."""

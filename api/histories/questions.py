@@ -1,4 +1,4 @@
-"""What is asked of the history of a datastream, within bounds."""
+"""Queries for the history of a datastream, with limits."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from pinot.time_range import TimeRange
 HOUR_MS: Final = 3_600_000
 MOST_PARTITIONS: Final = 50
 MOST_LOAD_HOURS: Final = 42 * 24
-"""As long as the rollups are kept by default."""
+"""Default retention of the rollups."""
 MOST_LOAD_POINTS: Final = 20_000
 MOST_LATENCY_HOURS: Final = 14 * 24
-"""As long as measurements of the mirror are kept by default."""
+"""Default retention of the mirror's measurements."""
 MOST_LATENCY_POINTS: Final = 1_000
 
 
 @dataclass(frozen=True)
 class LoadsAsked:
-    """Hours of some partitions of a source cluster, or of topics as a whole where none is named."""
+    """Query for hourly loads of partitions of a source cluster, or of whole topics if no partition is
+    given."""
 
     cluster: ClusterRef
     when: TimeRange
@@ -36,7 +37,7 @@ class LoadsAsked:
 
 @dataclass(frozen=True)
 class LatencyAsked:
-    """At most `points` steps of what a group of datastreams copied; `topics` None: of all that it has."""
+    """Query for at most `points` steps of a group's latency; `topics` None: all of its topics."""
 
     group: GroupName
     when: TimeRange
@@ -45,26 +46,26 @@ class LatencyAsked:
 
 
 def no_history(_: LoadsAsked | LatencyAsked) -> NoReturn:
-    """Where nothing keeps a history. Raises HistoryUnavailable."""
+    """Reject a query if no history is configured. Raises HistoryUnavailable."""
     raise HistoryUnavailable(
-        "no history is kept: Pinot is not configured", advice="give [pinot] its broker and controller"
+        "no history: Pinot is not configured", advice="set broker and controller in [pinot]"
     )
 
 
 def last_hours(now_ms: int, hours: int) -> TimeRange:
-    """The running hour and those before it, `hours` together."""
+    """Return the time range of the current hour and the hours before it, `hours` in total."""
     begin = now_ms // HOUR_MS * HOUR_MS - (hours - 1) * HOUR_MS
     return TimeRange(begin, now_ms + 1)
 
 
 def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> list[TopicPartition]:
-    """The partitions of these names (`orders.created-0`), each once. Raises InvalidRequest for a name that is
-    none or not of the datastream, and where they have too many points together."""
+    """Parse names of partitions (`orders.created-0`) and drop duplicates. Raises InvalidRequest for a name
+    that is invalid or not part of the datastream, and if the partitions have too many points in total."""
     if len(names) * hours > MOST_LOAD_POINTS:
         raise InvalidRequest(
             f"{counted(len(names), 'partition has', 'partitions have')} more than "
             f"{MOST_LOAD_POINTS} points in {counted(hours, 'hour')}",
-            advice="ask for fewer partitions, or fewer hours",
+            advice="query fewer partitions or fewer hours",
         )
     return list(dict.fromkeys(_place(datastream, name) for name in names))
 
@@ -72,7 +73,7 @@ def places_named(datastream: Datastream, names: Sequence[str], hours: int) -> li
 def _place(datastream: Datastream, name: str) -> TopicPartition:
     topic, dash, number = name.rpartition("-")
     if not dash or not number.isascii() or not number.isdecimal() or len(number) > 9:
-        raise InvalidRequest(f"partition: {shown(name)} is none", advice="a name is like orders.created-0")
+        raise InvalidRequest(f"invalid partition {shown(name)}", advice="use a name such as orders.created-0")
     if not datastream.selection.matches(topic):
-        raise InvalidRequest(f"partition: {shown(topic)} is no topic of datastream {datastream.name}")
+        raise InvalidRequest(f"{shown(topic)} is not a topic of datastream {datastream.name}")
     return TopicPartition(topic, int(number))

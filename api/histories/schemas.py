@@ -1,4 +1,4 @@
-"""Loads and latencies over time on /v1, as columns: charts are drawn of them. What is not known is null."""
+"""History of loads and latencies on /v1, as columns for charts. Unknown values are null."""
 
 from __future__ import annotations
 
@@ -18,38 +18,39 @@ class _HistoryModel(BaseModel):
 
 
 class LoadSeriesAnswer(_HistoryModel):
-    """What arrived in one partition, or in all of the datastream; bytes per second, one value for each hour
-    of `hours_ms`."""
+    """Load of one partition, or of the whole datastream, in bytes per second; one value for each hour of
+    `hours_ms`."""
 
     partition: str | None
     """Null: the sum of all partitions."""
     mean_bytes_per_second: list[float | None]
-    """Null of an hour without samples."""
+    """Mean; null for an hour without samples."""
     p95_bytes_per_second: list[float | None]
-    """Of the samples of the hour; null also of a sum."""
+    """95th percentile of the hour's samples; null also for a sum."""
     most_bytes_per_second: list[float | None]
-    """The largest sample of the hour; null also of a sum."""
+    """Largest sample of the hour; null also for a sum."""
     hot_since_ms: int | None
-    """Since when (epoch ms) the p95 of each hour is half of what a task may carry, or more; null: it is not
-    in the newest hour, or that is not known."""
+    """Time (epoch ms) since which the p95 of each hour has been at least half of the usable capacity of a
+    task; null: it is lower in the latest hour, or unknown."""
     too_heavy_since_ms: int | None
-    """Likewise, since when it is more than a task may carry."""
+    """Time (epoch ms) since which the p95 of each hour has exceeded the usable capacity of a task; null: it
+    does not in the latest hour, or unknown."""
     is_longer: bool
-    """Whether it may have been for longer: nothing is known of the time before."""
+    """True if it may have been hot for longer: earlier values are unknown."""
 
 
 class LoadHistoryAnswer(_HistoryModel):
-    """What arrived in partitions of a datastream, hour by hour, as Pinot keeps it."""
+    """Hourly load of a datastream's partitions, from Pinot."""
 
     name: str
     cluster: str
-    """The source, as samples name it."""
+    """Source cluster, as named by the samples."""
     usable_bytes_per_second: int | None
-    """What one task may carry by the last planning; null: placement is not by load."""
+    """Usable capacity of one task in the last planning; null: placement is not by load."""
     hours_ms: list[int]
-    """Beginnings of hours (epoch ms), the oldest first; the last one is running."""
+    """Starts of hours (epoch ms), oldest first; the last hour is the current one."""
     series: list[LoadSeriesAnswer]
-    """As they were asked for; a partition that was never measured has nulls only."""
+    """One series per requested partition; all null if the partition was never measured."""
 
     @classmethod
     def from_hours(
@@ -59,7 +60,7 @@ class LoadHistoryAnswer(_HistoryModel):
         usable: int | None,
         hours: Mapping[TopicPartition | None, Sequence[LoadHour]],
     ) -> LoadHistoryAnswer:
-        """The JSON form. `hours`: of each partition that was asked for; of None: of all."""
+        """Return the JSON form. `hours`: by requested partition; under None: the sum."""
         axis = list(begun(when, 3_600_000))
         return cls(
             name=datastream.name,
@@ -89,7 +90,7 @@ def _load_series(
 
 
 def _rate(one: LatencyStep, when: TimeRange, step_ms: int) -> float:
-    """Return the throughput of a step; the last one may be running."""
+    """Return the throughput of a step; the last step may be incomplete."""
     length_ms = min(step_ms, when.until_ms - one.begin_ms)
     return round(one.size_bytes * 1_000 / max(length_ms, 1), 1)
 
@@ -99,38 +100,38 @@ def _rounded(value: float | None) -> float | None:
 
 
 class LatencyHistoryAnswer(_HistoryModel):
-    """How late the records of a datastream were, one value for each step of `times_ms`."""
+    """Latency of a datastream's records; one value for each step of `times_ms`."""
 
     name: str
     step_ms: int
-    """How long a step is."""
+    """Length of a step."""
     times_ms: list[int]
-    """Beginnings of steps (epoch ms), the oldest first; the last one is running."""
+    """Starts of steps (epoch ms), oldest first; the last step is the current one."""
     records: list[int | None]
-    """Copied; null: nothing was measured."""
+    """Copied records; null: not measured."""
     bytes_per_second: list[float | None]
-    """Copied; null: nothing was measured."""
+    """Copy rate; null: not measured."""
     p50_ms: list[float | None]
-    """Median of the latency, from the source's time stamp to the destination's acknowledgement; null without
+    """Median latency from the source's timestamp to the destination's acknowledgement; null without
     records."""
     p99_ms: list[float | None]
-    """Likewise, the 99th percentile."""
+    """99th percentile of the latency; null without records."""
     oldest_ms: list[int | None]
-    """Age of the oldest record that waited, the worst of the step."""
+    """Largest age of the oldest waiting record in the step."""
     source: list[float | None]
-    """ms that an average batch lay at the source; null without batches."""
+    """Time of an average batch at the source, in ms; null without batches."""
     fetch: list[float | None]
-    """ms that it was being received."""
+    """Time of an average batch in transfer from the source, in ms."""
     queue: list[float | None]
-    """ms that it was in the worker."""
+    """Time of an average batch in the worker, in ms."""
     produce: list[float | None]
-    """ms until the destination acknowledged it."""
+    """Time of an average batch until the destination's acknowledgement, in ms."""
 
     @classmethod
     def from_history(
         cls, datastream: Datastream, when: TimeRange, history: LatencyHistory
     ) -> LatencyHistoryAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         known = {one.begin_ms: one for one in history.steps}
         axis = list(begun(when, history.step_ms))
         steps = [known.get(begin) for begin in axis]

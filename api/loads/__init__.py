@@ -1,1 +1,1 @@
-"""What the leader knows of the loads of partitions and source clusters, for /v1."""
+"""Loads of partitions and source clusters known to the leader, for /v1."""

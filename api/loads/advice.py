@@ -1,4 +1,4 @@
-"""Advice to size the service on /v1."""
+"""Sizing advice on /v1."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mirror.model.sizing.advice import Advice, sentence_with_age
 
 
 class HourNeedAnswer(BaseModel):
-    """What an hour from `hour_ms` (epoch ms) on needs: `tasks` for the middle of the forecast, `most_tasks`
-    for its high end."""
+    """Need in the hour that starts at `hour_ms` (epoch ms): `tasks` for the median forecast, `most_tasks` for
+    its upper bound."""
 
     hour_ms: int
     tasks: int
@@ -19,10 +19,10 @@ class HourNeedAnswer(BaseModel):
 
 
 class GroupNeedAnswer(BaseModel):
-    """Of one group of datastreams. `tasks`: in force. `now`: needed by the present load, null where that is
-    not known. `coming`: by hour, empty where nothing is forecast; `why` says what is not known. `tried`,
-    `covered`, `error`: how such forecasts came out: their number, the share of them that lay at or above
-    what came, and how far the middle was off (the median, as a share of what came)."""
+    """Need of one group of datastreams. `tasks`: number in force. `now`: needed by the current load, null if
+    unknown. `coming`: need by hour, empty without a forecast; `why` names the missing input. `tried`,
+    `covered`, `error`: accuracy of past forecasts: their number, the fraction whose upper bound was not
+    exceeded, and the median relative error of their median."""
 
     group: str
     tasks: int
@@ -35,8 +35,8 @@ class GroupNeedAnswer(BaseModel):
 
 
 class HoursAnswer(BaseModel):
-    """Sums over the `hours` of the forecast: what is there now, if it stays, and what is needed. Their
-    difference is what growing and shrinking would save, or what is missing."""
+    """Sums over the `hours` of the forecast: current size kept for all hours, and need. The difference is the
+    possible saving, or the shortage."""
 
     hours: int
     task_hours: int
@@ -46,10 +46,10 @@ class HoursAnswer(BaseModel):
 
 
 class PastNeedAnswer(BaseModel):
-    """Task-hours of those `hours` of a past time in which every load is known. `task_hours`: what is in force
-    now takes, if it stands in all of them; `peak_task_hours`: the number that the busiest of them needed, in
-    all of them; `needed_task_hours`: what each needed by its mean load. What is needed below the others is
-    the most that sizing hour by hour can save; it is computed also where limits forbid it."""
+    """Task-hours over the `hours` of a past period in which all loads are known. `task_hours`: with the
+    current number of tasks; `peak_task_hours`: with the number that the busiest hour needed;
+    `needed_task_hours`: with the number that each hour needed by its mean load. The differences to the last
+    are the most that hourly sizing can save, even if limits forbid it."""
 
     hours: int
     task_hours: int
@@ -58,13 +58,16 @@ class PastNeedAnswer(BaseModel):
 
 
 class AdviceAnswer(BaseModel):
-    """`required_tasks`, `required_instances`: now and very soon; they rise at once and fall late. Null
-    where the need of a datastream is unknown, which `why` names; `tasks_at_least`, `instances_at_least`: the
-    need of the others. `rises`: the first hour that needs more; `peak`: the hour that
-    needs most, and the instances it takes. `lower_since_ms`: since when fewer tasks would do, `lower_tasks`:
-    how many. `past_day`, `past_week`: of the last 24 and 168 whole hours, null where no hour of them is
-    known. `tasks_per_instance`: as it is set. `computed_ms` is null where the leader has not computed it
-    yet."""
+    """Sizing advice of the leader.
+
+    `required_tasks`, `required_instances`: need now and in the near future; they rise immediately and fall
+    with a delay. Null if the need of a datastream is unknown, which `why` names; `tasks_at_least`,
+    `instances_at_least`: need of the other datastreams. `rises`: first hour that needs more; `peak`: hour
+    with the greatest need; `peak_instances`: instances it needs. `lower_since_ms`: time since which fewer
+    tasks would suffice, `lower_tasks`: their number. `past_day`, `past_week`: the last 24 and 168 full hours,
+    null if all hours are unknown. `tasks_per_instance`: configured value. `computed_ms`: null if the leader
+    has not computed it yet.
+    """
 
     computed_ms: int | None
     tasks: int | None
@@ -88,7 +91,7 @@ class AdviceAnswer(BaseModel):
 
     @classmethod
     def from_advice(cls, found: Advice | None, now_ms: int) -> AdviceAnswer:
-        """None: not computed yet. The sentence says how old it is."""
+        """Return the JSON form; None: not computed yet. The sentence includes the age."""
         if found is None:
             why = "the leader has not computed it yet"
             return cls(
@@ -98,7 +101,7 @@ class AdviceAnswer(BaseModel):
                 required_tasks=None,
                 required_instances=None,
                 why=why,
-                sentence="nothing is advised yet",
+                sentence="no advice yet",
             )
         fields = {name: one for name, one in asdict(found).items() if name in cls.model_fields}
         return cls.model_validate(fields | {"sentence": sentence_with_age(found, now_ms)})

@@ -1,4 +1,4 @@
-"""How many partitions are hot, as the leader knows it by the loads of now."""
+"""Numbers of hot partitions, by the current loads known to the leader."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from mirror.model.load import LoadSource, hot_from
 from mirror.model.topics import TopicPartition
 
 HEAT: Final = "heat"
-"""The question to another instance."""
+"""Subject of the query to other instances."""
 Heat = Mapping[GroupName, Mapping[str, int]]
-"""Of groups with a known load, hot partitions by topic; topics without any are left out."""
+"""Number of hot partitions by topic, for groups with a known load; topics without hot partitions are
+omitted."""
 _READ: Final = TypeAdapter(dict[GroupName, dict[str, int]])
 
 
 def own_heat(services: Services) -> Heat | None:
-    """Return the heat of all groups that have tasks; None where this instance does not lead."""
+    """Return the heat of all groups with tasks; None if this instance does not lead."""
     status = services.status
     if not status.is_leading:
         return None
@@ -44,7 +45,7 @@ def own_heat(services: Services) -> Heat | None:
 
 
 class _HotPlaces:
-    """Partitions with at least some load, found once for each source and bound."""
+    """Partitions with a minimum load, computed once per source and bound."""
 
     def __init__(self, now_ms: int) -> None:
         self._now_ms = now_ms
@@ -60,5 +61,5 @@ class _HotPlaces:
 
 
 def heat_read(value: Any) -> Heat | None:
-    """Return what another instance has said; None: it does not lead. Raises ValueError."""
+    """Parse the response of another instance; None: it does not lead. Raises ValueError."""
     return None if value is None else _READ.validate_python(value)

@@ -1,4 +1,4 @@
-"""What the leader says of loads, and what is said where it does not answer."""
+"""Loads reported by the leader, and the response if it is unreachable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MOST_CLUSTERS: Final = 10_000
 
 
 def owners_of(datastream: Datastream, plan: Plan) -> Mapping[TopicPartition, TaskPlacement]:
-    """The task of each partition that the plan gives to the datastream."""
+    """Return the task of each partition that the plan assigns to the datastream."""
     return {
         place: task
         for task in plan.of_group(datastream.group)
@@ -44,7 +44,7 @@ def own_loads(
     assessments: Mapping[GroupName, Assessment],
     limit: int,
 ) -> DatastreamLoads | None:
-    """What this instance knows as the leader; None where it does not lead."""
+    """Return the loads known to this instance as the leader; None if it does not lead."""
     loads = _loads_of(services, _source_of(services, datastream))
     if loads is None:
         return None
@@ -77,7 +77,8 @@ def own_loads(
 def unheard_loads(
     datastream: Datastream, plan: Plan, assessments: Mapping[GroupName, Assessment], limit: int
 ) -> DatastreamLoads:
-    """What is known without the leader: the partitions of tasks, and what the last planning has stored."""
+    """Return the response without the leader: partitions of tasks, and the stored result of the last
+    planning."""
     owners, assessment = owners_of(datastream, plan), assessments.get(datastream.group)
     places = heaviest_first(owners, None)
     rows = [PartitionLoadAnswer.from_load(one, owners[one], None, assessment) for one in places[:limit]]
@@ -98,7 +99,7 @@ def unheard_loads(
 
 
 def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer] | None:
-    """Every source as this instance knows it as the leader; None where it does not lead."""
+    """Return the loads of every source known to this instance as the leader; None if it does not lead."""
     sources = {one.group: _source_of(services, one) for one in services.status.datastreams}
     places: dict[LoadSource, set[TopicPartition]] = {one: set() for one in sources.values()}
     for task in plan.tasks:
@@ -114,7 +115,8 @@ def own_cluster_loads(services: Services, plan: Plan) -> list[ClusterLoadsAnswer
 
 
 def _source_of(services: Services, datastream: Datastream) -> LoadSource:
-    """Of one that the leader has not looked at yet: that of the service."""
+    """Return the load source of a datastream; the service's own if the leader has not processed the
+    datastream yet."""
     return services.status.load_sources.get(datastream.group, LoadSource(datastream.source))
 
 
@@ -126,29 +128,30 @@ def _loads_of(services: Services, source: LoadSource) -> LeadersLoads | None:
 
 
 def told_loads(services: Services, asked: Mapping[str, str]) -> Any:
-    """For another instance, which names the datastream and how many partitions it wants."""
+    """Return the loads as JSON for another instance, which names the datastream and the maximum number of
+    partitions."""
     try:
         name, limit = DatastreamName(asked["datastream"]), int(asked["limit"])
     except (KeyError, ValueError) as error:
-        raise InvalidRequest(f"the question is not understood: {error}") from error
+        raise InvalidRequest(f"invalid query of another instance: {error}") from error
     datastream = services.control.get(name)
     found = own_loads(services, datastream, services.plan(), services.assessments(), limit)
     return None if found is None else found.model_dump(mode="json")
 
 
 def told_cluster_loads(services: Services) -> Any:
-    """For another instance."""
+    """Return the cluster loads as JSON for another instance."""
     found = own_cluster_loads(services, services.plan())
     return None if found is None else [one.model_dump(mode="json") for one in found]
 
 
 def loads_read(value: Any) -> DatastreamLoads | None:
-    """What another instance has said; None: it does not lead. Fields that are not known are left out: it may
-    be of a newer version. Raises ValueError, InvalidRequest."""
+    """Parse the loads reported by another instance; None: it does not lead. Ignores unknown fields, which a
+    newer version may send. Raises ValueError, InvalidRequest."""
     if value is None:
         return None
-    found = bounds.mapping("what it says", value)
-    rows = bounds.sequence("its partitions", bounds.field(found, "partitions"), MOST_SHOWN)
+    found = bounds.mapping("the response", value)
+    rows = bounds.sequence("the partitions of the response", bounds.field(found, "partitions"), MOST_SHOWN)
     known = _known(DatastreamLoads, found) | {
         "partitions": [_known(PartitionLoadAnswer, one) for one in rows]
     }
@@ -156,15 +159,16 @@ def loads_read(value: Any) -> DatastreamLoads | None:
 
 
 def cluster_loads_read(value: Any) -> list[ClusterLoadsAnswer] | None:
-    """Likewise. Raises ValueError, InvalidRequest."""
+    """Parse the cluster loads reported by another instance, like `loads_read`. Raises ValueError,
+    InvalidRequest."""
     if value is None:
         return None
-    rows = bounds.sequence("its clusters", value, _MOST_CLUSTERS)
+    rows = bounds.sequence("the clusters of the response", value, _MOST_CLUSTERS)
     return [ClusterLoadsAnswer.model_validate(_known(ClusterLoadsAnswer, one)) for one in rows]
 
 
 def _known(
     model: type[DatastreamLoads | PartitionLoadAnswer | ClusterLoadsAnswer], value: Any
 ) -> dict[str, Any]:
-    found = bounds.mapping("what it says", value)
+    found = bounds.mapping("the response", value)
     return {name: one for name, one in found.items() if name in model.model_fields}

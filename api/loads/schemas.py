@@ -31,51 +31,53 @@ class _LoadModel(BaseModel):
 
 @dataclass(frozen=True)
 class LeadersLoads:
-    """What the leader knows of one source. `standing`: where the provider is; None: there is none to
-    ask, or it has not been asked yet."""
+    """Loads of one source known to the leader. `standing`: state of the provider; None: no provider, or not
+    queried yet."""
 
     known: ClusterLoads
     standing: LoadStanding | None
     now_ms: int
 
     def of(self, place: TopicPartition) -> PartitionLoad | None:
-        """Held where the provider measures nothing now; None where nothing was measured in the last day."""
+        """Return the load of a partition: a held one if the provider measures nothing now, None if nothing
+        was measured in the last day."""
         return self.known.of(place, self.now_ms)
 
     def is_held(self, load: PartitionLoad) -> bool:
-        """Whether it was measured before the measurements stopped."""
+        """Return whether a load was measured before the measurements stopped."""
         is_measuring = self.standing is None or self.standing.state is LoadState.KNOWN
         return load.rate_source is RateSource.HELD or (not is_measuring and not load.is_estimate)
 
 
 class PartitionLoadAnswer(_LoadModel):
-    """What arrives in one partition at the source. What is not known is null, and never 0."""
+    """Load of one partition at the source. Unknown values are null, never 0."""
 
     topic: str
     partition: int
     task: str | None
-    """Null: the plan gives it to none."""
+    """Null: not in the plan."""
     instance: str | None
-    """The one that runs the task; null: none does."""
+    """Instance that runs the task; null: none."""
     bytes_per_second: float | None
     messages_per_second: float | None
-    """Null also where the provider does not know it."""
+    """Null also if the provider does not report it."""
     rate_source: str | None
-    """slope: of the log size, over the whole range; partial: over a part of the range, or of the topic; mean:
-    of the topic's partitions; mirror: what lanes have counted; held: measured before the measurements
-    stopped; seasonal: the same hour of earlier weeks or days."""
+    """slope: growth of the log size over the whole time range; partial: over a part of the range, or of the
+    topic; mean: mean of the topic's partitions; mirror: counted by lanes; held: measured before the
+    measurements stopped; seasonal: the same hour of earlier weeks or days."""
     measured_at_ms: int | None
-    """The newest measurement that it rests on (epoch ms)."""
+    """Time of the latest measurement used (epoch ms)."""
     age_ms: int | None
-    """How long ago that was."""
+    """Time since that measurement."""
     is_lower_bound: bool | None
-    """Whether it was copied more slowly than records may arrive, so that it may carry more."""
+    """True if the partition was copied more slowly than records may arrive, so that its load may be
+    higher."""
     is_hot: bool | None = None
-    """Whether its load alone is half of what a task may carry or more; null: the load is unknown, or
+    """True if its load alone is at least half of the usable capacity of a task; null: the load is unknown, or
     placement is not by load."""
     is_offending: bool | None
-    """Whether its load alone was more than a task may carry in the last planning; null: nothing was planned,
-    or more partitions were offending than are named."""
+    """True if its load alone exceeded the usable capacity of a task in the last planning; null: no planning
+    yet, or more partitions were offending than were recorded."""
 
     @classmethod
     def from_load(
@@ -86,8 +88,8 @@ class PartitionLoadAnswer(_LoadModel):
         assessment: Assessment | None,
         usable: int | None = None,
     ) -> PartitionLoadAnswer:
-        """The JSON form. `loads` None: the leader was not heard. `usable`: bytes per second that a task may
-        carry; None: placement is not by load."""
+        """Return the JSON form. `loads` None: the leader did not respond. `usable`: usable capacity of a task
+        in bytes per second; None: placement is not by load."""
         load = loads.of(place) if loads is not None else None
         return cls(
             topic=place.topic,
@@ -121,74 +123,74 @@ def _is_offending(place: TopicPartition, assessment: Assessment | None) -> bool 
 
 
 class DatastreamLoads(_LoadModel):
-    """What arrives in the partitions of a datastream, as its leader knows it: by its planning, or by the
-    provider's last answer. What is not known is null."""
+    """Load of a datastream's partitions known to its leader, from its planning or the provider's latest
+    response. Unknown values are null."""
 
     name: str
     cluster: str
-    """The source."""
+    """Source cluster."""
     leader: str | None
-    """The instance that was asked; null: nobody leads, as far as the instance knows that has answered."""
+    """Queried leader; null: the responding instance knows no leader."""
     no_answer: str
-    """Why the leader has not answered, so that no load is known; empty where it has."""
+    """Reason why the leader did not respond and all loads are unknown; empty if it responded."""
     provider: str | None
-    """Whose answer came last: self, pinot, a plug-in; kept: what the leader before has observed; null: none
-    has come."""
+    """Provider of the latest response: self, pinot, a plug-in; kept: observed by the previous leader; null:
+    no response yet."""
     planned_ms: int | None
-    """When its tasks were planned last (epoch ms), also where that has changed nothing; null: never."""
+    """Time of the last planning of its tasks (epoch ms), even if it changed nothing; null: never."""
     bytes_per_second: float | None
-    """The sum; null unless the load of every partition is known."""
+    """Sum; null unless all loads are known."""
     known: int | None
-    """Partitions with a load; the counts are null where the leader has not answered."""
+    """Number of partitions with a known load; the counts are null if the leader did not respond."""
     held: int | None
-    """Those of them whose load was measured before the measurements stopped."""
+    """Number of known loads that were measured before the measurements stopped."""
     unknown: int | None
-    """Partitions of which no load is known."""
+    """Number of partitions with unknown load."""
     partitions: list[PartitionLoadAnswer]
-    """The heaviest first, at most `limit`."""
+    """Heaviest partitions first, at most `limit`."""
     left_out: int
-    """How many more there are."""
+    """Number of partitions omitted."""
 
 
 class ClusterLoadsAnswer(_LoadModel):
-    """What is known of the loads of one source cluster, by one load provider. What is not known is null."""
+    """State of the loads of one source cluster from one load provider. Unknown values are null."""
 
     cluster: str
     chosen_provider: str | None = None
-    """The load provider that datastreams choose for these loads; null: they are by that of the service."""
+    """Load provider chosen by datastreams; null: that of the service."""
     provider: str | None
-    """Whose answer came last: self, pinot, a plug-in; kept: what the leader before has observed; null: none
-    has come."""
+    """Provider of the latest response: self, pinot, a plug-in; kept: observed by the previous leader; null:
+    no response yet."""
     state: str | None
-    """known; stale: nothing new is measured; unavailable: the provider does not answer; unknown: nothing is
-    measured now; null: no provider is configured, or it has not been asked yet."""
+    """known; stale: no new measurements; unavailable: the provider does not respond; unknown: no
+    measurements; null: no provider is configured, or not queried yet."""
     since_ms: int | None
-    """Since when it is in this state (epoch ms)."""
+    """Time since which it has been in this state (epoch ms)."""
     reason: str | None
-    """Why."""
+    """Reason for the state."""
     measured_at_ms: int | None
-    """The newest measurement (epoch ms)."""
+    """Time of the latest measurement (epoch ms)."""
     age_ms: int | None
-    """How long ago that was."""
+    """Time since that measurement."""
     partitions: int | None
-    """That tasks have of it; those that are planned by these loads."""
+    """Number of partitions that tasks copy and that are planned by these loads."""
     known: int | None
-    """Those of them with a load."""
+    """Number of these partitions with a known load."""
     held: int | None
-    """Those of `known` whose load was measured before the measurements stopped."""
+    """Number of known loads that were measured before the measurements stopped."""
     unknown: int | None
-    """Partitions of which no load is known."""
+    """Number of partitions with unknown load."""
 
     @classmethod
     def unheard(cls, cluster: str) -> ClusterLoadsAnswer:
-        """Where the leader has not answered."""
+        """Return the answer if the leader did not respond."""
         return cls.model_validate(dict.fromkeys(cls.model_fields) | {"cluster": cluster})
 
     @classmethod
     def from_loads(
         cls, source: LoadSource, loads: LeadersLoads, places: Collection[TopicPartition]
     ) -> ClusterLoadsAnswer:
-        """The JSON form. `places`: what tasks have of the source."""
+        """Return the JSON form. `places`: partitions of the source that tasks copy."""
         standing, counts = loads.standing, LoadCounts.of(places, loads)
         measured_ms = standing.measured_at_ms if standing else None
         return cls(
@@ -208,19 +210,18 @@ class ClusterLoadsAnswer(_LoadModel):
 
 
 class LoadsAnswer(_LoadModel):
-    """What is known of the loads of every source cluster, by each load provider that plans by them. The
-    leader knows it."""
+    """State of the loads of every source cluster by load provider, known to the leader."""
 
     leader: str | None
-    """The instance that was asked; null: nobody leads, as far as the instance knows that has answered."""
+    """Queried leader; null: the responding instance knows no leader."""
     no_answer: str
-    """Why the leader has not answered, so that nothing is known; empty where it has."""
+    """Reason why the leader did not respond and all values are unknown; empty if it responded."""
     clusters: list[ClusterLoadsAnswer]
 
 
 @dataclass(frozen=True)
 class LoadCounts:
-    """How many loads are known, how many of these are held, and their sum."""
+    """Number of known loads, number of held ones among them, and their sum."""
 
     known: int
     held: int
@@ -228,7 +229,7 @@ class LoadCounts:
 
     @classmethod
     def of(cls, places: Iterable[TopicPartition], loads: LeadersLoads) -> LoadCounts:
-        """Of some partitions."""
+        """Count the loads of some partitions."""
         found = [load for load in map(loads.of, places) if load is not None]
         return cls(
             len(found), sum(map(loads.is_held, found)), float(sum(one.bytes_per_second for one in found))
@@ -236,7 +237,7 @@ class LoadCounts:
 
 
 def heaviest_first(places: Iterable[TopicPartition], loads: LeadersLoads | None) -> Sequence[TopicPartition]:
-    """Those of which nothing is known last; by name where they carry the same."""
+    """Sort partitions by decreasing load, then by name; unknown loads come last."""
     carried = {place: loads.of(place) if loads is not None else None for place in places}
 
     def rank(place: TopicPartition) -> tuple[float, TopicPartition]:

@@ -1,1 +1,1 @@
-"""/v1/lost-datastreams: what an operator does about definitions that ZooKeeper has lost."""
+"""/v1/lost-datastreams: recovery of definitions that ZooKeeper has lost."""

@@ -1,4 +1,4 @@
-"""/v1/lost-datastreams: definitions that ZooKeeper has lost and instances still know."""
+"""/v1/lost-datastreams: definitions that ZooKeeper has lost but instances still know."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _LostCall:
     tags: Tags | None
 
     def version(self) -> StoredDatastream | None:
-        """Return the version that the call names, if it names one. Raises NotFound, StaleVersion."""
+        """Return the version in If-Match, if any. Raises NotFound, StaleVersion."""
         return named_among(self.tags, self.name, lambda: self.lost.get(self.name))
 
     async def run(self, work: Callable[[], _T], *, dry_run: bool) -> _T:
@@ -70,8 +70,8 @@ LostCallDep = Annotated[_LostCall, Depends(_lost_call)]
 
 @router.get("")
 def list_lost(services: ServicesDep) -> list[DatastreamAnswer]:
-    """Datastreams that are missing without having been deleted, as an instance has known them: ZooKeeper came
-    back with older data, or lost its own."""
+    """List datastreams that are missing without having been deleted, as last known to an instance: ZooKeeper
+    was restored from older data, or lost its data."""
     found = _lost_of(services).all()
     return [DatastreamAnswer.from_datastream(one.datastream) for one in found]
 
@@ -94,13 +94,13 @@ async def restore_lost(
     response: Response,
     dry_run: DryRun = False,
 ) -> DatastreamAnswer | UpdatePlanAnswer:
-    """Create it again as it was, with its pauses; its lanes continue from their checkpoints. It is checked
-    like any creation, and refused where a datastream was created under its name meanwhile. It takes the right
-    to every datastream."""
+    """Restore a lost datastream with its pauses; its lanes continue from their checkpoints. Checked like any
+    creation, and rejected if a datastream was created under its name since. Requires permission for every
+    datastream."""
     why = HaltBody(reason=body.reason, requested_by=caller_of(request, body.requested_by))
 
     def command() -> CreateDatastream:
-        body.until_ms(services.clock.now_ms(), is_pause=False)  # nothing here has an end
+        body.until_ms(services.clock.now_ms(), is_pause=False)  # rejects an end
         return call.lost.to_restore(call.name, call.version(), *cause_of(why))
 
     def work() -> DatastreamAnswer | UpdatePlanAnswer:
@@ -115,12 +115,12 @@ async def restore_lost(
 async def forget_lost(
     call: LostCallDep,
     request: Request,
-    dry_run: Annotated[bool, Query(description="only show what would be dropped")] = False,
-    reason: Annotated[str, Query(description="kept with the event")] = "",
-    requested_by: Annotated[str, Query(description="who asks; kept with the event")] = "",
+    dry_run: Annotated[bool, Query(description="only show the datastream that would be forgotten")] = False,
+    reason: Annotated[str, Query(description="reason, recorded in the event")] = "",
+    requested_by: Annotated[str, Query(description="requester, recorded in the event")] = "",
 ) -> DatastreamAnswer:
-    """Drop it for good; topics at the destination and checkpoints stay. It takes the right to every
-    datastream."""
+    """Forget a lost datastream permanently; destination topics and checkpoints are kept. Requires permission
+    for every datastream."""
     why = HaltBody(reason=reason, requested_by=caller_of(request, requested_by))
 
     def work() -> DatastreamAnswer:

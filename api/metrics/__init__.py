@@ -1,5 +1,5 @@
-"""What `/metrics` shows: sums by datastream and task, and of partitions as many as the settings allow.
+"""Metrics of `/metrics`: sums by datastream and task, and a configurable number of series by partition.
 
-Names, units and labels of Prometheus metrics are decided here; docs/metrics.md is made of them. Imports what
-other rooms of api/ may, and nothing imports it but `app`. Read `collector` first.
+Names, units and labels of Prometheus metrics are defined here; docs/metrics.md is generated from them. Only
+`app` imports this package, which follows the import rules of api/. Read `collector` first.
 """

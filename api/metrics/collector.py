@@ -1,4 +1,4 @@
-"""Prometheus metrics of an instance, read from its status when they are scraped."""
+"""Prometheus metrics of an instance, read from its status on each scrape."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _STAGES: Final = tuple(name for name, series in SUMMED.items() if series.name ==
 
 
 class InstanceCollector(Collector):
-    """Sums by datastream and task, so that a scrape does not grow with partitions; `settings` say how many
-    have series of their own."""
+    """Sums by datastream and task, so that a scrape does not grow with the number of partitions; `settings`
+    limit the number of partitions with their own series."""
 
     def __init__(self, status: InstanceStatus, clock: Clock, settings: MetricSettings = _FEW) -> None:
         self._status = status
@@ -43,16 +43,18 @@ class InstanceCollector(Collector):
         self._version = version("headrace")
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is registered ahead of a scrape."""
+        """Describe no metrics before a scrape."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """One scrape."""
+        """Yield the metrics of one scrape."""
         status = self._status
         yield _build_info(self._version, status.data_planes)
-        yield _gauge("headrace_leader", "1 where this instance leads", float(status.is_leading))
-        yield _gauge("headrace_plan_epoch", "epoch of the plan that is obeyed", float(status.epoch))
-        parts = GaugeMetricFamily("headrace_part_healthy", "1 where the part is well", labels=["part"])
+        yield _gauge("headrace_leader", "1 if this instance is the leader", float(status.is_leading))
+        yield _gauge(
+            "headrace_plan_epoch", "epoch of the plan that the instance follows", float(status.epoch)
+        )
+        parts = GaugeMetricFamily("headrace_part_healthy", "1 if the part is well", labels=["part"])
         for part, condition in status.conditions.items():
             parts.add_metric([part], float(condition.is_well))
         yield parts
@@ -81,7 +83,7 @@ def _worker_metrics(count: WorkerCount) -> Iterator[Metric]:
     yield processes
     yield CounterMetricFamily(
         "headrace_worker_deaths",
-        "worker processes that died or could not start; each is started again",
+        "worker processes that crashed or failed to start; each is restarted",
         value=count.deaths,
     )
 
@@ -89,12 +91,12 @@ def _worker_metrics(count: WorkerCount) -> Iterator[Metric]:
 def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Metric]:
     aside = GaugeMetricFamily(
         "headrace_datastream_problem",
-        "1 where a datastream is set aside; told by the leader",
+        "1 if a datastream is excluded from planning; reported by the leader",
         labels=["datastream"],
     )
     remarks = GaugeMetricFamily(
         "headrace_datastream_remark",
-        "1 where no topic matches a datastream or a quota holds it back; told by the leader",
+        "1 if a datastream matches no topic or a quota throttles it; reported by the leader",
         labels=["datastream"],
     )
     for name, problem in problems.items():
@@ -104,16 +106,16 @@ def _problem_metrics(problems: Mapping[DatastreamName, Problem]) -> Iterator[Met
 
 
 def _load_metrics(loads: Mapping[LoadSource, LoadStanding]) -> Iterator[Metric]:
-    """The time of the newest measurement is left out where nothing has been measured."""
+    """Yield the states of loads, and the time of the latest measurement if there is one."""
     states = GaugeMetricFamily(
         "headrace_loads",
-        "1 for the state of what is known of a source cluster's loads, or of those by a load provider that"
-        " datastreams choose (`source by provider`); told by the leader",
+        "1 for the state of a source cluster's loads, or of its loads from a provider chosen by"
+        " datastreams (`source by provider`); reported by the leader",
         labels=["source", "state"],
     )
     newest = GaugeMetricFamily(
         "headrace_loads_measured_timestamp_seconds",
-        "when a load of the source was measured last; told by the leader",
+        "time of the latest measurement of the source's loads; reported by the leader",
         labels=["source"],
     )
     for source, standing in loads.items():
@@ -126,11 +128,11 @@ def _load_metrics(loads: Mapping[LoadSource, LoadStanding]) -> Iterator[Metric]:
 
 def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator[Metric]:
     numbers: tuple[tuple[str, str, Callable[[Assessment], int]], ...] = (
-        ("headrace_tasks", "tasks that the plan has", lambda one: one.tasks),
-        ("headrace_tasks_required", "tasks that capacity asks for", lambda one: one.required_tasks),
+        ("headrace_tasks", "tasks in the plan", lambda one: one.tasks),
+        ("headrace_tasks_required", "tasks required by capacity", lambda one: one.required_tasks),
         (
             "headrace_tasks_lower_bound",
-            "no plan that fits has fewer tasks",
+            "lower bound on the tasks of any plan that fits",
             lambda one: one.task_lower_bound,
         ),
         ("headrace_tasks_overloaded", "tasks above usable capacity", lambda one: one.overloaded),
@@ -141,28 +143,28 @@ def _assessment_metrics(assessments: Mapping[GroupName, Assessment]) -> Iterator
         ),
         (
             "headrace_partitions_of_unknown_load",
-            "partitions that are planned by the default load",
+            "partitions planned with the default load",
             lambda one: one.unknown,
         ),
         (
             "headrace_partitions_behind",
-            "partitions that were behind when they were planned: their load is a lower bound",
+            "partitions that were behind when planned, so that their load is a lower bound",
             lambda one: one.lower_bounds,
         ),
-        ("headrace_moves_left", "moves that the budget of one plan left", lambda one: one.moves_left),
-        ("headrace_searches_cut_short", "searches that ended by the clock", lambda one: one.cut_short),
+        ("headrace_moves_left", "moves postponed by the budget of one plan", lambda one: one.moves_left),
+        ("headrace_searches_cut_short", "searches that reached their time limit", lambda one: one.cut_short),
     )
     for name, text, value in numbers:
-        family = GaugeMetricFamily(name, f"{text}; told by the leader", labels=["datastream"])
+        family = GaugeMetricFamily(name, f"{text}; reported by the leader", labels=["datastream"])
         for group, one in assessments.items():
             family.add_metric([group], value(one))
         yield family
 
 
 def _build_info(release: str, data_planes: Collection[str]) -> Metric:
-    """One series for each data plane that a worker runs: two only while workers of two builds are there."""
+    """Return one series per data plane of the workers: two only while workers of two builds are running."""
     family = GaugeMetricFamily(
-        "headrace_build_info", "1; what runs is in the labels", labels=["version", "data_plane"]
+        "headrace_build_info", "always 1; version and data plane are labels", labels=["version", "data_plane"]
     )
     for one in sorted(data_planes):
         family.add_metric([release, one], 1.0)
@@ -183,7 +185,7 @@ def _drops(drops: Mapping[str, Drops]) -> Metric:
 def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
     family = CounterMetricFamily(
         "headrace_throttled_seconds",
-        "time in which brokers of the cluster throttled workers by a quota; summed over workers",
+        "time for which broker quotas of the cluster throttled workers, summed over workers",
         labels=["cluster"],
     )
     for cluster, one in seconds.items():
@@ -194,13 +196,13 @@ def _throttled(seconds: Mapping[ClusterRef, float]) -> Metric:
 def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
     skew = GaugeMetricFamily(
         "headrace_clock_skew_seconds",
-        "by how much the clock of the broker that is off by most is ahead of ours, by its append times;"
-        " no sample while that is not known",
+        "seconds by which the broker clock with the largest skew is ahead of ours, from its append times;"
+        " no sample while unknown",
         labels=["cluster"],
     )
     bound = GaugeMetricFamily(
         "headrace_clock_skew_bound_seconds",
-        "how far the truth may lie from headrace_clock_skew_seconds, either way",
+        "maximum error of headrace_clock_skew_seconds, in either direction",
         labels=["cluster"],
     )
     for cluster, one in skews.items():
@@ -213,8 +215,8 @@ def _clocks(skews: Mapping[ClusterRef, ClockSkew]) -> Iterator[Metric]:
 def _illegal_topics(counts: Mapping[ClusterRef, int]) -> Metric:
     family = GaugeMetricFamily(
         "headrace_illegal_topics",
-        "topics that the cluster lists under names that Kafka does not allow, which are ignored; no sample"
-        " where there are none; told by the leader",
+        "ignored topics of the cluster with names that Kafka does not allow; no sample if there are none;"
+        " reported by the leader",
         labels=["cluster"],
     )
     for cluster, count in counts.items():
@@ -233,13 +235,13 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
         count.add_metric([group, phase], number)
     yield count
     held = GaugeMetricFamily(
-        "headrace_held_back_lanes", "lanes that copy and are held back by a quota", labels=["datastream"]
+        "headrace_held_back_lanes", "copying lanes that a quota throttles", labels=["datastream"]
     )
     rate = GaugeMetricFamily("headrace_bytes_per_second", "bytes copied", labels=["datastream"])
     records = GaugeMetricFamily("headrace_records_per_second", "records copied", labels=["datastream"])
     lag = GaugeMetricFamily("headrace_lag_records", "records behind the source", labels=["datastream"])
     age = GaugeMetricFamily(
-        "headrace_lag_seconds", "age of the oldest record that is not copied yet", labels=["datastream"]
+        "headrace_lag_seconds", "age of the oldest record not copied yet", labels=["datastream"]
     )
     by_group: dict[GroupName, list[LaneStatus]] = {}
     for one in lanes:
@@ -260,15 +262,15 @@ def _lane_metrics(lanes: tuple[LaneStatus, ...]) -> Iterator[Metric]:
 
 
 def at_least(combine: Callable[[list[int]], int], numbers: Sequence[int | None]) -> int | None:
-    """Of the numbers that are known; None where they say that nothing waits while others are not known."""
+    """Combine the known numbers; None if the result is 0 and some numbers are unknown."""
     known = [one for one in numbers if one is not None]
     value = combine(known) if known else None
     return value if value or len(known) == len(numbers) else None
 
 
 def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
-    """Counters by task, one for each name in `SUMMED`; where a task moves to another instance, that one's
-    counters continue."""
+    """Yield counters by task, one for each name in `SUMMED`; if a task moves, the counters of its new
+    instance continue."""
     families: dict[str, CounterMetricFamily] = {}
     values = [(one, one.by_name()) for one in sums]
     for field, series in SUMMED.items():
@@ -285,8 +287,8 @@ def _task_metrics(sums: tuple[TaskSums, ...]) -> Iterator[Metric]:
 
 
 def _latency(sums: tuple[TaskSums, ...]) -> Metric:
-    """By datastream, so that percentiles are those of all its records here. Sums of batches' latencies stand
-    in for the sum of records' latencies, which nobody counts."""
+    """Return the latency histogram by datastream, so that percentiles cover all its records here. The sum of
+    batch latencies replaces the sum of record latencies, which is not measured."""
     family = HistogramMetricFamily(
         "headrace_latency_seconds", "from a record's timestamp to its acknowledgement", labels=["datastream"]
     )

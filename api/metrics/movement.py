@@ -15,7 +15,7 @@ from monitor.movement.states import Judgement, MovementState
 
 
 def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: float) -> Iterator[Metric]:
-    """By datastream; what is not known has no series. `now`: monotonic seconds."""
+    """Yield metrics by datastream; unknown values have no series. `now`: monotonic seconds."""
     counts: Counter[tuple[GroupName, MovementState]] = Counter()
     losses = {group: max(at - now, 0.0) for group, at in lanes.loss_at.items()}
     ends: dict[GroupName, float] = {}
@@ -35,25 +35,27 @@ def movement_metrics(lanes: LanesInTime, uncopied: Sequence[UncopiedLane], now: 
         counts[group, MovementState.OK] += number
         losing[group] += 0
     states = GaugeMetricFamily(
-        "headrace_partitions", "partitions by what their copying does", labels=["datastream", "state"]
+        "headrace_partitions", "partitions by state of movement", labels=["datastream", "state"]
     )
     for (group, state), number in sorted(counts.items()):
         states.add_metric([group, state], number)
     yield states
     yield _by_group(
-        "headrace_partitions_losing_data", "partitions that catch up too late for their retention", losing
+        "headrace_partitions_losing_data",
+        "partitions whose records will be deleted by retention before they catch up",
+        losing,
     )
     yield _by_group(
         "headrace_losing_backlog_ratio",
-        "share of what the source keeps that waits, the most of partitions that lose data",
+        "uncopied share of the source's retained records, maximum of the partitions that lose data",
         shares,
     )
     yield _by_group(
         "headrace_time_to_loss_seconds",
-        "time until the source first deletes what is not copied",
+        "time until the source first deletes an uncopied record",
         losses,
     )
-    yield _by_group("headrace_catch_up_seconds", "time until the last that catches up has done so", ends)
+    yield _by_group("headrace_catch_up_seconds", "time until the last partition has caught up", ends)
 
 
 def _found(

@@ -1,4 +1,4 @@
-"""Series by partition: of all of them, or of those that matter most."""
+"""Series by partition: of all partitions, or of the most important ones."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ _NUMBERS: Final[Sequence[tuple[str, str, Callable[[LaneStatus], float | None]]]]
     ),
     (
         "headrace_partition_lag_seconds",
-        "age of the partition's oldest record that is not copied yet",
+        "age of the partition's oldest record not copied yet",
         lambda lane: None if lane.lag[1] is None else lane.lag[1] / 1000,
     ),
     (
         "headrace_partition_bytes_per_second",
-        "bytes copied of the partition lately, as fetched",
+        "recent copy rate of the partition in bytes, as fetched",
         lambda lane: None if lane.rate is None else lane.rate.bytes_per_second,
     ),
     (
         "headrace_partition_records_per_second",
-        "records copied of the partition lately",
+        "recent copy rate of the partition in records",
         lambda lane: None if lane.rate is None else lane.rate.messages_per_second,
     ),
 )
 
 
 def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -> Iterator[Metric]:
-    """What is not known of a partition has no series. Beside them, how many partitions have none, so
-    that a sum over a list that is cut says so."""
+    """Yield metrics by partition; unknown values have no series. The number of partitions without series
+    shows that a sum over an incomplete list is incomplete."""
     chosen = tuple(lanes) if settings.every_partition else _foremost(lanes, settings.top_partitions)
     for name, text, value in _NUMBERS:
         family = GaugeMetricFamily(name, text, labels=_LABELS)
@@ -50,13 +50,13 @@ def partition_metrics(lanes: Collection[LaneStatus], settings: MetricSettings) -
         yield family
     yield GaugeMetricFamily(
         "headrace_partitions_without_series",
-        "partitions of this instance that api.metrics.top_partitions leaves out",
+        "partitions of this instance omitted by api.metrics.top_partitions",
         value=len(lanes) - len(chosen),
     )
 
 
 def _foremost(lanes: Iterable[LaneStatus], number: int) -> tuple[LaneStatus, ...]:
-    """Those that wait longest and those that carry most, each once."""
+    """Return the most delayed lanes and the busiest lanes, without duplicates."""
     known = [one for one in lanes if one.rate is not None]
     late = nlargest(number, (one for one in known if one.lag[1]), key=lambda one: one.lag[1] or 0)
     busy = nlargest(number, known, key=lambda one: one.rate.bytes_per_second if one.rate else 0.0)

@@ -1,4 +1,4 @@
-"""Prometheus metrics of partitions that are selected and not copied."""
+"""Prometheus metrics of selected partitions that are not copied."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mirror.model.identifiers import DatastreamName
 def uncopied_metrics(
     uncopied: Sequence[UncopiedLane], lanes: Sequence[LaneStatus], now_ms: int
 ) -> Iterator[Metric]:
-    """What people paused, what has no task and what rules leave out comes from the leader alone; lanes that
-    paused themselves from the instance that has them."""
+    """Yield metrics of uncopied partitions: only the leader reports those paused by users, without a task, or
+    excluded by rules; each instance reports its lanes that paused themselves."""
     by_state: dict[UncopiedState, dict[DatastreamName, list[UncopiedLane]]] = {
         one: {} for one in UncopiedState
     }
@@ -25,7 +25,7 @@ def uncopied_metrics(
         by_state[lane.what.state].setdefault(lane.what.datastream, []).append(lane)
     paused = GaugeMetricFamily(
         "headrace_paused_partitions",
-        "partitions that are not copied because a person, or the lane itself, paused them",
+        "partitions paused by a user, or by the lane itself",
         labels=["datastream", "by"],
     )
     for name, found in by_state[UncopiedState.PAUSED].items():
@@ -36,10 +36,10 @@ def uncopied_metrics(
     yield paused
     yield _ages(by_state[UncopiedState.PAUSED], now_ms)
     for state, metric, text in (
-        (UncopiedState.UNPLACED, "headrace_unplaced_partitions", "partitions that no task copies"),
-        (UncopiedState.LEFT_OUT, "headrace_left_out_partitions", "partitions that a rule forbids to copy"),
+        (UncopiedState.UNPLACED, "headrace_unplaced_partitions", "partitions without a running task"),
+        (UncopiedState.LEFT_OUT, "headrace_left_out_partitions", "partitions excluded by a rule"),
     ):
-        family = GaugeMetricFamily(metric, f"{text}; told by the leader", labels=["datastream"])
+        family = GaugeMetricFamily(metric, f"{text}; reported by the leader", labels=["datastream"])
         for datastream, found in by_state[state].items():
             family.add_metric([datastream], len(found))
         yield family
@@ -49,7 +49,7 @@ def uncopied_metrics(
 def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metric:
     family = GaugeMetricFamily(
         "headrace_paused_seconds",
-        "since when the oldest pause of a person lasts; told by the leader",
+        "age of the oldest pause by a user; reported by the leader",
         labels=["datastream"],
     )
     for name, found in paused.items():
@@ -60,21 +60,22 @@ def _ages(paused: dict[DatastreamName, list[UncopiedLane]], now_ms: int) -> Metr
 
 
 def _distances(uncopied: Sequence[UncopiedLane]) -> Iterator[Metric]:
-    """Only of datastreams of which every such partition is known: a sum of some would be no sum."""
+    """Yield metrics of datastreams whose uncopied partitions all have known positions: a partial sum would
+    mislead."""
     lag = GaugeMetricFamily(
         "headrace_uncopied_lag_records",
-        "records at the source behind partitions that are not copied; told by the leader",
+        "records waiting at the source in uncopied partitions; reported by the leader",
         labels=["datastream"],
     )
     retained = GaugeMetricFamily(
         "headrace_uncopied_retained_records",
-        "records that retention may still delete before it reaches one that was not copied, of the partition"
-        " that is nearest to it; told by the leader",
+        "records that retention can still delete before it reaches an uncopied one, minimum of the"
+        " partitions; reported by the leader",
         labels=["datastream"],
     )
     lost = GaugeMetricFamily(
         "headrace_uncopied_lost_records",
-        "records that were deleted at the source before they were copied; told by the leader",
+        "records deleted at the source before they were copied; reported by the leader",
         labels=["datastream"],
     )
     by_name: dict[DatastreamName, list[UncopiedLane]] = {}

@@ -1,5 +1,5 @@
-"""The instances judge their own lanes: what they know of one as facts, and sums for metrics.
+"""Judgement of an instance's own lanes: their state as facts, and sums for metrics.
 
-Imports `monitor.movement`, where the rules are, and what instances know of lanes. Read `verdicts.py` first;
+Imports the rules in `monitor.movement`, and the lane state of instances. Read `verdicts.py` first;
 `topics.py` counts partitions that are not OK.
 """

@@ -1,4 +1,4 @@
-"""What partitions do that are not OK, by datastream, on /v1."""
+"""Partitions that are not OK, by datastream, on /v1."""
 
 from __future__ import annotations
 
@@ -15,60 +15,60 @@ class _MovementModel(BaseModel):
 
 
 class StateCountAnswer(_MovementModel):
-    """Partitions of a datastream that are in one state."""
+    """Partitions of a datastream in one state."""
 
     state: str
     """CATCHING_UP, WARN, STALL, STOP, REWIND, PAUSED_BY_USER, PAUSED_BY_ITSELF, THROTTLED, SOURCE_AWAY,
     DESTINATION_AWAY, TRUNCATED, RECREATED, WAITING_FOR_TRANSACTION."""
     partitions: int
     worst: str
-    """The one that has been so for longest."""
+    """Partition that has been in this state for longest."""
     reason: str
-    """What is said of that one."""
+    """Reason of that partition."""
     since_ms: int | None
-    """Since when it is so (epoch ms); null: not known of any."""
+    """Time since which it has been in this state (epoch ms); null: unknown for all."""
     idle: int
-    """How many of them have nothing that waits and had no traffic for 15 minutes before."""
+    """Number of these partitions without waiting records and without traffic in the 15 minutes before."""
 
 
 class LossAnswer(_MovementModel):
-    """Partitions of which the source deletes records before they are copied, as things stand."""
+    """Partitions expected to lose records at the source before they are copied."""
 
     partitions: int
     worst: str
-    """The one that loses records first."""
+    """Partition that loses records first."""
     seconds: float
-    """Until it does."""
+    """Time until the first loss, in seconds."""
     eta_seconds: float | None
-    """Until it has caught up; null: it does not catch up."""
+    """Time until that partition has caught up, in seconds; null: it does not catch up."""
     share: float | None
-    """Of what the source keeps of one of them, the most that waits; null: unknown."""
+    """Uncopied share of the records retained by the source, maximum of the partitions; null: unknown."""
     is_near: bool
-    """Whether that is so near, within four hours, that somebody has to act."""
+    """True if the loss is within four hours, so that an operator must act."""
 
 
 class DatastreamMovement(_MovementModel):
-    """What the partitions of a datastream do that are not OK."""
+    """Partitions of a datastream that are not OK."""
 
     name: str
     cluster: str
-    """Of the source."""
+    """Source cluster."""
     destination: str
-    """The cluster of the destination."""
+    """Destination cluster."""
     states: list[StateCountAnswer]
     loss: LossAnswer | None
 
 
 class MovementsAnswer(_MovementModel):
-    """Datastreams by name, those that are OK among them."""
+    """All datastreams by name, including the ones that are OK."""
 
     is_complete: bool
-    """Whether all instances were heard; else what is missing may be the worst."""
+    """True if all instances responded; otherwise the worst partitions may be missing."""
     datastreams: list[DatastreamMovement]
 
     @classmethod
     def from_movements(cls, found: Movements) -> MovementsAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         datastreams = [
             {
                 "name": name,

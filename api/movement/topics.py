@@ -1,4 +1,4 @@
-"""What one instance says of partitions that are not OK, by topic, so that it stays small."""
+"""Partitions of one instance that are not OK, summed by topic to keep responses small."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_TOPICS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TopicMovement:
-    """A topic of a group of datastreams."""
+    """Movement of one topic of a group of datastreams."""
 
     group: GroupName
     topic: str
@@ -32,7 +32,7 @@ _TOLD: Final = TypeAdapter(list[TopicMovement])
 
 
 def own_topics(services: Services) -> list[TopicMovement]:
-    """Of the lanes of this instance; of the leader also of partitions that nobody copies."""
+    """Return the topics of this instance's lanes and, on the leader, of uncopied partitions."""
     found: dict[tuple[GroupName, str], list[PartitionMovement]] = defaultdict(list)
     for group, one in _partitions(services):
         found[group, one.partition.topic].append(one)
@@ -57,11 +57,11 @@ def _partitions(services: Services) -> Iterator[tuple[GroupName, PartitionMoveme
 
 
 def topics_told(topics: list[TopicMovement]) -> Any:
-    """As JSON."""
+    """Return the topics as JSON-ready values."""
     return _TOLD.dump_python(topics, mode="json")
 
 
 def topics_read(value: Any) -> list[TopicMovement]:
-    """What another instance has said; fields that are not known are left out. Raises ValueError,
+    """Parse the topics reported by another instance; ignores unknown fields. Raises ValueError,
     InvalidRequest."""
-    return _TOLD.validate_python(bounds.sequence("what its partitions do", value, _MOST_TOPICS))
+    return _TOLD.validate_python(bounds.sequence("the reported topics", value, _MOST_TOPICS))

@@ -1,4 +1,4 @@
-"""What an instance knows of a lane, as facts to judge its movement by."""
+"""Judgement of lanes by the facts known to their instance."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _ACTIVITY: Final = {
 _SILENCE_SECONDS: Final = DEFAULT_RULES.silence_seconds
 _IDLE_SECONDS: Final = 900.0
 _AT_ONCE_SECONDS: Final = 30.0
-"""A lane that is late so soon after it began has been behind since then."""
+"""A lane that is late so soon after its start has been behind since then."""
 _EXPLAINS_SECONDS: Final = 600.0
-"""A worker process that was lost longer ago explains no backlog of now."""
+"""A worker process lost longer ago does not explain a current backlog."""
 _STARTS_WITHIN_MS: Final = 120_000
-"""By then a lane copies that was to copy."""
+"""Time within which a lane starts to copy once it may."""
 IN_TIME: Final = Judgement(MovementState.OK)
-"""Of every lane that is in time and of which nothing will be lost, as far as that is known."""
+"""Judgement of a lane that is in time and has no predicted loss."""
 
 
 def judged(lane: LaneStatus, now: float) -> Judgement:
-    """A lane of this instance, at `now` in monotonic seconds. For one that is in time, which most are, this
-    costs little: see `LaneTrack`. Its time to loss is as of what its worker has said last."""
+    """Judge a lane of this instance at `now` (monotonic seconds). Cheap for a lane in time, as most are: see
+    `LaneTrack`. Its time to loss is from the last report of its worker."""
     track = lane.track
     if lane.phase is LanePhase.COPYING and track.is_in_time(now, _SILENCE_SECONDS):
         at = track.loss_at()
@@ -45,8 +45,8 @@ def judged(lane: LaneStatus, now: float) -> Judgement:
 
 
 def is_idle(lane: LaneStatus, found: Judgement, now: float) -> bool:
-    """Return whether nothing waits for a lane and nothing was copied in the quarter of an hour before it came
-    into that state. A lane that has reported nothing yet is not idle: nobody knows."""
+    """Return whether a lane has no waiting records and copied nothing in the 15 minutes before it entered its
+    state. A lane without a report is not idle, because its state is unknown."""
     newest = lane.history.newest
     if newest is None or newest.end > newest.checkpoint:
         return False
@@ -54,10 +54,10 @@ def is_idle(lane: LaneStatus, found: Judgement, now: float) -> bool:
 
 
 def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
-    """A partition that nobody copies; since when is in epoch ms, and not said here. When records will be lost
-    is told by how the start of the source's log moves."""
+    """Judge an uncopied partition. The start of its state is in epoch ms and not part of the judgement. The
+    time to loss follows from the movement of the log's start."""
     is_paused = lane.what.state is UncopiedState.PAUSED
-    # What is not known any more, as while no look can be finished, says nothing of what is left.
+    # Without a current position, as while the leader cannot query the source, the time to loss is unknown.
     left = seconds_to_loss(lane.history, now) if lane.position is not None else None
     loss = 0.0 if lane.lost_records else left
     state = MovementState.PAUSED_BY_USER if is_paused else MovementState.STOP
@@ -66,8 +66,8 @@ def judged_uncopied(lane: UncopiedLane, now: float) -> Judgement:
 
 
 def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:
-    """Return what has left the backlog of a lane that copies; None where none is left, or it was in time
-    since it began. `now`: monotonic seconds, `now_ms` the same in epoch ms."""
+    """Return the origin of a copying lane's backlog; None if it has none, or was in time since it started.
+    `now`: monotonic seconds, `now_ms`: the same time in epoch ms."""
     waiting, age_ms = lane.lag
     excuse, since = lane.spec.excuse, lane.since
     if lane.phase is not LanePhase.COPYING or not waiting or since is None:
@@ -87,7 +87,7 @@ def backlog_origin(lane: LaneStatus, now: float, now_ms: int) -> Origin | None:
 
 
 def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
-    """Return whether a lane has been behind since it began: late at once, or its oldest waiting record is
+    """Return whether a lane has been behind since it started: late immediately, or with a waiting record
     older than that."""
     late_since = lane.history.late_since
     if late_since is not None:
@@ -97,7 +97,7 @@ def _is_behind_since(lane: LaneStatus, since: float, now: float) -> bool:
 
 
 def backlog_since_ms(lane: LaneStatus, now: float, now_ms: int) -> int | None:
-    """Return when that happened which has left the backlog, in epoch ms; None where there is none."""
+    """Return the start of the backlog in epoch ms; None without a backlog."""
     origin = backlog_origin(lane, now, now_ms)
     at = lane.lost_at if origin is Origin.WORKER else lane.since
     return None if origin is None or at is None else int(now_ms - (now - at) * 1000)

@@ -1,4 +1,4 @@
-"""An example for every schema: values by the names of fields, put together as the schema says."""
+"""Examples for all schemas, assembled from values by field name."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _OF_TYPE: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
-    "advice": ("headrace datastream list names those that are there",),
+    "advice": ("list existing ones with headrace datastream list",),
     "acting": (False,),
-    "ActingAnswer.reason": ("the source is migrated today",),
-    "MonitorBody.reason": ("the source is migrated today",),
+    "ActingAnswer.reason": ("migration of the source",),
+    "MonitorBody.reason": ("migration of the source",),
     "after": ("orders\\..*",),
     "before": ("orders",),
     "by": (None,),
@@ -31,7 +31,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "ClusterLoadsAnswer.age_ms": (4_000,),
     "ClusterLoadsAnswer.measured_at_ms": (_MS,),
     "ClusterLoadsAnswer.partitions": (2,),
-    "ClusterLoadsAnswer.reason": ("the newest measurement is 4 s old",),
+    "ClusterLoadsAnswer.reason": ("the latest measurement is 4 s old",),
     "ClusterLoadsAnswer.since_ms": (_MS - 60_000,),
     "ClusterLoadsAnswer.state": ("known",),
     "changes": ({"limits": {"max_tasks": 8}},),
@@ -46,7 +46,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "datastream": ("orders",),
     "destination": ("destination",),
     "destination_topic": ("orders.created",),
-    "detail": ("there is no datastream orders",),
+    "detail": ("datastream orders does not exist",),
     "DestinationBody.name": ("*",),
     "ChangedDestinationBody.name": ("*",),
     "epoch": (12,),
@@ -153,7 +153,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "process_id": (4711,),
     "provider": ("pinot",),
     "rate_source": ("slope",),
-    "ProblemField.detail": ("it is not a regular expression: missing ]",),
+    "ProblemField.detail": ("invalid regular expression: missing ]",),
     "reason": ("maintenance of the source",),
     "reasons": (["2 tasks carry 1.2 MB/s of 4 MB/s"],),
     "refused": ("",),
@@ -163,7 +163,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "requested_by": ("team-orders",),
     "required_tasks": (2,),
     "rest_address": ("mirror-1.example.net:32311",),
-    "sentence": ("copies what the plan says",),
+    "sentence": ("follows the plan",),
     "stage": ("exact",),
     "start_offset": (0,),
     "silent_instances": ([],),
@@ -193,7 +193,7 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "unplaced_partitions": ([],),
     "CapacityAnswer.bytes_per_second": (83_000_000,),
     "CapacityAnswer.origin": ("learned",),
-    "CapacityAnswer.why": ("what one core copies by the dearest of 9 hours: 6480 intervals of workers",),
+    "CapacityAnswer.why": ("rate of one core in the most expensive of 9 hours: 6480 worker intervals",),
     "high": (91_000_000,),
     "learned_bytes_per_second": (86_000_000,),
     "low": (81_000_000,),
@@ -204,18 +204,18 @@ _VALUES: Final[Mapping[str, tuple[Any, ...]]] = {
     "worker_cpu": (0.4,),
     "worker_waited": (0.02,),
 }
-"""By field, or by schema and field where a name stands for different things. The first value that is of the
-field's type counts."""
+"""Values by field, or by schema and field if a name has several meanings. The first value of the field's type
+is used."""
 
 
 class Examples:
-    """Of the schemas of one document."""
+    """Examples for the schemas of one document."""
 
     def __init__(self, schemas: Mapping[str, Any]) -> None:
         self._schemas = schemas
 
     def of(self, schema: Mapping[str, Any], owner: str = "", field: str = "") -> Any:
-        """A value that the schema allows. `owner`, `field`: whose it is."""
+        """Return a value that the schema allows. `owner`, `field`: schema and field that it is for."""
         if "$ref" in schema:
             name = str(schema["$ref"]).removeprefix(_PREFIX)
             target = self._schemas[name]
@@ -234,7 +234,8 @@ class Examples:
         return self._plain(schema, owner, field)
 
     def _first(self, options: list[Any], schema: Mapping[str, Any], owner: str, field: str) -> Any:
-        """Null only where nothing else can be said."""
+        """Return an example of the first non-null option; null if null is allowed and the other options are
+        plain types."""
         real = [option for option in options if option.get("type") != "null"]
         is_told = any("$ref" in option or "enum" in option or "items" in option for option in real)
         if len(real) < len(options) and not is_told:

@@ -1,4 +1,4 @@
-"""The page of /v1: its OpenAPI document as HTML, without scripts and without anything from elsewhere."""
+"""HTML page of /v1, generated from its OpenAPI document, without scripts and external resources."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ POLICY: Final = (
     f"default-src 'none'; style-src 'sha256-{_DIGEST}'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'"
 )
-"""What a browser may do with the page: show it in its own style."""
+"""Content security policy: allows only the page's own style."""
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{{ document.info.title }} REST</title>
 <style>{{ style }}</style></head><body>
 <h1>{{ document.info.title }} {{ document.info.version }}</h1>
-<p>The document of <code>/v1</code> for programs: <a href="/v1/openapi.json">/v1/openapi.json</a></p>
+<p>OpenAPI document of <code>/v1</code>: <a href="/v1/openapi.json">/v1/openapi.json</a></p>
 {% for part in document.info.description.split("\n\n") %}<p>{{ part }}</p>
 {% endfor %}
 {% for tag in document.tags %}<h2>{{ tag.name }}</h2><p>{{ tag.description }}</p>
@@ -39,7 +39,7 @@ _PAGE: Final = """<!doctype html>
 {% for it in one.parameters %}<tr><td><code>{{ it.name }}</code></td><td>{{ it.in }}</td>
 <td>{{ it.description }}</td></tr>{% endfor %}</table>{% endif %}
 {% for media, body in one.get("requestBody", {}).get("content", {}).items() %}
-<p>Body, <code>{{ media }}</code>, such as</p><pre>{{ shown(body.example) }}</pre>{% endfor %}
+<p>Body, <code>{{ media }}</code>, for example</p><pre>{{ shown(body.example) }}</pre>{% endfor %}
 <table><tr><th>status</th><th>meaning</th></tr>
 {% for status, it in one.responses.items() %}<tr><td>{{ status }}</td><td>{{ it.description }}</td></tr>
 {% endfor %}</table></details>
@@ -49,7 +49,7 @@ _PAGE: Final = """<!doctype html>
 
 
 def page_of(document: Mapping[str, Any]) -> str:
-    """HTML. `document`: of OpenAPI."""
+    """Render the page as HTML. `document`: an OpenAPI document."""
     template = Environment(autoescape=True).from_string(_PAGE)
     return template.render(
         document=document,

@@ -1,5 +1,5 @@
-"""Every datastream at a glance, in an answer that stays small: sums instead of partitions.
+"""Overview of all datastreams, in a small response: sums instead of partitions.
 
-Each instance adds up its own lanes by topic (`sums.py`); the one that is asked puts them together with the
-definitions, the plan, what the last planning found, and open incidents (`answers.py`).
+Each instance adds up its own lanes by topic (`sums.py`); the queried instance combines them with the
+definitions, the plan, the last planning and open incidents (`answers.py`).
 """

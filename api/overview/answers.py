@@ -1,4 +1,4 @@
-"""Puts the overview together: definitions, sums of lanes, the last planning, incidents. Pure."""
+"""Assembly of the overview: definitions, sums of lanes, last planning, incidents. Pure."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NO_MOVEMENT: Final = Movement()
 
 @dataclass(frozen=True)
 class Findings:
-    """What was read and heard for one overview. `is_complete`: all instances have said their sums. `usable`:
-    bytes per second that a task may carry of which the plan says nothing; None: placement is not by load.
-    `heat`: hot partitions by group and topic; None: the leader was not heard."""
+    """Data of one overview. `is_complete`: all instances reported their sums. `usable`: usable capacity of a
+    task in bytes per second unless the planning recorded it; None: placement is not by load. `heat`: hot
+    partitions by group and topic; None: the leader did not respond."""
 
     definitions: Definitions
     problems: Mapping[DatastreamName, Problem]
@@ -43,7 +43,7 @@ class Findings:
 
 
 def glances(seen: Findings, only: str | None = None) -> list[DatastreamGlance]:
-    """By name, those that are damaged among them. `only`: of this name."""
+    """Return the datastreams by name, including damaged ones. `only`: restrict to this name."""
     sums: dict[GroupName, list[TopicSums]] = defaultdict(list)
     for one in seen.sums:
         sums[one.group].append(one)
@@ -64,7 +64,7 @@ def glances(seen: Findings, only: str | None = None) -> list[DatastreamGlance]:
 
 
 def _total(datastream: Datastream, plan: Plan, topics: Iterable[TopicSums]) -> TopicSums:
-    """Of the topics that are the datastream's, among those of its group."""
+    """Return the sum over the topics of its group that belong to the datastream."""
     total = TopicSums(datastream.group, "")
     for one in topics:
         if datastream.selection.matches(one.topic) and not plan.excludes(datastream.name, one.topic):
@@ -142,7 +142,7 @@ def _latency(total: TopicSums) -> LatencyAnswer | None:
 
 
 def _strictest(datastream: Datastream) -> tuple[int, float] | tuple[None, None]:
-    """Milliseconds and percentile of the objective with the shortest time."""
+    """Return milliseconds and percentile of the objective with the shortest time."""
     found = [(one.milliseconds, one.percentile) for one in datastream.objectives]
     if datastream.objective is not None:
         found.append((datastream.objective.milliseconds, datastream.objective.percentile))
@@ -155,7 +155,7 @@ def _worst(movement: Movement) -> str:
 
 
 def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | None:
-    """`incidents`: the newest first."""
+    """Return the latest open incident. `incidents`: latest first."""
     for one in incidents:
         if one.is_open:
             return OpenIncidentAnswer(
@@ -169,7 +169,7 @@ def _open_incident(incidents: Sequence[IncidentRecord]) -> OpenIncidentAnswer | 
 
 
 def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int | None]:
-    """As the newest incident knows it that does."""
+    """Return the smallest remaining budget and its time, from the latest incident that has one."""
     for one in incidents:
         left = [cost.now for cost in one.costs if cost.now is not None]
         if left:
@@ -178,7 +178,7 @@ def _budget_left(incidents: Sequence[IncidentRecord]) -> tuple[float | None, int
 
 
 def _unreadable(name: DatastreamName, problem: str) -> DatastreamGlance:
-    """A definition that this instance could never read."""
+    """Return the overview of a definition that this instance could never read."""
     empty = dict.fromkeys(DatastreamGlance.model_fields)
     known = {
         "name": name,

@@ -1,4 +1,4 @@
-"""Every datastream at a glance, on /v1. A number that is not known is null."""
+"""Overview of all datastreams on /v1. Unknown numbers are null."""
 
 from __future__ import annotations
 
@@ -10,106 +10,107 @@ class _OverviewModel(BaseModel):
 
 
 class OpenIncidentAnswer(_OverviewModel):
-    """The newest incident that is not over."""
+    """Latest open incident."""
 
     id: str
     opened_ms: int
     cause: str
-    """Of most of its bad seconds; empty: it was not diagnosed."""
+    """Cause of most bad seconds; empty: not diagnosed."""
     is_late: bool
-    """Whether an objective is missed now, or was until it recovered."""
+    """True if an objective is missed now, or was missed until it recovered."""
     closing_ms: int | None
-    """When it closes if it stays as it is, of one that has recovered; null: it has not."""
+    """Time at which a recovered incident closes unless it relapses; null: not recovered."""
 
 
 class LatencyAnswer(_OverviewModel):
-    """Where the batches of the last seconds have spent their time, in ms of an average batch."""
+    """Latency of the last seconds' batches by stage, in ms of an average batch."""
 
     source: float
-    """Until they were fetched."""
+    """At the source, until fetched."""
     fetch: float
-    """Being received."""
+    """In transfer from the source."""
     queue: float
-    """In the worker."""
+    """In the worker's queue."""
     produce: float
-    """Until the destination acknowledged them."""
+    """Until acknowledged by the destination."""
 
 
 class DatastreamGlance(_OverviewModel):
-    """One datastream in numbers. Those of tasks are of its group."""
+    """Overview of one datastream. Numbers of tasks are for its group."""
 
     name: str
     group: str
-    """The datastreams of a group share their tasks."""
+    """Group of datastreams that share tasks."""
     owner: str
     status: str
-    """As of its definition; DAMAGED: it cannot be read."""
+    """Status of the definition; DAMAGED: it cannot be read."""
     source: str
     destination: str
     problem: str
-    """Why it is set aside, or a remark; empty: nothing."""
+    """Reason why it is excluded from planning, or a remark; empty: none."""
     is_set_aside: bool
     halt: str
-    """Why the whole of it is paused or stopped, in its words; empty: it is not, or nobody said why."""
+    """Reason given for pausing or stopping the whole datastream; empty: not paused or stopped, or no reason
+    given."""
     objective_ms: int | None
-    """The strictest; null: it has none."""
+    """Strictest objective; null: none."""
     percentile: float | None
     budget_left: float | None
-    """The smallest share of an error budget that was left in its newest incident."""
+    """Smallest remaining fraction of an error budget in its latest incident."""
     budget_as_of_ms: int | None
-    """When that was looked at."""
+    """Time of that value (epoch ms)."""
     tasks: int
     required_tasks: int | None
-    """That capacity asks for, as of the last planning, at `planned_ms`."""
+    """Number of tasks required by capacity in the last planning, at `planned_ms`."""
     hot: int | None
-    """Partitions whose load alone is half of what a task may carry or more, by the loads of now; null: no
-    load is known, or the leader was not heard."""
+    """Number of partitions whose load alone is at least half of the usable capacity of a task, by current
+    loads; null: all loads are unknown, or the leader did not respond."""
     offending: int | None
-    """Partitions whose load alone is more than a task may carry, as of the last planning."""
+    """Number of partitions whose load alone exceeds the usable capacity of a task, in the last planning."""
     unplaced: int | None
-    """Partitions that no task has."""
+    """Number of partitions without a task."""
     overloaded: int | None
-    """Tasks with more than they may carry."""
+    """Number of tasks above usable capacity."""
     planned_ms: int | None
-    """When that planning was (epoch ms); null: nothing was planned."""
+    """Time of the last planning (epoch ms); null: never planned."""
     fullest_bytes_per_second: float | None
     """Load of the fullest task in the last planning."""
     usable_bytes_per_second: int | None
-    """What one of its tasks may carry by the last planning; null: placement is not by load."""
+    """Usable capacity of one of its tasks in the last planning; null: placement is not by load."""
     partitions: int
-    """That instances have or that nobody copies, as far as these have answered."""
+    """Number of partitions, copied or not, reported by the instances that responded."""
     not_copied: int
-    """Those of them that nobody copies."""
+    """Number of these partitions that are not copied."""
     bytes_per_second: float | None
-    """Copied now; null unless it is known of every lane."""
+    """Current copy rate; null unless known for every lane."""
     lag_records: int | None
-    """Waiting; null unless it is known of every partition."""
+    """Waiting records; null unless known for every partition."""
     oldest_ms: int | None
-    """Age of the oldest waiting record; null unless it is known of every partition."""
+    """Age of the oldest waiting record; null unless known for every partition."""
     at_least_ms: int | None
-    """The same of the partitions of which it is known."""
+    """Age of the oldest waiting record among partitions with a known age."""
     latency: LatencyAnswer | None
-    """Null where nothing is copied now."""
+    """Null if nothing is being copied."""
     states: dict[str, int]
-    """Partitions that are not OK, by what they do."""
+    """Number of partitions that are not OK, by state."""
     worst: str
-    """What is said of the one that has been so for longest; empty: all are OK, as far as is known."""
+    """Reason of the partition that has been not OK for longest; empty: none."""
     loses_data_in_seconds: float | None
-    """Until the source deletes a record that is not copied; null: it does not within four hours, as far as is
-    known."""
+    """Time until the source deletes an uncopied record, in seconds; null: no loss predicted within four
+    hours."""
     incident: OpenIncidentAnswer | None
 
 
 class OverviewAnswer(_OverviewModel):
-    """All datastreams, by name, and who was heard."""
+    """Overview of all datastreams by name, and the instances that responded."""
 
     instances: int
     silent_instances: list[str]
-    """Those that have not answered: what they copy is missing in the sums."""
+    """Instances that did not respond: their lanes are missing in the sums."""
     is_complete: bool
-    """Whether all were heard and one of them leads."""
+    """True if all instances, including a leader, responded."""
     knows_incidents: bool
-    """Whether incidents could be read."""
+    """True if incidents could be read."""
     epoch: int
-    """Of the plan in force."""
+    """Epoch of the plan in force."""
     datastreams: list[DatastreamGlance]

@@ -1,4 +1,4 @@
-"""What the lanes of one instance add up to, by topic, so that it stays small."""
+"""Sums of one instance's lanes by topic, which keep responses small."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from mirror.model.metrics import SHOWN_OF_LANES
 from mirror.worker.protocol import LaneRate
 
 SUMS: Final = "sums"
-"""The question to another instance."""
+"""Subject of the query to other instances."""
 _MOST_TOPICS: Final = 1_000_000
 STAGES: Final = ("wait_ms", "fetch_ms", "queue_ms", "produce_ms")
-"""Where batches spend their latency: at the source, being received, in our queue, until the
-acknowledgement."""
+"""Stages of the latency of batches: at the source, in transfer, in our queue, until the acknowledgement."""
 _WAIT, _FETCH, _QUEUE, _PRODUCE = (SHOWN_OF_LANES.index(name) for name in STAGES)
 _BATCHES, _PASSED = (SHOWN_OF_LANES.index(name) for name in ("batches", "passthrough_batches"))
 _SHOWN: Final = len(SHOWN_OF_LANES)
@@ -28,10 +27,10 @@ _NO_STAGES: Final = (0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class TopicSums:
-    """Lanes of a topic of a group, and partitions of it that nobody copies (`idle`). Of `unmeasured` lanes no
-    rate is known, and of `unjudged` lanes and partitions no lag. `oldest_ms`: age of the oldest waiting
-    record of those of which it is known; None: of none. `batches`: a second; `stage_ms`: what these spent in
-    each of `STAGES`, likewise."""
+    """Sums of the lanes of one topic of a group, and of its uncopied partitions (`idle`). `unmeasured`: lanes
+    with unknown rate; `unjudged`: lanes and partitions with unknown lag. `oldest_ms`: age of the oldest
+    waiting record among known ages, None if all are unknown. `batches`: per second; `stage_ms`: time these
+    spent in each of `STAGES`, per second."""
 
     group: GroupName
     topic: str
@@ -46,7 +45,7 @@ class TopicSums:
     stage_ms: tuple[float, float, float, float] = _NO_STAGES
 
     def add(self, other: TopicSums) -> None:
-        """Of another topic or instance."""
+        """Add the sums of another topic or instance."""
         self.lanes += other.lanes
         self.idle += other.idle
         self.bytes_per_second += other.bytes_per_second
@@ -58,7 +57,7 @@ class TopicSums:
         self.oldest_ms = max(ages, default=None)
 
     def add_lane(self, rate: LaneRate | None, lag: tuple[int | None, int | None]) -> None:
-        """One more. `rate`: None where it has measured nothing yet."""
+        """Add a lane. `rate`: None if it has not measured anything yet."""
         self.lanes += 1
         self._add_lag(*lag)
         if rate is None:
@@ -71,7 +70,7 @@ class TopicSums:
             self._add_batches(shown[_BATCHES] + shown[_PASSED], stages)
 
     def add_idle(self, lag_records: int | None) -> None:
-        """One more partition that nobody copies."""
+        """Add an uncopied partition."""
         self.idle += 1
         self._add_lag(lag_records, None)
 
@@ -84,7 +83,7 @@ class TopicSums:
 
     def _add_batches(self, batches: float, stage_ms: tuple[float, float, float, float]) -> None:
         self.batches += batches
-        # Written out: a page waits for this to be done once for each of many lanes.
+        # Unrolled for speed: a page waits for one call per lane.
         wait, fetch, queue, produce = self.stage_ms
         more_wait, more_fetch, more_queue, more_produce = stage_ms
         self.stage_ms = wait + more_wait, fetch + more_fetch, queue + more_queue, produce + more_produce
@@ -94,7 +93,7 @@ _TOLD: Final = TypeAdapter(list[TopicSums])
 
 
 def own_sums(services: Services) -> list[TopicSums]:
-    """Of the lanes of this instance; of the leader also of partitions that nobody copies."""
+    """Return the sums of this instance's lanes and, on the leader, of uncopied partitions."""
     found: dict[tuple[GroupName, str], TopicSums] = {}
     for key, lane in services.status.lanes.items():
         place = key.group, key.partition.topic
@@ -108,11 +107,11 @@ def own_sums(services: Services) -> list[TopicSums]:
 
 
 def sums_told(sums: list[TopicSums]) -> Any:
-    """As JSON."""
+    """Return the sums as JSON-ready values."""
     return _TOLD.dump_python(sums, mode="json")
 
 
 def sums_read(value: Any) -> list[TopicSums]:
-    """What another instance has said; fields that are not known are left out. Raises ValueError,
+    """Parse the sums reported by another instance; ignores unknown fields. Raises ValueError,
     InvalidRequest."""
-    return _TOLD.validate_python(bounds.sequence("what its lanes add up to", value, _MOST_TOPICS))
+    return _TOLD.validate_python(bounds.sequence("the reported sums", value, _MOST_TOPICS))

@@ -1,1 +1,1 @@
-"""JSON in and out: pydantic models with `to_…` and `from_…` the values of `mirror.model`."""
+"""JSON bodies and responses: pydantic models that convert to and from the values of `mirror.model`."""

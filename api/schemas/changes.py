@@ -1,4 +1,4 @@
-"""Changes of datastreams on /v1."""
+"""Request bodies and responses for changes of datastreams on /v1."""
 
 from __future__ import annotations
 
@@ -25,43 +25,42 @@ from mirror.model.topics import TopicNaming
 
 _Number = TypeVar("_Number", int, float)
 _STATE: Final = ("status", "pauses", "halt")
-_STATE_ADVICE: Final = "pause, resume, stop, pause-partitions and resume-partitions change it"
+_STATE_ADVICE: Final = "change it with pause, resume, stop, pause-partitions or resume-partitions"
 _WHOLE: Final = pointer_to(())
 _LASTING: Final = ("name", "destination", "start", "start_positions")
 
 
 class ChangedSourceBody(SourceBody):
-    """Where from. The cluster cannot change."""
+    """Source of a changed definition. The cluster cannot change."""
 
     cluster: str = ""
 
 
 class ChangedDestinationBody(DestinationBody):
-    """Where to. It cannot change."""
+    """Destination of a changed definition. Cluster and name cannot change."""
 
     cluster: str = ""
     name: str = ""
 
 
 class RestartBody(BaseModel):
-    """From where a datastream copies everything again."""
+    """Restart of a datastream: it copies everything again from `start`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
     start: StartText
-    """`earliest`, `earliest-local`, or a moment: ISO 8601 with an offset, or epoch milliseconds."""
+    """`earliest`, `earliest-local`, or a time: ISO 8601 with an offset, or epoch milliseconds."""
     allow_duplicates: bool = False
-    """Restart although destination topics hold records."""
+    """Restart even if destination topics contain records."""
     reason: str = ""
-    """Kept with the event."""
+    """Reason, recorded in the event."""
     requested_by: str = ""
-    """Who asks; kept with the event."""
+    """Requester, recorded in the event."""
 
 
 class UpdateBody(ChoicesBody):
-    """A definition as it is to become. What cannot change may be left out. The answer of a GET can be sent
-    back: its status and its pauses must be those that are stored, and its problem and planning are not looked
-    at."""
+    """New definition of a datastream. Fields that cannot change may be omitted. The response of a GET can be
+    sent back: its status and pauses must equal the stored ones; its problem and planning are ignored."""
 
     name: str = ""
     source: ChangedSourceBody
@@ -79,8 +78,8 @@ class UpdateBody(ChoicesBody):
         cluster_of_address: Callable[[str], ClusterRef],
         problems: FieldProblems | None = None,
     ) -> Datastream:
-        """The present definition with these changes. `problems`: what is wrong already. Raises RefusedFields
-        with every field that cannot be as it is asked for."""
+        """Return the current definition with these changes. `problems`: problems found so far. Raises
+        RefusedFields with every rejected field."""
         problems = problems or FieldProblems()
         known = DatastreamAnswer.from_datastream(present).model_dump()
         for field in _STATE:
@@ -95,7 +94,7 @@ class UpdateBody(ChoicesBody):
         metadata, pointers = self.joined(present.metadata, problems)
         is_emptied = "start_positions" in self.model_fields_set and not self.start_positions
         if is_emptied and START_POSITIONS in present.metadata:
-            metadata.setdefault(START_POSITIONS, "")  # none is another choice than those at the creation
+            metadata.setdefault(START_POSITIONS, "")  # differs from the positions given at creation
         limits = problems.attempt("/limits", lambda: TaskLimits(**self.limits.model_dump()), present.limits)
         lasting = Start(present.start, present.start_ms), present.naming
         self.check_keys(present.metadata, (limits, *lasting), problems)
@@ -124,15 +123,16 @@ class UpdateBody(ChoicesBody):
 def patched(
     present: Datastream, patch: object, cluster_of_address: Callable[[str], ClusterRef]
 ) -> Datastream:
-    """The present definition after a merge patch (RFC 7386) of what a GET answers. A patch may name keys of
-    the metadata that have a typed field, which then yields. Raises InvalidRequest, RefusedFields."""
+    """Apply a merge patch (RFC 7386) to the current definition in the form that GET returns. If the patch
+    sets a metadata key that has a typed field, the typed field yields. Raises InvalidRequest,
+    RefusedFields."""
     known = DatastreamAnswer.from_datastream(present).model_dump(mode="json")
     document = merged(known, patch)
     problems = FieldProblems()
     if isinstance(document, dict):
         for field in _LASTING:
             if field not in document:
-                problems.refuse(pointer_to([field]), "it cannot be taken away")
+                problems.refuse(pointer_to([field]), "cannot be removed")
         document |= {field: document.get(field) for field in _STATE}
         _yield_to_keys(document, patch, problems)
     try:
@@ -143,7 +143,7 @@ def patched(
 
 
 def _yield_to_keys(document: dict[str, Any], patch: Any, problems: FieldProblems) -> None:
-    """Take typed fields out of a patched document that the patch says by their keys."""
+    """Remove typed fields from a patched document if the patch sets their metadata keys."""
     keys = patch.get("metadata")
     if not isinstance(keys, dict):
         return
@@ -155,11 +155,11 @@ def _yield_to_keys(document: dict[str, Any], patch: Any, problems: FieldProblems
             take_out(document, place)
         elif typed[key] is None and keys[key] is not None:
             pointers = pointer_to(place), pointer_to(["metadata", key])
-            problems.contradiction(pointers, "one takes away what the other gives", "give one of them")
+            problems.contradiction(pointers, "one is removed and the other is set", "send only one of them")
 
 
 class FieldChange(BaseModel):
-    """A field that becomes another one; null where it is not there."""
+    """Change of one field; null if the field is absent."""
 
     field: str
     before: Any
@@ -167,15 +167,15 @@ class FieldChange(BaseModel):
 
     @classmethod
     def from_difference(cls, one: ChangedValue) -> FieldChange:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(field=one.pointer, before=one.before, after=one.after)
 
 
 class LaneEffectAnswer(BaseModel):
-    """One lane that does not just go on. Tasks and instances are null where it does not run.
-    `bytes_per_second`: what arrives for it at its source; null: that is not known. `backlog_records`: of one
-    that starts, the records that wait for it at its source, counted by their offsets; null: it does not
-    start, or that is not known, as of a start at a moment."""
+    """Lane that a change starts, stops, moves or restarts. Tasks and instances are null if it does not run.
+    `bytes_per_second`: rate at which records arrive at the source; null if unknown. `backlog_records`: for a
+    lane that starts, records waiting at the source, counted by offsets; null if it does not start, or if
+    unknown, for example for a start at a time."""
 
     partition: str
     from_task: str | None
@@ -190,7 +190,7 @@ class LaneEffectAnswer(BaseModel):
     def from_effect(
         cls, one: LaneEffect, bytes_per_second: float | None, backlog_records: int | None
     ) -> LaneEffectAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(
             partition=str(one.key.partition),
             from_task=one.before.task if one.before else None,
@@ -204,14 +204,14 @@ class LaneEffectAnswer(BaseModel):
 
 
 def _total(values: Iterable[_Number | None]) -> _Number | None:
-    """None unless all are known."""
+    """Return the sum, or None unless all values are known."""
     given = list(values)
     known = [one for one in given if one is not None]
     return sum(known) if len(known) == len(given) else None
 
 
 def _differences(before: Datastream | None, after: Datastream) -> Iterator[ChangedValue]:
-    """Of what a GET answers, without the moments and reasons of pauses."""
+    """Yield the changes in the GET response, ignoring times and reasons of pauses."""
     if before is None:
         document = DatastreamAnswer.from_datastream(after).model_dump(mode="json")
         yield ChangedValue(_WHOLE, None, document)
@@ -230,12 +230,12 @@ def _paused_numbers(datastream: Datastream) -> dict[str, list[int] | str]:
 
 
 class UpdatePlanAnswer(BaseModel):
-    """What a change would do, which is not made. `starts`, `stops`, `moves`, `restarts`: the lanes that do
-    not just go on; all others do, undisturbed. `reasons`: why there are these tasks. What it costs:
+    """Effects of a change that was not made. `starts`, `stops`, `moves`, `restarts`: affected lanes; all
+    others continue undisturbed. `reasons`: explanation of the number of tasks. Cost:
     `started_bytes_per_second` arrives for the lanes that start, and is copied from then on;
-    `interrupted_bytes_per_second` for those that move or begin again, which stand still for a moment and
-    catch up on it; `started_backlog_records` wait for the lanes that start. Null: that is not known of all of
-    them."""
+    `interrupted_bytes_per_second` arrives for lanes that move or restart, which stop for a moment and catch
+    up; `started_backlog_records` wait for the lanes that start. A sum is null if it is unknown for one of its
+    lanes."""
 
     name: str
     changes: list[FieldChange]
@@ -260,8 +260,8 @@ class UpdatePlanAnswer(BaseModel):
         backlogs: Mapping[LaneKey, int],
         remarks: Sequence[str] = (),
     ) -> UpdatePlanAnswer:
-        """The JSON form. `before` None: it is created. `backlogs`: records that wait for lanes that start, as
-        far as they are known. `remarks`: what else a person must know."""
+        """Return the JSON form. `before` None: the datastream is created. `backlogs`: records waiting for the
+        lanes that start, if known. `remarks`: further notes for the operator."""
         changes = [FieldChange.from_difference(one) for one in _differences(before, after)]
         return cls._of(after.name, changes, preview, backlogs, remarks)
 
@@ -273,8 +273,8 @@ class UpdatePlanAnswer(BaseModel):
         preview: UpdatePreview,
         backlogs: Mapping[LaneKey, int],
     ) -> UpdatePlanAnswer:
-        """The JSON form for datastreams that share tasks and change together, each as it is and as it would
-        be: the pointer of a field begins with the name of its datastream."""
+        """Return the JSON form for datastreams that share tasks and change together, each before and after.
+        Pointers of fields start with the name of the datastream."""
         found = [
             FieldChange(field=pointer_to([after.name]) + one.pointer, before=one.before, after=one.after)
             for before, after in changes
@@ -317,7 +317,7 @@ class UpdatePlanAnswer(BaseModel):
                 *preview.remarks,
                 *(reason for plan in decision.group_plans.values() for reason in plan.reasons),
                 *(
-                    f"{group} is not planned: {reason_of(error)}"
+                    f"{group} was not planned: {reason_of(error)}"
                     for group, error in decision.problems.items()
                 ),
             ],

@@ -1,4 +1,4 @@
-"""Datastreams on /v1."""
+"""Request bodies and responses for datastreams on /v1."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ from mirror.model.sizing.knobs import LARGEST_HEADROOM, LEAST_MESSAGES, PLUG_IN_
 from mirror.model.topics import TopicNaming, TopicSelection
 
 _DAMAGED: Final = "DAMAGED"
-_TAKES_ALL: Final = "it takes every topic of the cluster, also those that come later"
+_TAKES_ALL: Final = "matches every topic of the cluster, including future ones"
 
 
 _ByName: Final = Field(strict=False)
-"""Of enumerations: JSON has no other form of them than their text."""
+"""Enumerations: JSON has no form for them but their text."""
 
 
 class DatastreamModel(BaseModel):
-    """Has the fields that it names, and no others; nothing is made of another type: 1 is not true."""
+    """Base of models that reject unknown fields and convert no types: 1 is not true."""
 
     model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
 
 def _start_text(value: object) -> object:
-    """A start as answers show it."""
+    """Return a start in the form that responses use."""
     try:
         return str(read_start("the start", value))
     except InvalidRequest as error:
@@ -79,7 +79,7 @@ StartText = Annotated[
         {
             "anyOf": [
                 {"enum": list(WORDS), "type": "string"},
-                {"format": "date-time", "type": "string", "description": "The first record not older."},
+                {"format": "date-time", "type": "string", "description": "First record not older than this."},
                 {"type": "integer", "minimum": 10**11, "description": "The same in epoch milliseconds."},
             ]
         }
@@ -91,22 +91,23 @@ PositionsByTopic = dict[str, dict[str, Annotated[int, Field(ge=0, le=LARGEST_OFF
 
 
 class SourceBody(DatastreamModel):
-    """Where from."""
+    """Source of a datastream."""
 
     cluster: str
     """Alias from the settings, or `host:port[,host:port…]`."""
     topics: str
-    """Which topics are allowed: a regular expression over whole names, `orders|users` for several."""
+    """Topics to mirror: a regular expression that must match the whole name, for example `orders|users`."""
     exclude: str = ""
-    """Which of these are denied: a regular expression over whole names."""
+    """Topics to exclude: a regular expression that must match the whole name."""
     internal: bool = False
-    """Whether names that begin with two underscores may be mirrored."""
+    """Allow topics whose names start with two underscores."""
     match_all: bool = False
-    """Whether every topic of the cluster is meant, also those that come later. An expression that takes them
-    all, such as `.*` without `exclude`, is refused without it."""
+    """Mirror every topic of the cluster, including future ones. Required for an expression that matches all
+    topics, such as `.*` without `exclude`."""
 
     def selection(self, present: TopicSelection | None, problems: FieldProblems) -> TopicSelection | None:
-        """The topics that are meant; the present ones where an expression is none, which is noted."""
+        """Return the selected topics. For an invalid expression, note the problem and use the present
+        ones."""
         chosen = problems.attempt(
             "/source/topics", lambda: TopicSelection(self.topics, "", self.internal), present
         )
@@ -115,52 +116,52 @@ class SourceBody(DatastreamModel):
             "/source/exclude", lambda: TopicSelection(include, self.exclude, self.internal), present
         )
         if chosen and found and found.takes_all and found != present and not self.match_all:
-            problems.refuse("/source/topics", _TAKES_ALL, "say match_all = true, or name what to leave out")
+            problems.refuse("/source/topics", _TAKES_ALL, "set match_all to true, or set exclude")
         return found
 
 
 class DestinationBody(DatastreamModel):
-    """Where to."""
+    """Destination of a datastream."""
 
     cluster: str
     """Alias from the settings, or `host:port[,host:port…]`."""
     name: str = "*"
-    """Topic name there; `*` stands for the source name."""
+    """Topic name at the destination; `*` is replaced by the source name."""
     shared: bool = False
-    """Whether other datastreams may write its topics too, if they allow it as well."""
+    """Allow other datastreams to write to the same topics, if they allow it as well."""
     grow_existing: bool = False
-    """Whether topics that were there before it may get more partitions."""
+    """Allow adding partitions to topics that existed before the datastream."""
     adopt: bool | None = None
-    """Whether it may write into topics that were there before it. Null: where everybody may, and where
-    they may grow."""
+    """Allow writing to topics that existed before the datastream. Null: allowed if every owner may adopt
+    topics of the cluster, or if `grow_existing` is set."""
     excluded_settings: list[str] = []
-    """Topic settings that are not carried to topics that are created, such as `segment.bytes`."""
+    """Topic settings not copied to topics that Headrace creates, such as `segment.bytes`."""
 
 
 class PoliciesBody(DatastreamModel):
-    """What is seen of the source, and what happens to trouble."""
+    """Isolation of reads, and handling of losses and rejected records."""
 
     isolation: Annotated[Isolation, _ByName] = Isolation.READ_COMMITTED
-    """Whether records of aborted transactions are left out."""
+    """Skip or copy records of aborted transactions."""
     on_loss: Annotated[OnLoss, _ByName] = OnLoss.HALT
-    """When records are gone from the source, or it is another log."""
+    """Action if the source has lost records, or its log was replaced."""
     on_rejection: Annotated[OnRejection, _ByName] = OnRejection.PAUSE
-    """When the destination refuses a record: too large, no key, its timestamp."""
+    """Action if the destination rejects a record: too large, no key, invalid timestamp."""
     path: Annotated[CopyPath, _ByName] = CopyPath.AUTO
-    """Whether batches pass unopened."""
+    """Pass batches unopened, or open them."""
     transforms: list[str] = []
-    """Plug-ins that every record passes, in order, each as `name:text`."""
+    """Plug-ins that transform every record, in order, each as `name:text`."""
 
 
 class QuotaBody(DatastreamModel):
-    """What it may take, over all instances."""
+    """Quota of a datastream over all instances."""
 
     bytes_per_second: Annotated[int, Field(ge=1, le=LARGEST_RATE)] | None = None
-    """Null: as much as there is."""
+    """Null: unlimited."""
 
 
 class LimitsBody(DatastreamModel):
-    """Bounds on tasks."""
+    """Limits on the tasks of a datastream."""
 
     min_tasks: Annotated[int, Field(ge=1)] = 1
     max_tasks: Annotated[int, Field(ge=1)] | None = None
@@ -168,7 +169,7 @@ class LimitsBody(DatastreamModel):
 
 
 class ObjectiveBody(DatastreamModel):
-    """The SLA: `percentile` of the records arrive within `milliseconds`."""
+    """SLA: `percentile` of the records must arrive within `milliseconds`."""
 
     milliseconds: Annotated[int, Field(gt=0)]
     percentile: Annotated[float, Field(gt=0, lt=100)] = 99.0
@@ -181,70 +182,70 @@ class ServiceObjectiveBody(DatastreamModel):
     """One of several objectives, with its error budget."""
 
     milliseconds: Annotated[int, Field(ge=1, le=LARGEST_OBJECTIVE_MS)]
-    """A record that arrives later is late."""
+    """Latency above which a record is late."""
     target_percent: Percent
-    """Of the records of the period: how many are to arrive in time. The rest is the budget."""
+    """Percentage of the period's records that must arrive in time. The rest is the error budget."""
     percentile: Percent = 99.0
-    """Of the records of the window: how many are to arrive in time, else it is a breach."""
+    """Percentage of the window's records that must arrive in time; fewer is a breach."""
     window_seconds: Annotated[int, Field(ge=SHORTEST_WINDOW_SECONDS, le=LONGEST_WINDOW_SECONDS)] = 60
     period_days: Annotated[int, Field(ge=1, le=LONGEST_PERIOD_DAYS)] = 30
 
 
 class PlacementBody(DatastreamModel):
-    """How its tasks are planned; null: as the settings say. Where datastreams share tasks the strictest
-    choice counts, and all that choose a strategy or a load provider choose the same."""
+    """Planning of the datastream's tasks; null: as in the settings. If datastreams share tasks, the strictest
+    value applies, and all that choose a strategy or a load provider must choose the same."""
 
     capacity_bytes_per_second: (
         Annotated[int, Field(ge=LEAST_CAPACITY, le=LARGEST_CAPACITY)] | Literal["learned"] | None
     ) = None
-    """What one task bears; `learned`: what one core was seen to copy."""
+    """Capacity of one task; `learned`: the rate that one core was measured to copy."""
     capacity_messages_per_second: Annotated[int, Field(ge=LEAST_MESSAGES, le=LARGEST_CAPACITY)] | None = None
-    """What one task bears."""
+    """Capacity of one task."""
     utilisation_percent: Annotated[int, Field(ge=1, le=100)] | None = None
     """Share of the capacity that placement fills."""
     scale_in_headroom: Annotated[float, Field(ge=0, le=LARGEST_HEADROOM)] | None = None
-    """Tasks are given up only when this share of each remaining one stays free."""
+    """Tasks are removed only if this share of each remaining task stays free."""
     strategy: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
-    """Who decides how many tasks there are and what each carries: `assigner`, `simple`, `auto` (the assigner
-    where it is installed), or the name of a plug-in."""
+    """Strategy that decides the number of tasks and their partitions: `assigner`, `simple`, `auto` (the
+    assigner if it is installed), or the name of a plug-in."""
     load_provider: Annotated[str, Field(pattern=PLUG_IN_NAME)] | None = None
-    """Who says what its partitions carry: `self`, `pinot`, the name of a plug-in, or `none`: its tasks are
-    planned by count, whatever is known of their loads."""
+    """Source of partition loads: `self`, `pinot`, the name of a plug-in, or `none`: tasks are planned by
+    partition count even if loads are known."""
 
 
 class ChoicesBody(DatastreamModel):
-    """Choices that Brooklin's interface has as keys of the metadata. `metadata` may give these keys instead,
-    or with the same values."""
+    """Options that Brooklin's interface expresses as metadata keys. `metadata` may set these keys instead, or
+    to the same values."""
 
     owner: str = ""
-    """The team that answers for it. Required, here or in the metadata."""
+    """Team responsible for the datastream. Required, here or in the metadata."""
     guarantee: Annotated[Guarantee, _ByName] = Guarantee.EFFECTIVELY_ONCE
-    """What holds for every record when processes, brokers and networks fail."""
+    """Delivery guarantee for every record when processes, brokers and networks fail."""
     policies: PoliciesBody = PoliciesBody()
     quota: QuotaBody = QuotaBody()
     limits: LimitsBody = LimitsBody()
     objective: ObjectiveBody | None = None
     objectives: Annotated[list[ServiceObjectiveBody], Field(max_length=MOST_OBJECTIVES)] = []
-    """More objectives, each with a target over a period. Two are not the same."""
+    """Further objectives, each with a target over a period. Duplicates are rejected."""
     monitor: Annotated[Mode | None, _ByName] = None
-    """What the monitor does about a breach: it asks for a rebalance that can help, or only says what it would
-    have done; null: as its settings say."""
+    """Reaction of the monitor to a breach: request a rebalance that can help, or only report that it would
+    have; null: as in its settings."""
     placement: PlacementBody = PlacementBody()
     start_positions: PositionsByTopic = {}
-    """Offsets at which partitions without a checkpoint begin, by topic (`*`: all others) and partition. Those
-    that are not named begin at `start`, which may have both as `{"at": "earliest", "positions": …}`. Fixed at
-    the creation."""
+    """Start offsets of partitions without a checkpoint, by topic (`*`: all other topics) and partition.
+    Partitions that are not listed start at `start`, which may contain both as `{"at": "earliest",
+    "positions": …}`. Fixed at creation."""
     metadata: dict[str, str] = {}
-    """Keys of anybody's, and those of Brooklin's that have no field here."""
+    """Free metadata keys, and Brooklin's keys that have no field here."""
 
     @model_validator(mode="before")
     @classmethod
     def _positions_of_start(cls, value: object) -> object:
-        """A start with positions is two fields."""
+        """Split a start with positions into two fields."""
         if not isinstance(value, dict) or not isinstance(start := value.get("start"), dict):
             return value
         if "start_positions" in value or not {"positions"} <= start.keys() <= {"at", "positions"}:
-            raise PydanticCustomError("start", "start has `at` and `positions`, each once")
+            raise PydanticCustomError("start", "start has only `at` and `positions`, each once")
         rest = {key: one for key, one in value.items() if key != "start"}
         at = {"start": start["at"]} if "at" in start else {}
         return {**rest, **at, "start_positions": start["positions"]}
@@ -252,7 +253,7 @@ class ChoicesBody(DatastreamModel):
     def joined(
         self, present: Mapping[str, str], problems: FieldProblems
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """The metadata to store, and where the body has what its keys say."""
+        """Return the metadata to store, and the pointer to the body field of each key."""
         document = self.model_dump(mode="json", exclude_unset=True)
         if "objectives" in document:
             document["objectives"] = [one.model_dump() for one in self.objectives]
@@ -279,27 +280,27 @@ class ChoicesBody(DatastreamModel):
         known: tuple[TaskLimits, Start, TopicNaming],
         problems: FieldProblems,
     ) -> None:
-        """Note the keys that say something else than these fields, which are stored by themselves."""
+        """Report metadata keys that contradict fields stored outside the metadata."""
         given = {key: value for key, value in self.metadata.items() if value != present.get(key)}
         for key, pointer in key_contradictions(given, *known):
-            said = f"metadata {key} is {shown(given[key])}, and the field says something else"
-            problems.contradiction((pointer, pointer_to(["metadata", key])), said, "leave the key out")
+            said = f"metadata {key} is {shown(given[key])}, but the field has another value"
+            problems.contradiction((pointer, pointer_to(["metadata", key])), said, "omit the key")
 
 
 class DatastreamBody(ChoicesBody):
-    """A definition as it is created."""
+    """Definition of a datastream to create."""
 
     name: str
     source: SourceBody
     destination: DestinationBody | None = None
     start: StartText = "earliest"
-    """Where a partition without a checkpoint begins."""
+    """Start of a partition without a checkpoint."""
 
     def to_datastream(
         self, default_destination: ClusterRef, cluster_of_address: Callable[[str], ClusterRef]
     ) -> Datastream:
-        """One cluster has one name here, however it was called. Raises InvalidRequest with every field that
-        cannot be as it is given, RefusedFields where two of them contradict each other."""
+        """Return the datastream, with each cluster under its one internal name. Raises InvalidRequest with
+        every invalid field, RefusedFields if fields contradict each other."""
         problems = FieldProblems()
         attempt = problems.attempt
         place, objective = self.destination or DestinationBody(cluster=default_destination), self.objective
@@ -343,8 +344,8 @@ class DatastreamBody(ChoicesBody):
 
 
 class ProblemAnswer(BaseModel):
-    """Why a datastream is set aside, and since when (epoch ms). `sets_aside` false: it is served
-    and this is a remark."""
+    """Reason why a datastream is excluded from planning, and since when (epoch ms). `sets_aside` false: a
+    remark; the datastream is not excluded."""
 
     reason: str
     since_ms: int
@@ -352,14 +353,14 @@ class ProblemAnswer(BaseModel):
 
     @classmethod
     def from_problem(cls, problem: Problem) -> ProblemAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(reason=problem.reason, since_ms=problem.since_ms, sets_aside=problem.sets_aside)
 
 
 class DatastreamAnswer(DatastreamModel):
-    """A definition as it is stored.
+    """Stored definition of a datastream.
 
-    One that is damaged has the status DAMAGED, a problem, and what was known of it before, if anything.
+    A damaged definition has the status DAMAGED, a problem, and the last readable version if there is one.
     """
 
     model_config = ConfigDict(strict=False)
@@ -381,19 +382,19 @@ class DatastreamAnswer(DatastreamModel):
     metadata: dict[str, str] = {}
     status: str
     problem: ProblemAnswer | None = None
-    """What cannot be done for it, or read of it."""
+    """Reason why the datastream cannot be processed or read."""
     pauses: dict[str, PauseAnswer] = {}
-    """Partitions that somebody paused, by topic."""
+    """Partitions paused by an operator, by topic."""
     halt: HaltAnswer | None = None
-    """Why, since when and for whom the whole datastream is paused, stopped or deleted."""
+    """Reason, time and requester of the pause, stop or deletion of the whole datastream."""
     planning: PlanningAnswer | None = None
-    """What the last planning of its tasks found, which it may share with others; null: none is known."""
+    """Result of the last planning of its tasks, which other datastreams may share; null: unknown."""
 
     @classmethod
     def from_datastream(
         cls, datastream: Datastream, problem: Problem | None = None, planning: Assessment | None = None
     ) -> DatastreamAnswer:
-        """The JSON form, without secrets."""
+        """Return the JSON form, without secrets."""
         limits, objective = datastream.limits, datastream.objective
         metadata = without_secrets(datastream.metadata)
         typed = typed_document(metadata)
@@ -438,7 +439,7 @@ class DatastreamAnswer(DatastreamModel):
 
     @classmethod
     def from_damaged(cls, damaged: DamagedDefinition, problem: Problem) -> DatastreamAnswer:
-        """The JSON form of a definition that cannot be read."""
+        """Return the JSON form of an unreadable definition."""
         if damaged.last is None:
             known = cls(name=damaged.name, status=_DAMAGED)
         else:

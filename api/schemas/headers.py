@@ -1,4 +1,4 @@
-"""Headers of answers as the OpenAPI document shows them."""
+"""Response headers for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ HeaderName = Literal["Age", "As-Of-Ms", "ETag", "Link", "Location", "Retry-After
 
 HEADERS: Final[dict[HeaderName, dict[str, Any]]] = {
     "Age": {
-        "description": "Seconds since the answer was true; only while ZooKeeper does not answer.",
+        "description": "Age of the response in seconds; only while ZooKeeper is unreachable.",
         "schema": {"type": "integer"},
         "example": 12,
     },
     "As-Of-Ms": {
-        "description": "When the answer was true (epoch ms); only while ZooKeeper does not answer.",
+        "description": "Time of the returned state (epoch ms); only while ZooKeeper is unreachable.",
         "schema": {"type": "integer"},
         "example": 1764000000000,
     },
     "ETag": {
-        "description": "The version of the definition, for If-Match of a change (RFC 9110).",
+        "description": "Version of the definition, for If-Match of a change (RFC 9110).",
         "schema": {"type": "string"},
         "example": '"1764000000000-3"',
     },
     "Link": {
-        "description": 'Where the next page is, with rel="next" (RFC 8288); left out on the last one.',
+        "description": 'URL of the next page, with rel="next" (RFC 8288); absent on the last page.',
         "schema": {"type": "string"},
         "example": '</v1/datastreams?limit=100&cursor=b3JkZXJz>; rel="next"',
     },
     "Location": {
-        "description": "Where it is.",
+        "description": "URL of the resource.",
         "schema": {"type": "string", "format": "uri-reference"},
         "example": "/v1/datastreams/orders",
     },
     "Retry-After": {
-        "description": "Seconds to wait before the call is made again.",
+        "description": "Time to wait before a retry, in seconds.",
         "schema": {"type": "integer"},
         "example": 5,
     },
     "X-Request-ID": {
-        "description": "The caller's where it is a short token, else a new one; lines of the log have it.",
+        "description": "The caller's id if it is a short token, else a new one; log lines contain it.",
         "schema": {"type": "string"},
         "example": "4f1c9d0e7a62b358",
     },
@@ -49,9 +49,9 @@ OF_MODELS: Final[dict[str, tuple[HeaderName, ...]]] = {
     "GroupMembersAnswer": ("ETag",),
     "MoveAnswer": ("ETag",),
 }
-"""Headers of the answers that are about one of these."""
+"""Headers of the responses that return one of these models."""
 
 
 def described(*names: HeaderName) -> dict[str, Any]:
-    """For the `headers` of a response."""
+    """Return the `headers` of a response."""
     return {name: HEADERS[name] for name in names}

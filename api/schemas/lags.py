@@ -23,7 +23,7 @@ MOST_HOLES: Final = 100
 
 
 class LagOrder(StrEnum):
-    """By what partitions are sorted; those of which it is unknown come first."""
+    """Sort key of partitions; partitions with an unknown value come first."""
 
     NAME = "name"
     LAG_RECORDS = "lag_records"
@@ -41,46 +41,48 @@ class _LagModel(BaseModel):
 
 
 class PartitionLag(_LagModel):
-    """How far one partition is behind. A number that is not known is null."""
+    """Lag of one partition. Unknown numbers are null."""
 
     topic: str
     partition: int
     task: str | None
-    """Null: the plan gives it to none."""
+    """Null: not in the plan."""
     instance: str | None
-    """The one that runs the task; null: none does."""
+    """Instance that runs the task; null: none."""
     state: str
-    """waiting, starting, copying, paused, stopping, unplaced, left out; unknown: nobody was heard of it."""
+    """waiting, starting, copying, paused, stopping, unplaced, left out; unknown: no instance has reported
+    it."""
     by: Literal["person", "itself"] | None
-    """Who paused it."""
+    """Who paused the partition."""
     reason: str
-    """Why it is not copied, or not known; while it is copied, which quota holds it back."""
+    """Reason why the partition is not copied, or its state unknown; while it is copied, the quota that
+    throttles it."""
     lag_records: int | None
     """Records at the source that are not at the destination."""
     lag_ms: int | None
-    """Age of the oldest of them."""
+    """Age of the oldest of these records."""
     position: int | None
-    """Source offset from which on it is copied next."""
+    """Next source offset to copy."""
     source_end: int | None
     """End offset of the source."""
     bytes_per_second: float | None
-    """Copied now."""
+    """Current copy rate."""
     movement: MovementAnswer | None
-    """What its copying does; null while nothing is known of that."""
+    """Movement of the partition's position; null if unknown."""
 
     @property
     def name(self) -> str:
-        """As `orders.created-0`."""
+        """Topic and number, such as `orders.created-0`."""
         return f"{self.topic}-{self.partition}"
 
     @property
     def condition(self) -> str:
-        """The state of its movement, else that of its copying."""
+        """State of the movement, or else of the lane."""
         return self.movement.state if self.movement is not None else self.state
 
     @classmethod
     def from_lane(cls, place: TopicPartition, owner: TaskPlacement | None, lane: LaneAnswer) -> PartitionLag:
-        """What its instance, or the leader, says of it."""
+        """Return the lag of a partition that its instance, or the leader, has reported."""
         return cls(
             topic=place.topic,
             partition=place.partition,
@@ -99,7 +101,7 @@ class PartitionLag(_LagModel):
 
     @classmethod
     def unheard(cls, place: TopicPartition, owner: TaskPlacement, state: str, reason: str) -> PartitionLag:
-        """A partition of which nothing is said."""
+        """Return the lag of a partition that no instance has reported."""
         return cls(
             topic=place.topic,
             partition=place.partition,
@@ -118,27 +120,27 @@ class PartitionLag(_LagModel):
 
 
 class DatastreamLag(_LagModel):
-    """How far a datastream is behind. The sums are null unless all their parts are known: `unknown` says of
-    how many partitions the lag is not."""
+    """Lag of a datastream. Sums are null unless all of their parts are known; `unknown` is the number of
+    partitions with unknown lag."""
 
     name: str
     status: str
     lag_records: int | None
     lag_ms: int | None
-    """Of the partition whose oldest record waits longest."""
+    """Lag of the partition whose oldest record has waited longest."""
     unknown: int
     silent_instances: list[str]
-    """Those that were not heard and have partitions of it, or lead."""
+    """Instances that did not respond and run partitions of the datastream, or lead."""
     is_complete: bool
-    """Whether the leader was heard, which alone knows the partitions that nobody copies."""
+    """True if the leader responded. Only the leader knows the partitions that no task copies."""
     topics: dict[str, int]
-    """The topics that it has, with the number of their partitions."""
+    """Number of partitions by topic."""
     states: dict[str, int]
-    """Number of partitions by the state of their movement, or by `state` where that is unknown."""
+    """Number of partitions by state of their movement, or by `state` if that is unknown."""
     matching: int
-    """Partitions that the filters leave."""
+    """Number of partitions that match the filters."""
     partitions: list[PartitionLag]
-    """Those of them that were asked for."""
+    """Requested page of the matching partitions."""
 
     @classmethod
     def from_partitions(
@@ -150,7 +152,7 @@ class DatastreamLag(_LagModel):
         *,
         is_complete: bool,
     ) -> DatastreamLag:
-        """With the sums."""
+        """Build the answer with its sums."""
         records = [one.lag_records for one in partitions if one.lag_records is not None]
         ages = [one.lag_ms for one in partitions if one.lag_ms is not None]
         count = len(partitions)
@@ -170,7 +172,7 @@ class DatastreamLag(_LagModel):
         )
 
     def narrowed(self, wanted: LagQuery) -> DatastreamLag:
-        """With the partitions that are asked for, in that order; sums stay those of all."""
+        """Return a copy with the requested partitions in the requested order; sums still cover all."""
         text = wanted.text.lower()
         found = [
             one
@@ -189,7 +191,7 @@ class DatastreamLag(_LagModel):
 
 @dataclass(frozen=True)
 class LagQuery:
-    """What of the partitions is asked for. `limit` None: all from `offset` on."""
+    """Filter, order and page of a lag query. `limit` None: all partitions from `offset` on."""
 
     text: str = ""
     state: str | None = None
@@ -214,40 +216,41 @@ _ORDERS: Final[Mapping[LagOrder, Callable[[PartitionLag], Any]]] = {
 
 
 class PartitionGaps(_LagModel):
-    """What of one partition is not at the destination and will not come by itself, as it was stored last."""
+    """Records of one partition that are missing at the destination and will not be copied without an
+    operator's action, as last stored."""
 
     topic: str
     partition: int
     destination_topic: str
     start_offset: int | None
-    """Where the counts begin; null: nothing is stored."""
+    """Offset at which the counts start; null: no stored progress."""
     next_offset: int | None
-    """The checkpoint: everything below is accounted for; null: nothing is stored."""
+    """Checkpoint: every offset below it is accounted for; null: no stored progress."""
     offsets: dict[str, int]
     """Source offsets without a record at the destination: filtered, compacted, lost, dead_lettered."""
     events: list[str]
-    """What was lost, cut off or begun again, with its offsets, newest last; the last 20."""
+    """Losses, truncations and restarts with their offsets, newest last; the last 20."""
     holes: list[tuple[int, int]]
-    """First and last source offset of what the offset map leaves out, transaction markers and aborted records
-    among it; the last 100."""
+    """First and last source offset of the holes in the offset map, including transaction markers and aborted
+    records; the last 100."""
     holes_before: int
-    """How many more there are before these, as far as the map reaches."""
+    """Number of earlier holes in the map."""
     refused: str
-    """Why the partition has paused itself, such as a record that is refused; empty: it has not."""
+    """Reason why the partition paused itself, such as a rejected record; empty: it is not paused."""
     destination_is_current: bool | None
-    """False: the topic that was mirrored to was deleted, with what was mirrored; null: not known."""
+    """False: the destination topic was deleted with the mirrored records; null: unknown."""
     not_copied: NotCopied | None
-    """Why nothing is copied behind `next_offset`; null: it is copied."""
+    """Reason why the offsets from `next_offset` on are not copied; null: they are."""
 
     @property
     def is_remarkable(self) -> bool:
-        """Whether anything is missing or will be."""
+        """True if records are missing at the destination or will be."""
         is_gone = self.destination_is_current is False
         return bool(any(self.offsets.values()) or self.events or self.refused or self.not_copied or is_gone)
 
     @classmethod
     def from_answer(cls, answer: LaneProgressAnswer, stored: LaneProgress | None) -> PartitionGaps:
-        """`stored`: what `answer` says of the ledger was made of."""
+        """Return the gaps. `stored`: the progress that the ledger fields of `answer` come from."""
         holes = _holes(list(stored.offset_map), stored.next_offset) if stored else []
         return cls(
             topic=answer.topic,
@@ -268,18 +271,17 @@ class PartitionGaps(_LagModel):
 
 
 def _holes(runs: list[MapRun], end: int) -> list[tuple[int, int]]:
-    """Between the runs of a map and behind the last of them."""
+    """Return the holes between the runs of a map and after the last one."""
     begins = [*(run.source for run in runs[1:]), end]
     ends = [run.source + run.length for run in runs]
     return [(first, behind - 1) for first, behind in zip(ends, begins, strict=bool(runs)) if behind > first]
 
 
 class DatastreamGaps(_LagModel):
-    """Partitions of which something is not at the destination. Of `unknown` nothing is stored yet: nothing is
-    known of what they lack."""
+    """Partitions with records missing at the destination. `unknown`: partitions without stored progress."""
 
     name: str
     looked_at: int
-    """Partitions with stored progress."""
+    """Number of partitions with stored progress."""
     unknown: list[str]
     partitions: list[PartitionGaps]

@@ -1,4 +1,4 @@
-"""Lanes on /v1, what their copying does, and partitions that should have one."""
+"""Lanes, their movement, and partitions without a lane on /v1."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from monitor.movement.states import Judgement
 
 
 class MovementAnswer(BaseModel):
-    """What the copying of a partition does, judged by how its position moves. A number that is not known is
-    null."""
+    """State of a partition's copying, derived from the movement of its position. Unknown numbers are null."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
@@ -27,27 +26,27 @@ class MovementAnswer(BaseModel):
     DESTINATION_AWAY, TRUNCATED, RECREATED, WAITING_FOR_TRANSACTION."""
     reason: str
     since_ms: int | None
-    """Since when it is so (epoch ms)."""
+    """Time at which the state began (epoch ms)."""
     eta_seconds: float | None
-    """Until nothing waits any more, if it continues like that."""
+    """Estimated time until the backlog is empty at the current rate."""
     seconds_to_loss: float | None
-    """Until the source deletes the first record that is not at the destination, if that is not copied before;
-    by retention in time and size, and by how the start of the source's log moves."""
+    """Estimated time until the source deletes the first record that is not at the destination, if it is not
+    copied before; from retention by time and size, and from the movement of the log's start."""
     loses_data: bool
-    """Whether records will be deleted before they are copied, as things stand."""
+    """True if the source is expected to delete records before they are copied."""
     hidden_ms: int | None = None
-    """Age of the first record that an open transaction at the source hides, where nothing else waits."""
+    """Age of the first record hidden by an open transaction at the source, if no other record waits."""
 
     @classmethod
     def from_lane(cls, lane: LaneStatus, now: float, now_ms: int) -> MovementAnswer | None:
-        """A lane of this instance, at `now` in monotonic seconds; None while nothing is known of it."""
+        """Return the movement of a lane of this instance at `now` (monotonic seconds); None if unknown."""
         found = judged(lane, now)
         since_ms = None if found.since is None else int(now_ms - (now - found.since) * 1000)
         return cls._from_judgement(found, since_ms)
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane, now: float) -> MovementAnswer | None:
-        """A partition that nobody copies."""
+        """Return the movement of an uncopied partition."""
         return cls._from_judgement(judged_uncopied(lane, now), lane.what.since_ms)
 
     @classmethod
@@ -70,94 +69,94 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 class HoldAnswer(BaseModel):
-    """A quota that holds a lane back."""
+    """Quota that throttles a lane."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     owner: str
-    """task, datastream, source brokers, destination brokers, partitions in danger (to which it gives way)."""
+    """task, datastream, source brokers, destination brokers, partitions in danger (the lane yields to
+    them)."""
     share: float
-    """The part of the time in which it does."""
+    """Fraction of the time for which the quota throttled the lane."""
     broker: int | None
-    """Which broker throttles; null: it is no broker's quota."""
+    """Id of the throttling broker; null: not a broker's quota."""
 
 
 class UnansweredAnswer(BaseModel):
-    """For how long requests to clusters have waited for their answers, in seconds; null: the answer is not
-    overdue by a second, or nothing was asked."""
+    """Seconds for which requests to clusters have been waiting for a response; null: less than a second
+    overdue, or no request is pending."""
 
     model_config = ConfigDict(extra="ignore", use_attribute_docstrings=True)
 
     fetch_seconds: float | None
-    """Of the source, beyond the time for which it was asked to wait for records."""
+    """Fetch from the source, not counting the time that it may wait for records."""
     produce_seconds: float | None
-    """Of the destination, to the oldest batch of the lane, or to what it asks before its first one."""
+    """Produce to the destination: the lane's oldest batch, or the requests before its first batch."""
 
 
 class LaneAnswer(BaseModel):
-    """One lane of an instance; or, where it leads, a partition that nobody copies. A number that is not
-    known is null."""
+    """Lane of an instance or, from the leader, an uncopied partition. Unknown numbers are null."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     instance: str = ""
-    """Who says so."""
+    """Instance that reported it."""
     datastream: str
-    """Its group."""
+    """Group of the datastream."""
     partition: str
     task: str | None
-    """Null: none has it."""
+    """Null: no task."""
     worker: int | None
-    """Number of the worker process; -1: none may or can copy it now; null: nobody copies it."""
+    """Number of the worker process; -1: no worker may or can copy it now; null: uncopied."""
     phase: str
-    """waiting, starting, copying, paused, stopping; of partitions that nobody copies: paused, unplaced,
-    left out."""
+    """waiting, starting, copying, paused, stopping; for uncopied partitions: paused, unplaced, left out."""
     by: Literal["person", "itself"] | None = None
-    """Who paused it."""
+    """Who paused the partition."""
     reason: str
-    """Why it does not copy; or, while it does, which quota holds it back."""
+    """Reason why the lane is not copying; while it copies, the quota that throttles it."""
     requested_by: str | None = None
-    """The person that paused it, as far as that was given."""
+    """User who paused it, if given."""
     since_ms: int | None = None
-    """When a person paused it (epoch ms)."""
+    """Time of the user's pause (epoch ms)."""
     age_ms: int | None = None
-    """How long ago that was."""
+    """Time since that pause."""
     lag_records: int | None
     """Records at the source that are not at the destination."""
     lag_ms: int | None
-    """Age of the oldest of them."""
+    """Age of the oldest of these records."""
     position: int | None = None
-    """Source offset from which on it copies next: everything below is at the destination."""
+    """Next source offset to copy: every offset below it is at the destination."""
     source_end: int | None = None
     """End offset of the source."""
     retained_records: int | None = None
-    """Of a partition that nobody copies: records that retention may still delete at the source before it
-    reaches one that was not copied."""
+    """For an uncopied partition: records that retention can still delete at the source before it reaches the
+    first uncopied one."""
     lost_records: int | None = None
-    """Of a partition that nobody copies: records that retention has deleted before they were copied."""
+    """For an uncopied partition: records that retention has deleted before they were copied."""
     bytes_per_second: float | None
     per_second: dict[str, float] | None = None
-    """Rates by the names of mirrorMetrics' columns."""
+    """Rates by column names of mirrorMetrics."""
     worker_cpu: float | None = None
-    """Cores that its worker process was busy with, for all of its lanes."""
+    """Cores used by its worker process, for all of its lanes."""
     worker_waited: float | None = None
-    """The part of the time in which that process could have copied and had to wait for a core."""
+    """Fraction of the time in which that process was ready to copy but waited for a core."""
     unanswered: UnansweredAnswer | None = None
-    """What it waited for at the end of the last interval; null: for nothing."""
+    """Overdue responses at the end of the last interval; null: none."""
     held_back: HoldAnswer | None = None
-    """Which quota holds it back while it copies; null: none does."""
+    """Quota that throttles the lane while it copies; null: none."""
     movement: MovementAnswer | None = None
-    """What its copying does; null while nothing is known of that."""
+    """Movement of the lane's position; null if unknown."""
     backlog: str | None = None
-    """What has left the backlog of a lane that has been behind since it began: creation, pause (by a person),
-    outage, worker (its process was lost), restart (of an instance, or a move); null where it has none or was
-    in time."""
+    """Origin of the backlog of a lane that has been behind since it started: creation, pause (by a user),
+    outage, worker (lost process), restart (of an instance, or a move); null if it has no backlog or was in
+    time since it started."""
     backlog_since_ms: int | None = None
-    """When the worker process was lost, or the lane began to copy after anything else (epoch ms)."""
+    """Time at which the worker process was lost or, for other origins, at which the lane started to copy
+    (epoch ms)."""
 
     @classmethod
     def from_lane(cls, key: LaneKey, state: LaneStatus, now: float, now_ms: int) -> LaneAnswer:
-        """A lane of this instance, at `now` in monotonic seconds."""
+        """Return a lane of this instance at `now` (monotonic seconds)."""
         rate = state.rate
         lag_records, lag_ms = state.lag
         position, source_end = state.ends
@@ -186,7 +185,7 @@ class LaneAnswer(BaseModel):
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane, now: float, now_ms: int) -> LaneAnswer:
-        """A partition that nobody copies, at `now` in monotonic seconds."""
+        """Return an uncopied partition at `now` (monotonic seconds)."""
         what = lane.what
         return cls(
             datastream=what.group,
@@ -223,10 +222,11 @@ def _unanswered(what: Unanswered | None) -> UnansweredAnswer | None:
 
 
 class LanesAnswer(BaseModel):
-    """Lanes of instances, and which of these have answered."""
+    """Lanes of instances, with the state of each instance."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     instances: list[InstanceStateAnswer]
-    """All that are here. Of those that have not answered no lane is listed; what they copy is in /v1/plan."""
+    """All live instances. The lanes of an instance that did not respond are missing; /v1/plan lists its
+    partitions."""
     lanes: list[LaneAnswer]

@@ -1,4 +1,4 @@
-"""What is asked of single partitions on /v1."""
+"""Request bodies and responses for single partitions on /v1."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class _PartitionsModel(BaseModel):
 
 class _EndingBody(_PartitionsModel):
     until: int | Annotated[AwareDatetime, Field(strict=False)] | None = None
-    """When a pause ends by itself: ISO 8601 with an offset, or epoch milliseconds. Without it, and without
-    `for_seconds`, it lasts until somebody resumes."""
+    """Time at which the pause expires: ISO 8601 with an offset, or epoch milliseconds. Without it and
+    `for_seconds`, it lasts until resumed."""
     for_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    """After how long it ends by itself, instead of `until`."""
+    """Duration after which the pause expires, instead of `until`."""
 
     def until_ms(self, now_ms: int, *, is_pause: bool) -> int | None:
-        """When it ends (epoch ms); None: nobody said so. Raises RefusedFields for an end that cannot be, and
-        for one of what has no end."""
+        """Return the time at which the pause expires (epoch ms), None if not given. Raises RefusedFields for
+        an invalid time, and for a time if this is not a pause."""
         problems = FieldProblems()
         for field in ("until", "for_seconds"):
             if not is_pause and getattr(self, field) is not None:
-                problems.refuse(f"/{field}", "only a pause ends by itself")
+                problems.refuse(f"/{field}", "only a pause can expire")
         if self.until is not None and self.for_seconds is not None:
-            problems.refuse("/for_seconds", "either until or for_seconds says when a pause ends")
+            problems.refuse("/for_seconds", "give either until or for_seconds, not both")
         problems.check()
         until_ms: float | None = None
         if self.for_seconds is not None:
@@ -40,7 +40,7 @@ class _EndingBody(_PartitionsModel):
             until_ms = self.until if isinstance(self.until, int) else self.until.timestamp() * 1000
         if until_ms is not None and not now_ms < until_ms <= bounds.LARGEST_MS:
             field = "/until" if self.for_seconds is None else "/for_seconds"
-            problems.refuse(field, "a pause ends after it begins, and in this age")
+            problems.refuse(field, "a pause must expire in the future, before the year 33658")
         problems.check()
         return None if until_ms is None else int(until_ms)
 
@@ -51,32 +51,32 @@ class PausesBody(_EndingBody):
     partitions: dict[str, str]
     """By topic: numbers such as `0,13,2`, or `*` for the whole topic."""
     reason: str = ""
-    """Kept with a pause, and shown."""
+    """Reason, stored with a pause and shown."""
     requested_by: str = ""
-    """Who asks; kept with a pause, and shown."""
+    """Requester, stored with a pause and shown."""
 
 
 class HaltBody(_EndingBody):
-    """Why a datastream is paused, stopped or resumed."""
+    """Reason for pausing, stopping or resuming a datastream."""
 
     reason: str = ""
-    """Kept with a pause or a stop, and shown."""
+    """Reason, stored with a pause or a stop and shown."""
     requested_by: str = ""
-    """Who asks; kept with a pause or a stop, and shown."""
+    """Requester, stored with a pause or a stop and shown."""
 
 
 class HaltAnswer(_PartitionsModel):
-    """Why a datastream is paused, stopped or deleted, since when, and who asked."""
+    """Reason, time and requester of the pause, stop or deletion of a datastream."""
 
     reason: str
     since_ms: int
     requested_by: str
     until_ms: int | None = None
-    """When the pause ends by itself (epoch ms); null: when somebody resumes."""
+    """Time at which the pause expires (epoch ms); null: until resumed."""
 
     @classmethod
     def from_halt(cls, halt: Halt) -> HaltAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(
             reason=halt.reason,
             since_ms=halt.since_ms,
@@ -86,19 +86,19 @@ class HaltAnswer(_PartitionsModel):
 
 
 class PauseAnswer(_PartitionsModel):
-    """Partitions of one topic that are paused."""
+    """Paused partitions of one topic."""
 
     partitions: list[int] | None
-    """Their numbers; null: the whole topic."""
+    """Partition numbers; null: the whole topic."""
     reason: str
     since_ms: int
     requested_by: str
     until_ms: int | None = None
-    """When the pause ends by itself (epoch ms); null: when somebody resumes them."""
+    """Time at which the pause expires (epoch ms); null: until resumed."""
 
     @classmethod
     def from_pause(cls, pause: PartitionPause) -> PauseAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         numbers = None if pause.numbers is None else sorted(pause.numbers)
         return cls(
             partitions=numbers,
@@ -113,17 +113,17 @@ class MoveBody(_PartitionsModel):
     """Partitions to move."""
 
     partitions: Annotated[list[str], Field(min_length=1)]
-    """As `topic-0`."""
+    """Partitions as `topic-0`."""
     instance: str
-    """Name or host of the instance that is to copy them."""
+    """Name or host of the target instance."""
     requested_by: str = "REST"
-    """For the events."""
+    """Requester, recorded in the events."""
 
 
 class MoveAnswer(_PartitionsModel):
-    """A move that the leader will make."""
+    """Move queued for the leader."""
 
     request: str
-    """Its identity."""
+    """Id of the request."""
     operation: OperationAnswer
-    """The same as an operation."""
+    """The request as an operation."""

@@ -19,7 +19,7 @@ from mirror.model.plan import Move, Plan
 
 
 class TaskAnswer(BaseModel):
-    """One task; `partitions` as `topic-number`, sorted."""
+    """Task; `partitions` as `topic-number`, sorted."""
 
     task: str
     datastream: str
@@ -28,48 +28,48 @@ class TaskAnswer(BaseModel):
 
 
 class CapacityAnswer(BaseModel):
-    """What one task is planned to bear, and what was learned of it, also where that is not used."""
+    """Planned capacity of one task, and the learned capacity even if it is not used."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     origin: Literal["setting", "datastream", "learned", "unlearned"]
-    """Where it comes from: the settings; the datastream's own `placement`; what copying cost on the
-    instances; the number of the settings for as long as nothing is learned."""
+    """Origin of the capacity: the settings; the `placement` of the datastream; the copy costs measured on the
+    instances; the value of the settings until a capacity is learned."""
     bytes_per_second: int
-    """Of one task."""
+    """Capacity of one task."""
     messages_per_second: int | None
-    """Of one task; null: only bytes count."""
+    """Capacity of one task; null: only bytes count."""
     utilisation_percent: int
-    """Share of it that placement fills."""
+    """Share of the capacity that placement fills."""
     why: str
-    """The same in words."""
+    """Explanation of the capacity."""
     learned_bytes_per_second: int | None
-    """What one core was seen to copy; null: nothing is learned yet."""
+    """Rate that one core was measured to copy; null: nothing learned yet."""
     low: int | None
-    """Of the interval around it, in bytes per second."""
+    """Learned rate minus twice its standard error, in bytes per second."""
     high: int | None
-    """Of the interval around it, in bytes per second."""
+    """Learned rate plus twice its standard error, in bytes per second."""
     learned_messages_per_second: int | None
-    """Messages that go with it."""
+    """Message rate that corresponds to `learned_bytes_per_second`."""
     observations: int
-    """Intervals of busy workers that it was learned from."""
+    """Number of intervals of busy workers from which it was learned."""
     observed_seconds: float
-    """Their length together."""
+    """Total length of these intervals."""
     bytes_per_batch: float | None
-    """Of the batches that it was learned from, as fetched."""
+    """Mean size of the observed batches, as fetched."""
     records_per_batch: float | None
-    """Of the batches that it was learned from."""
+    """Mean number of records of the observed batches."""
     passthrough: float | None
-    """Share of these batches that passed unopened."""
+    """Share of the observed batches that passed unopened."""
 
 
 class PlanningAnswer(BaseModel):
-    """What the last planning of a group of datastreams found, which may have changed nothing.
+    """Result of the last planning of a group of datastreams, even if it changed nothing.
 
-    Rates are in bytes per second. `loads_measured_at_ms`: null where no load was known. `unknown`: partitions
-    of which no load was known; `lower_bounds`: partitions that were behind, so that they may carry more;
-    `cut_short`: searches that ended by the clock, so that an equal question may get another plan.
-    `capacity`: of a task, that it was planned with; null: it was not noted.
+    Rates are in bytes per second. `loads_measured_at_ms`: null if no load was known. `unknown`: number of
+    partitions with unknown load; `lower_bounds`: partitions that were behind and may have a higher load;
+    `cut_short`: searches that reached their time limit, so that the same input can result in another plan.
+    `capacity`: task capacity used for the planning; null: not recorded.
     """
 
     planned_ms: int
@@ -97,18 +97,18 @@ class PlanningAnswer(BaseModel):
 
     @classmethod
     def from_assessment(cls, assessment: Assessment) -> PlanningAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(**asdict(assessment))
 
 
 class GroupAnswer(PlanningAnswer):
-    """What the last planning of a group of datastreams found; `datastream` is the group's name."""
+    """Result of the last planning of a group of datastreams; `datastream` is the group's name."""
 
     datastream: str
 
 
 class PlanAnswer(BaseModel):
-    """The plan in force, and what the planning of each group found."""
+    """Plan in force, and result of the last planning of each group."""
 
     epoch: int
     created_ms: int
@@ -120,7 +120,7 @@ class PlanAnswer(BaseModel):
     def from_plan(
         cls, plan: Plan, assessments: Mapping[GroupName, Assessment], *, with_tasks: bool = True
     ) -> PlanAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         tasks = [
             TaskAnswer(
                 task=placement.task,
@@ -137,7 +137,7 @@ class PlanAnswer(BaseModel):
 
 
 class PlannedMove(BaseModel):
-    """One partition that changes its task or instance."""
+    """Partition that changes its task or instance."""
 
     datastream: str
     partition: str
@@ -149,7 +149,7 @@ class PlannedMove(BaseModel):
 
     @classmethod
     def from_move(cls, move: Move, reason: str) -> PlannedMove:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(
             datastream=move.group,
             partition=str(move.partition),
@@ -162,33 +162,34 @@ class PlannedMove(BaseModel):
 
 
 class OperationAnswer(BaseModel):
-    """Long work that somebody asked for. Moments are epoch ms."""
+    """Long-running request of a caller. Times are epoch ms."""
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
     id: str
-    """For `/v1/operations/{operation}`."""
+    """Id for `/v1/operations/{operation}`."""
     kind: Literal["rebalance", "move", "apply", "stop", "delete", "other"]
-    """What is done; `other`: a request that cannot be read here."""
+    """Kind of request; `other`: this instance cannot read the request."""
     datastream: str
-    """The datastream; of what is planned, the group whose tasks are planned."""
+    """Datastream; for a request that is planned, the group whose tasks are planned."""
     state: Literal["queued", "running", "done", "failed"]
-    """`queued`: the leader has not answered it; `running`: tasks are being given up; `done`: the plan in
-    force does it, or nothing of what was stopped or deleted is planned any more; `failed`: it is not done."""
+    """`queued`: the leader has not processed it; `running`: tasks are being stopped; `done`: the plan in
+    force implements it, or no longer contains the stopped or deleted datastream; `failed`: it was not carried
+    out."""
     requested_by: str
-    """Who asked, as far as that was said."""
+    """Requester, empty if not given."""
     created_ms: int | None
-    """When it was asked for; null: nobody has noted it."""
+    """Time of the request; null: not recorded."""
     finished_ms: int | None
-    """When it ended; null: it has not, or nobody has noted it."""
+    """Time at which it finished; null: not finished, or not recorded."""
     sentence: str
-    """How far it is, what was done, or why it was not."""
+    """Progress, result, or reason of the failure."""
     plan_epoch: int | None
-    """The plan in force that does what was asked, once it is done; null for a stop and a deletion."""
+    """Epoch of the plan that implements the request, once done; null for a stop and a deletion."""
 
     @classmethod
     def from_operation(cls, operation: Operation) -> OperationAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(
             id=operation.identity,
             kind=operation.kind.value,
@@ -203,8 +204,9 @@ class OperationAnswer(BaseModel):
 
 
 class RebalanceBody(BaseModel):
-    """Ask for a new plan of one datastream. `full`: forget the placement; `dry_run`: only tell. `lease`: of
-    the monitor that asks; one that has it no more, or must not act, is refused with 409."""
+    """Request for a new plan of one datastream. `full`: ignore the current placement; `dry_run`: only report.
+    `lease`: lease of the requesting monitor; rejected with 409 if that monitor no longer holds it or must not
+    act."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -217,9 +219,9 @@ class RebalanceBody(BaseModel):
 
 
 class EffectAnswer(BaseModel):
-    """What a dry run would do to the load of tasks. Rates are in bytes per second, null where they are not
-    known: of the partitions that move, and of the fullest task before and after. `overloaded_after`: tasks
-    that carry more than they may, also then."""
+    """Effect of a dry run on the load of tasks. Rates are in bytes per second, null if unknown: of the
+    partitions that move, and of the fullest task before and after. `overloaded_after`: number of tasks that
+    would still exceed their capacity."""
 
     partitions: int
     moved: float | None
@@ -229,14 +231,13 @@ class EffectAnswer(BaseModel):
 
 
 class RebalanceAnswer(BaseModel):
-    """`request`: identity of the queued request; empty for a dry run, which reports the moves instead.
-    `operation`: the request as an operation; null for a dry run.
+    """Result of a rebalance request.
 
-    `effect`: what a dry run would do to the load of tasks; null where nothing was one.
-
-    `reasons`: why there are this many tasks, and how far that is from the proved best. Of a dry run,
-    `loads_known`: whether it rests on any load that was measured; where it does not, that nothing moves
-    does not say that moves would not help.
+    `request`: id of the queued request; empty for a dry run, which reports the moves instead. `operation`:
+    the request as an operation; null for a dry run. `effect`: effect of a dry run on the load of tasks; null
+    otherwise. `reasons`: explanation of the number of tasks and its distance from the proven optimum.
+    `loads_known`: true if a dry run is based on measured loads; if false, an empty list of moves does not
+    prove that moves would not help.
     """
 
     request: str
@@ -250,7 +251,7 @@ class RebalanceAnswer(BaseModel):
 
     @classmethod
     def from_decision(cls, decision: Decision) -> RebalanceAnswer:
-        """What a dry run found."""
+        """Return the result of a dry run."""
         reasons = decision.move_reasons
         required = [group_plan.required_tasks for group_plan in decision.group_plans.values()]
         return cls(
@@ -261,7 +262,7 @@ class RebalanceAnswer(BaseModel):
             reasons=[
                 *(reason for group_plan in decision.group_plans.values() for reason in group_plan.reasons),
                 *(
-                    f"{group} is not planned: {reason_of(error)}"
+                    f"{group} was not planned: {reason_of(error)}"
                     for group, error in decision.problems.items()
                 ),
             ],
@@ -273,5 +274,5 @@ class RebalanceAnswer(BaseModel):
 
 
 def event_answer(event: PlacementEvent) -> dict[str, object]:
-    """An event as JSON."""
+    """Return an event as JSON-ready values."""
     return asdict(event)

@@ -1,7 +1,7 @@
-"""Errors of /v1 as the OpenAPI document shows them.
+"""Errors of /v1 in the OpenAPI document.
 
-An endpoint says `responses=problems(404, 409)` for what its own call may be refused for. What any call may be
-answered with (`EVERYWHERE`) is said once, where the application includes the routers of /v1.
+An endpoint declares its specific errors as `responses=problems(404, 409)`. Errors that any call can return
+(`EVERYWHERE`) are declared once, where the application includes the routers of /v1.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ class _ProblemModel(BaseModel):
 
 
 class ProblemField(_ProblemModel):
-    """What is wrong with one field of the body."""
+    """Problem with one field of the body."""
 
     pointer: str
-    """Which field (RFC 6901)."""
+    """JSON pointer of the field (RFC 6901)."""
     detail: str
-    """What is wrong with it."""
+    """Reason."""
 
 
 class ProblemDocument(_ProblemModel):
-    """Why a call was not done (RFC 9457)."""
+    """Reason why a call failed (RFC 9457)."""
 
     type: str = "about:blank"
-    """Always `about:blank`: `status` and `kind` say which problem it is."""
+    """Always `about:blank`; `status` and `kind` identify the problem."""
     title: str
-    """The phrase of the status."""
+    """Reason phrase of the status."""
     status: int
-    """The HTTP status."""
+    """HTTP status code."""
     kind: str
-    """The class of the error; a client may look at it."""
+    """Class of the error, for clients to branch on."""
     detail: str
-    """What happened."""
+    """Description of the error."""
     advice: str
-    """What a person can do; empty where there is nothing to say."""
+    """Suggested remedy; empty if none."""
     request_id: str
-    """That of the header X-Request-ID; lines of the log have it."""
+    """Value of the header X-Request-ID, which log lines contain."""
     errors: list[ProblemField] | None = None
-    """All fields of the body that are wrong; left out where it is not about fields."""
+    """All invalid fields of the body; absent if the error is not about fields."""
 
 
 class _Meaning(NamedTuple):
-    """Of a status: in which cases, and one of them."""
+    """Description of a status, and an example."""
 
     text: str
     kind: str
@@ -61,89 +61,88 @@ class _Meaning(NamedTuple):
 
 _MEANINGS: Final = {
     HTTPStatus.BAD_REQUEST: _Meaning(
-        "The request cannot be accepted: its body, a parameter or what it asks for.",
+        "The body or a parameter of the request is invalid.",
         "InvalidRequest",
         "name: String should have at least 1 character",
     ),
     HTTPStatus.UNAUTHORIZED: _Meaning(
-        "It is not known who asks, where that is asked; or a server that was asked for this call refuses"
-        " Headrace's credentials.",
+        "Authentication is required, or an upstream server rejects Headrace's credentials.",
         "NotAuthenticated",
-        "this call says nothing of who asks",
-        "send Authorization: Bearer with a token of this service",
+        "authentication required",
+        "send an Authorization: Bearer header with a token of this service",
     ),
     HTTPStatus.FORBIDDEN: _Meaning(
-        "Who asks has no right to it.",
+        "The caller lacks the required permission.",
         "Forbidden",
-        "ci may not change what belongs to team-orders",
-        "an operator or an admin may",
+        "ci may not change resources of team-orders",
+        "ask an operator or an admin",
     ),
     HTTPStatus.NOT_FOUND: _Meaning(
-        "There is nothing of that name.", "NotFound", "there is no datastream orders"
+        "The named resource does not exist.", "NotFound", "datastream orders does not exist"
     ),
     HTTPStatus.CONFLICT: _Meaning(
-        "Not in the present state: there is one of that name, its state does not allow it, somebody else was"
-        " faster, nothing is stored of it yet, or what is stored is damaged.",
+        "Conflict with the current state: the name is taken, the state does not allow the change, the"
+        " resource was modified concurrently, or its stored state is missing or damaged.",
         "IllegalTransition",
-        "datastream orders is STOPPED: pause is not possible",
+        "cannot pause datastream orders: it is STOPPED",
     ),
     HTTPStatus.PRECONDITION_FAILED: _Meaning(
-        "The version that If-Match names is not the present one.",
+        "The version in If-Match is not the current one.",
         "StaleVersion",
-        "datastream orders is not the version that the change is of",
-        "read it again",
+        "datastream orders was modified since the version in If-Match",
+        "read it again and retry",
     ),
     HTTPStatus.UNPROCESSABLE_ENTITY: _Meaning(
-        "Fields that cannot be as they are asked for, or a plan that cannot be.",
+        "Invalid values of fields, or an impossible plan.",
         "RefusedFields",
-        "2 fields cannot be as they are asked for",
+        "2 fields are invalid",
     ),
     HTTPStatus.REQUEST_TIMEOUT: _Meaning(
-        "The body was not here in time.", "BodyTooLate", "the body was not here within 30 seconds"
+        "The body did not arrive in time.", "BodyTooLate", "the body did not arrive within 30 seconds"
     ),
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: _Meaning(
-        "The body is larger than a definition may be.",
+        "The body exceeds the maximum size.",
         "BodyTooLarge",
         "the body is too large",
-        "900000 bytes are possible",
+        "the limit is 900000 bytes",
     ),
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: _Meaning(
-        "The body of a change is not said to be JSON: a page of another site could have sent it.",
+        "The Content-Type of a change is not JSON: the request could come from a page of another site.",
         "BodyNotJson",
-        "a change has a body of JSON",
-        "send a body of JSON, {} at least, with Content-Type: application/json",
+        "the body of a change must be JSON",
+        "send a JSON body, at least {}, with Content-Type: application/json",
     ),
     HTTPStatus.TOO_MANY_REQUESTS: _Meaning(
-        "The caller makes more calls than it may.",
+        "The caller exceeds its rate limit.",
         "TooOften",
-        "ci calls more than 100 times a second",
-        "wait as Retry-After says",
+        "ci exceeds 100 calls per second",
+        "retry after the time in Retry-After",
     ),
     HTTPStatus.PRECONDITION_REQUIRED: _Meaning(
-        "If-Match is missing: the change does not say of which version it is.",
+        "The change has no If-Match header.",
         "VersionNotGiven",
-        "the change of datastream orders does not say of which version",
-        "read it, and send its ETag as If-Match; If-Match: * changes whichever is there",
+        "the change of datastream orders has no If-Match header",
+        "read it and send its ETag as If-Match; If-Match: * changes any version",
     ),
     HTTPStatus.INTERNAL_SERVER_ERROR: _Meaning(
-        "An error in Headrace itself; the log has it.",
+        "Internal error of Headrace; see the log.",
         "HeadraceError",
-        "an error in Headrace itself",
+        "internal error",
         "see the log of this instance",
     ),
     HTTPStatus.BAD_GATEWAY: _Meaning(
-        "A server that was asked for this call said no.", "Refused", "topic orders.created is not there"
+        "An upstream server rejected the request.", "Refused", "topic orders.created does not exist"
     ),
     HTTPStatus.SERVICE_UNAVAILABLE: _Meaning(
-        "A server does not answer, or too many such calls are under way.",
+        "An upstream server does not respond, or too many calls to other servers are in progress.",
         "Busy",
-        "8 calls that ask other servers are under way",
-        "ask again in a few seconds",
+        "8 calls to other servers are in progress",
+        "retry in a few seconds",
     ),
     HTTPStatus.GATEWAY_TIMEOUT: _Meaning(
-        "A server that was asked for this call answered too late.",
+        "An upstream server did not respond in time.",
         "TimedOut",
-        "cluster source did not answer within 10 s",
+        "cluster source did not respond within 10 s",
     ),
 }
 
@@ -152,12 +151,12 @@ _WAITED_FOR: Final = frozenset({HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_M
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For `responses=` of an endpoint or a router: each status with a problem document."""
+    """Return the `responses=` of an endpoint or a router: each status with a problem document."""
     return {status: _documented(HTTPStatus(status)) for status in sorted(statuses)}
 
 
 def _documented(status: HTTPStatus) -> dict[str, Any]:
-    """FastAPI's own `model` would be of the type of the answers that are none."""
+    """Document one status by hand: FastAPI's `model` would use the media type of successful responses."""
     schema = {"$ref": f"#/components/schemas/{ProblemDocument.__name__}"}
     meaning = _MEANINGS[status]
     headers = described("Retry-After") if status in _WAITED_FOR else {}
@@ -174,8 +173,8 @@ def _documented(status: HTTPStatus) -> dict[str, Any]:
 
 
 EVERYWHERE: Final = problems(400, 401, 403, 408, 413, 429, 500, 502, 503, 504)
-"""Any call may be malformed, too large, too often or without a right, may need ZooKeeper or another server,
-or may meet a bug."""
+"""Errors of any call: malformed, too large, too frequent or not permitted, failed ZooKeeper or another
+server, or a bug."""
 
 OF_CHANGES: Final = problems(415)
-"""Any change, besides."""
+"""Further errors of every change."""

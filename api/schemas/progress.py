@@ -1,4 +1,4 @@
-"""Progress of lanes on /v1, and offsets of one side on the other, which it knows."""
+"""Progress of lanes, and translation of offsets between source and destination, on /v1."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Direction: TypeAlias = Literal["to-destination", "to-source"]
 
 
 class NotCopied(BaseModel):
-    """The class of all offsets behind a checkpoint that nobody copies. Numbers are null where they are not
-    known; the leader knows them."""
+    """State of all uncopied offsets after a checkpoint. Unknown numbers are null; only the leader knows
+    them."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -30,15 +30,15 @@ class NotCopied(BaseModel):
     requested_by: str
     since_ms: int | None
     offsets: int | None
-    """How many there are."""
+    """Number of these offsets."""
     retained: int | None
-    """Records that retention may still delete before it reaches the first of them."""
+    """Records that retention can still delete before it reaches the first of these offsets."""
     lost: int | None
-    """Those that it has deleted already."""
+    """Records among them that retention has deleted."""
 
     @classmethod
     def from_uncopied(cls, lane: UncopiedLane) -> NotCopied:
-        """The JSON form."""
+        """Return the JSON form."""
         what = lane.what
         return cls(
             state=what.state,
@@ -52,7 +52,7 @@ class NotCopied(BaseModel):
 
 
 class LaneProgressAnswer(BaseModel):
-    """One partition, as it was stored last; docs/data-plane/offsets.md explains the classes of `offsets`."""
+    """Last stored progress of one partition; docs/data-plane/offsets.md explains the classes of `offsets`."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -60,31 +60,31 @@ class LaneProgressAnswer(BaseModel):
     partition: int
     destination_topic: str
     start_offset: int | None
-    """Where the ledger begins; null: nothing is stored."""
+    """Offset at which the ledger starts; null: no stored progress."""
     next_offset: int | None
-    """The checkpoint: everything below is accounted for; null: nothing is stored."""
+    """Checkpoint: every offset below it is accounted for; null: no stored progress."""
     offsets: dict[str, int]
-    """Source offsets by what became of them; they add up to the range."""
+    """Source offsets by class; they add up to the range."""
     is_balanced: bool | None
     map_runs: int
-    """Runs of the offset map."""
+    """Number of runs of the offset map."""
     life: int
-    """Source topics that bore the name before this one."""
+    """Number of earlier source topics with the same name."""
     paused: str
-    """Why the partition paused itself; empty when it has not."""
+    """Reason why the partition paused itself; empty: it is not paused."""
     gaps: list[str]
-    """What was lost, newest last."""
+    """Losses, newest last."""
     destination_is_current: bool | None = None
-    """Whether this is about the topic that is at the destination now; false: that topic was deleted, and what
-    was mirrored is gone; null: not known."""
+    """True if this describes the current destination topic; false: that topic was deleted with the mirrored
+    records; null: unknown."""
     not_copied: NotCopied | None = None
-    """Why nothing is copied behind `next_offset`; null: it is copied."""
+    """Reason why the offsets from `next_offset` on are not copied; null: they are."""
     offset_map: list[tuple[int, int, int]] | None = None
-    """Runs of source offset, destination offset and length, when they were asked for."""
+    """Runs of source offset, destination offset and length, if requested."""
 
     @classmethod
     def from_nothing(cls, partition: TopicPartition, destination_topic: str) -> LaneProgressAnswer:
-        """A partition of which nothing is stored."""
+        """Return the answer for a partition without stored progress."""
         return cls(
             topic=partition.topic,
             partition=partition.partition,
@@ -101,7 +101,7 @@ class LaneProgressAnswer(BaseModel):
 
     @classmethod
     def from_progress(cls, key: LaneKey, one: LaneProgress, *, with_map: bool) -> LaneProgressAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         document: dict[str, Any] = {
             "topic": key.partition.topic,
             "partition": key.partition.partition,
@@ -122,46 +122,46 @@ class _TranslationModel(BaseModel):
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     topic: str
-    """On the side that is asked about: for to-source it is the destination topic."""
+    """Topic on the queried side: the destination topic for to-source."""
     partition: int
     offset: int
 
 
 class OffsetTranslation(_TranslationModel):
-    """Where a consumer that would next read `offset` goes on at the other side, by the offset map that was
-    stored last."""
+    """Position on the other side of a consumer whose next record is `offset`, by the last stored offset
+    map."""
 
     to_topic: str
     to_partition: int
     to_offset: int
     precision: Precision
-    """exact: the same record; next: there is no record at that offset, this is where the next one lies; end:
-    beyond what is known to be mirrored, this is the end of it; before: in front of it, this is the first that
-    is known."""
+    """exact: the same record; next: no record at that offset, the position is that of the next one; end:
+    beyond the mirrored records, the position is their end; before: before the first known offset, which is
+    the position."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> OffsetTranslation:
-        """The JSON form of what could be translated."""
+        """Return the JSON form of a translated position."""
         return cls(**_counterpart(move))
 
 
 class GroupPosition(OffsetTranslation):
-    """A committed position of a consumer group, and where it is at the other side."""
+    """Committed position of a consumer group, and its counterpart on the other side."""
 
     present: int | None
-    """What the group has committed at the other side already; null: nothing."""
+    """Offset that the group has already committed on the other side; null: none."""
     left_alone: str
-    """Why `headrace translate` would not commit it: it is so already, or the group is ahead there; empty: it
-    would."""
+    """Reason why `headrace translate` would not commit it: already committed, or the group is ahead there;
+    empty: it would."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> GroupPosition:
-        """The JSON form of what could be translated."""
+        """Return the JSON form of a translated position."""
         return cls(**_counterpart(move), present=move.present, left_alone=move.skipped)
 
 
 def _counterpart(move: PositionMove) -> dict[str, Any]:
-    """The fields of a position and of its counterpart."""
+    """Return the fields of a position and of its counterpart."""
     return {
         "topic": move.here.topic,
         "partition": move.here.partition,
@@ -174,22 +174,22 @@ def _counterpart(move: PositionMove) -> dict[str, Any]:
 
 
 class UntranslatedPosition(_TranslationModel):
-    """A committed position without a counterpart."""
+    """Committed position without a counterpart."""
 
     reason: str
-    """Not mirrored by this datastream, nothing stored yet, or the destination topic was deleted since."""
+    """Not mirrored by this datastream, no stored progress yet, or the destination topic was deleted since."""
 
     @classmethod
     def from_move(cls, move: PositionMove) -> UntranslatedPosition:
-        """The JSON form of what could not be translated."""
+        """Return the JSON form of a position that could not be translated."""
         return cls(
             topic=move.here.topic, partition=move.here.partition, offset=move.offset, reason=move.skipped
         )
 
 
 class GroupTranslation(BaseModel):
-    """All that a consumer group has committed on one side, translated to the other. Nothing is committed:
-    `headrace translate` does that."""
+    """All committed positions of a consumer group on one side, translated to the other. Commits nothing: use
+    `headrace translate` for that."""
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
@@ -203,7 +203,7 @@ class GroupTranslation(BaseModel):
     def from_moves(
         cls, name: str, group: str, direction: Direction, moves: Iterable[PositionMove]
     ) -> GroupTranslation:
-        """In the order of the moves."""
+        """Return the translation, in the order of the moves."""
         known, unknown = [], []
         for move in moves:
             if move.is_translated:

@@ -1,4 +1,4 @@
-"""Plans that are computed, looked at and applied, on /v1."""
+"""Plans to compute, review and apply, on /v1."""
 
 from __future__ import annotations
 
@@ -18,63 +18,62 @@ class _ProposalModel(BaseModel):
 
 
 class ProposalBody(_ProposalModel):
-    """How a plan is computed."""
+    """Options for computing a plan."""
 
     full: bool = False
-    """Forget the present placement, as far as that pays."""
+    """Ignore the current placement, if that pays off."""
     requested_by: str = "REST"
-    """Who asks; it goes into the events."""
+    """Requester, recorded in the events."""
     reason: str = ""
-    """Why; it goes into the events."""
+    """Reason, recorded in the events."""
 
 
 class ApplyBody(_ProposalModel):
-    """Who has a plan applied."""
+    """Request to apply a plan."""
 
     requested_by: str = "REST"
-    """Who asks; it goes into the events."""
+    """Requester, recorded in the events."""
     force: bool = False
-    """Also a plan that rests on no measured load, over one that does."""
+    """Apply a plan without measured loads even if the plan in force is based on measured loads."""
 
 
 class ProposalAnswer(_ProposalModel):
-    """A plan that is not in force: what it would change, what it costs, and why. Rates in bytes per
-    second."""
+    """Proposed plan: its changes, their cost, and the reasons. Rates are in bytes per second."""
 
     id: str
-    """For `/v1/plans/{id}`."""
+    """Id for `/v1/plans/{id}`."""
     datastream: str
-    """The datastream or the group whose tasks are planned."""
+    """Datastream or group whose tasks are planned."""
     epoch: int
-    """Of the plan in force that it would follow."""
+    """Epoch of the plan in force that it would follow."""
     expires_ms: int
-    """Until when it is kept at most (epoch ms)."""
+    """Time at which the proposal expires at the latest (epoch ms)."""
     asked_by: str | None = None
-    """Who has had it applied; null: nobody has."""
+    """Requester of its application; null: not requested."""
     changed: list[str] = []
-    """What is not any more as it was; while this is empty it can be applied."""
+    """Inputs that have changed since; the plan can be applied only while this is empty."""
     tasks: int
-    """Tasks of the datastream with this plan."""
+    """Number of tasks of the datastream with this plan."""
     required_tasks: int | None = None
-    """Tasks that capacity asks for."""
+    """Number of tasks required by capacity."""
     task_lower_bound: int | None = None
-    """No plan that fits has fewer tasks."""
+    """Lower bound on the number of tasks of any plan that fits."""
     moved: float | None = None
-    """What the partitions carry that move; null: it is not known."""
+    """Load of the partitions that move; null: unknown."""
     moved_lower_bound: float | None = None
-    """No plan that is as good moves less."""
+    """Lower bound on the moved load of any plan of equal quality."""
     loads_known: bool
-    """Whether it rests on loads that were measured."""
+    """True if the plan is based on measured loads."""
     sentence: str
-    """What it would do."""
+    """Summary of the changes."""
     reasons: list[str] = []
-    """Why there are this many tasks."""
+    """Explanation of the number of tasks."""
     moves: list[PlannedMove] = []
     """Partitions that would change their task or instance."""
 
     @classmethod
     def from_stored(cls, identity: str, stored: StoredProposal, changed: list[str]) -> ProposalAnswer:
-        """The JSON form. Raises DamagedState."""
+        """Return the JSON form. Raises DamagedState."""
         proposal = stored.proposal
         known = {
             "id": identity,
@@ -87,11 +86,11 @@ class ProposalAnswer(_ProposalModel):
         try:
             return cls.model_validate({**proposal.shown, **known})
         except ValidationError as error:
-            raise DamagedState(f"plan {identity} cannot be shown", advice="compute another one") from error
+            raise DamagedState(f"cannot read plan {identity}", advice="compute a new one") from error
 
 
 def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]:
-    """What is kept with a plan for people."""
+    """Return the description to store with a plan."""
     told, answer = RebalanceAnswer.from_decision(decision), decision.group_plans.get(group)
     known = decision.are_loads_known and answer is not None
     return {
@@ -110,11 +109,11 @@ def shown_of(decision: Decision, group: GroupName, tasks: int) -> dict[str, Any]
 
 
 class ApplyAnswer(_ProposalModel):
-    """A plan that the leader will put in force."""
+    """Plan queued for the leader."""
 
     id: str
-    """The plan."""
+    """Id of the plan."""
     sentence: str
-    """What happens now."""
+    """Next step."""
     operation: OperationAnswer
-    """How far that is."""
+    """Progress of the application."""

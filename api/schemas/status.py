@@ -19,35 +19,34 @@ class _StatusModel(BaseModel):
 
 
 class ConditionAnswer(_StatusModel):
-    """What one part of an instance says of itself."""
+    """Condition of one part of an instance."""
 
     is_well: bool
     sentence: str
 
 
 class ClockSkewAnswer(_StatusModel):
-    """How far the clock of a broker is off from the instance's: of the broker of a cluster that is off by
-    most."""
+    """Clock skew between the instance and a cluster: that of the broker with the largest skew."""
 
     ahead_seconds: float
-    """By how much it is ahead; below 0: behind."""
+    """Seconds by which the broker is ahead; negative: behind."""
     bound_seconds: float
-    """How far the truth may lie from that, either way."""
+    """Maximum error of `ahead_seconds`, in either direction."""
 
 
 class ReadyAnswer(_StatusModel):
-    """Whether an instance can serve."""
+    """Readiness of an instance."""
 
     instance: str
-    """Its name."""
+    """Name of the instance."""
     is_ready: bool
-    """Whether every part is well."""
+    """True if every part is well."""
     parts: dict[str, ConditionAnswer]
     """ZooKeeper session, threads, worker processes, token file and certificate."""
 
     @classmethod
     def from_conditions(cls, name: str, conditions: Mapping[str, Condition]) -> ReadyAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
             for part, condition in conditions.items()
@@ -56,36 +55,37 @@ class ReadyAnswer(_StatusModel):
 
 
 class HealthAnswer(_StatusModel):
-    """How an instance is."""
+    """Health of an instance."""
 
     instance: str
-    """Its name."""
+    """Name of the instance."""
     is_well: bool
-    """Whether every part is."""
+    """True if every part is well."""
     is_leading: bool
     epoch: int
-    """Of the plan that it obeys."""
+    """Epoch of the plan that the instance follows."""
     data_plane: str | None
-    """What its workers run: compiled, interpreted, or both; null until one is ready."""
+    """Data plane of the workers: compiled, interpreted, or both; null until a worker is ready."""
     parts: dict[str, ConditionAnswer]
     clocks: dict[str, ClockSkewAnswer]
-    """By cluster; without those of which it is not known: it is where the instance writes to a topic with
-    append times."""
+    """Clock skew by cluster; only clusters in which the instance writes to a topic with append times, as the
+    skew of others is unknown."""
     processes: int | None = None
-    """Of the instance: one that controls, and worker processes; null where the system does not say."""
+    """Number of processes: the control process and the worker processes; null if the operating system does
+    not report it."""
     memory_bytes: int | None = None
-    """Resident memory of these together."""
+    """Resident memory of all processes."""
     cpu_cores: float | None = None
-    """Cores that these used on average in the last seconds; null at the first look."""
+    """Average cores used by all processes in the last seconds; null for the first measurement."""
     strategies: list[str] | None = None
-    """Placement strategies that it has, with those of plug-ins; null where it is of a version that does not
-    say that."""
+    """Available placement strategies, including plug-ins; null: the instance's version does not report
+    them."""
     load_providers: list[str] | None = None
-    """Likewise."""
+    """Available load providers, including plug-ins; null as for `strategies`."""
 
     @classmethod
     def from_status(cls, status: InstanceStatus) -> HealthAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         parts = {
             part: ConditionAnswer(is_well=condition.is_well, sentence=condition.sentence)
             for part, condition in sorted(status.conditions.items())
@@ -108,37 +108,37 @@ class HealthAnswer(_StatusModel):
 
 
 class InstanceStateAnswer(_StatusModel):
-    """Whether an instance has answered."""
+    """Response state of an instance."""
 
     name: str
     state: Literal["answered", "unreachable", "timed out"]
     reason: str
-    """Why it has not; empty where it has."""
+    """Reason for a missing response; empty otherwise."""
 
 
 class InstanceAnswer(InstanceStateAnswer):
-    """One instance of the service, as it has announced itself, and as it says now that it is."""
+    """Instance of the service: its registration and its current health."""
 
     health: HealthAnswer | None
-    """Null where it has not answered."""
+    """Null if the instance did not respond."""
     sequence: int
-    """Orders instances by their arrival; the first one leads."""
+    """Order of registration; the first instance leads."""
     host: str
     process_id: int
     rest_address: str
-    """Where it answers, as `host:port`."""
+    """Address of its REST interface, as `host:port`."""
     weight: float
-    """Its share of the work, next to that of the others."""
+    """Share of the work relative to other instances."""
     incarnation: str
-    """Differs between processes, also of one name."""
+    """Unique per process, even if the name is the same."""
     is_leaving: bool
-    """Whether it wants no tasks any more."""
+    """True if the instance is leaving and accepts no more tasks."""
 
     @classmethod
     def from_live(
         cls, one: LiveInstance, state: InstanceStateAnswer, health: HealthAnswer | None
     ) -> InstanceAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         return cls(
             name=one.name,
             state=state.state,
@@ -155,102 +155,102 @@ class InstanceAnswer(InstanceStateAnswer):
 
 
 class TimelineAnswer(_StatusModel):
-    """Something that happened to an incident."""
+    """Entry in the timeline of an incident."""
 
     time_ms: int
-    """Of the last time."""
+    """Time of the last occurrence."""
     phase: Literal["detected", "classified", "acted", "decided", "recovered", "relapsed", "closed"]
     text: str
-    """What was seen, done or decided, with its figures, how often, and since when."""
+    """Observation, action or decision with its figures, number of occurrences, and first time."""
     times: int
-    """How often."""
+    """Number of occurrences."""
     first_ms: int | None
-    """The first time, of what happened more than once."""
+    """Time of the first occurrence, if there was more than one."""
 
 
 class BudgetCostAnswer(_StatusModel):
-    """What was left of the error budget of one objective, as shares of it; null where that was not known."""
+    """Remaining error budget of one objective, as fractions of the budget; null if unknown."""
 
     objective: str
     before: float | None
     """When the incident was detected."""
     now: float | None
-    """As of the last turn of the incident."""
+    """At the last evaluation of the incident."""
     spent: float | None
-    """The share of the budget that the incident has cost."""
+    """Fraction of the budget that the incident has cost."""
 
 
 class DeliveryCostAnswer(_StatusModel):
-    """Of one objective: how late records arrived between the beginning and the end of an incident."""
+    """Late deliveries for one objective between start and end of an incident."""
 
     objective: str
     records: int
-    """That arrived."""
+    """Number of records that arrived."""
     late: float
-    """Of them, those later than the objective; no whole number, as it is by interpolation in a histogram."""
+    """Number of records later than the objective; interpolated from a histogram and therefore fractional."""
 
 
 class GainAnswer(_StatusModel):
-    """What the first rebalance of an incident was predicted to save, against what came. Seconds of breach
-    from then on; null where that is not known."""
+    """Predicted and actual gain of the first rebalance of an incident, in seconds of breach after `acted_ms`;
+    null if unknown."""
 
     acted_ms: int
-    """When it was asked for."""
+    """Time at which the rebalance was requested."""
     left: float | None
-    """For how long the breach would have lasted without it: as those that nothing was done about."""
+    """Expected remaining duration of the breach without it, from earlier breaches without a rebalance."""
     predicted: float | None
-    """How much of that it would save."""
+    """Predicted reduction of that duration."""
     lasted: float | None
-    """For how long the breach did last; null while it does."""
+    """Actual remaining duration of the breach; null while it continues."""
     saved: float | None
-    """`left` less `lasted`; below 0: it took longer."""
+    """`left` minus `lasted`; negative: the breach lasted longer than expected."""
 
 
 class IncidentAnswer(_StatusModel):
-    """A time in which something was the matter with a datastream, from its beginning to its end: it was later
-    than its objective, not copied, or about to lose data."""
+    """Incident of a datastream, from start to end: records were later than an objective, were not copied, or
+    were about to be lost."""
 
     id: str
     datastream: str
     cluster: str
-    """Of the source."""
+    """Source cluster."""
     opened_ms: int
     closed_ms: int | None
-    """Null while it lasts."""
+    """Null while the incident is open."""
     worst_ms: float | None
-    """The highest value of the objective's percentile that was seen; null where nothing arrived."""
+    """Highest value of the objective's percentile; null if nothing arrived."""
     timeline: list[TimelineAnswer]
     left_out: int
-    """Entries in the middle of a long timeline that are not kept."""
+    """Number of entries dropped from the middle of a long timeline."""
     is_late: bool
-    """Whether an objective is missed now; of one that is over, whether one was missed in the end."""
+    """True if an objective is missed now; for a closed incident, if one was missed at the end."""
     matters: list[str]
-    """What else was the matter, by the names of alerts."""
+    """Other problems, by alert names."""
     cause: str
-    """Of most of its bad seconds; empty: it was not diagnosed."""
+    """Cause of most bad seconds; empty: not diagnosed."""
     evidence: dict[str, float | str]
-    """The figures of that, by name."""
+    """Figures behind the cause, by name."""
     bad_seconds: float
-    """Of its time, those in which something was the matter."""
+    """Seconds of the incident with a problem."""
     unknown_seconds: float
-    """Of its time, those of which nobody knows."""
+    """Seconds of the incident without measurements."""
     judged_ms: int
-    """Up to when these are counted."""
+    """Time up to which these seconds are counted."""
     costs: list[BudgetCostAnswer]
-    """What it cost of the error budgets."""
+    """Cost in error budgets."""
     gain: GainAnswer | None
-    """Null where no rebalance was asked for."""
+    """Null if no rebalance was requested."""
     deliveries: list[DeliveryCostAnswer] | None
-    """What it cost in records, of each objective: counted half a minute after its end; null is not known, or
-    not yet."""
+    """Cost in records for each objective, counted half a minute after the end; null: unknown or not counted
+    yet."""
     causes: dict[str, float]
     """Bad seconds by cause."""
     closing_ms: int | None
-    """When it closes if it stays as it is, of one that has recovered; null: it has not."""
+    """Time at which a recovered incident closes unless it relapses; null: not recovered."""
 
     @classmethod
     def from_record(cls, record: IncidentRecord) -> IncidentAnswer:
-        """The JSON form."""
+        """Return the JSON form."""
         costs = [{**asdict(one), "spent": one.spent} for one in record.costs]
         gain = None if record.gain is None else {**asdict(record.gain), "saved": record.gain.saved}
         timeline = [{**asdict(one), "text": one.said} for one in record.timeline]

@@ -361,7 +361,7 @@ def test_a_pause_ends_by_itself_and_a_plan_is_applied_by_its_id_as_a_listener_he
         wait_until(lambda: updated.copying() >= everything, "all is copied again")
         plan = first.rest.post(f"{PATH}/plan", {"full": True})
         operation = second.rest.post(f"/v1/plans/{plan['id']}/apply", {"requested_by": "me"})["operation"]
-        with pytest.raises(IllegalTransition, match="me has had plan"):
+        with pytest.raises(IllegalTransition, match="already applied by me"):
             first.rest.post(f"/v1/plans/{plan['id']}/apply")
         path = f"/v1/operations/{operation['id']}"
         wait_until(lambda: first.rest.get(path)["state"] != "queued", "the leader has answered")

@@ -1,1 +1,1 @@
-"""What is known of the partitions of a datastream: lag, gaps, loads, ledgers, translation of offsets."""
+"""Lag, gaps, loads, ledgers and offset translation of a datastream's partitions."""

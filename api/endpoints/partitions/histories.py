@@ -40,13 +40,15 @@ async def load_history(
     slow_calls: SlowCallsDep,
     partition: Annotated[
         list[str],
-        Query(description="only this one, as topic-number; may be repeated", max_length=MOST_PARTITIONS),
+        Query(
+            description="only this partition, as topic-number; can be repeated", max_length=MOST_PARTITIONS
+        ),
     ] = [],  # noqa: B006 - FastAPI copies it
-    hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="how far back")] = 48,
+    hours: Annotated[int, Query(ge=1, le=MOST_LOAD_HOURS, description="length in hours")] = 48,
 ) -> LoadHistoryAnswer:
-    """What arrived at the source hour by hour, from Pinot's rollups; of partitions that are named also since
-    when they are hot, and the newest two hours from the samples. Without `partition` it is the sum of those
-    topics that the plan has now. 503 where Pinot does not answer, or none is configured."""
+    """Return the load at the source by hour, from Pinot's rollups; for named partitions also the time since
+    which they are hot, and the last two hours from the samples. Without `partition`, the sum over the topics
+    in the current plan. 503 if Pinot does not respond or is not configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     places = places_named(datastream, partition, hours)
     plan = await run_in_threadpool(reads.plan)
@@ -67,14 +69,12 @@ async def latency_history(
     services: ServicesDep,
     reads: ReadsDep,
     slow_calls: SlowCallsDep,
-    hours: Annotated[int, Query(ge=1, le=MOST_LATENCY_HOURS, description="how far back")] = 6,
-    points: Annotated[
-        int, Query(ge=2, le=MOST_LATENCY_POINTS, description="at most this number of steps")
-    ] = 240,
+    hours: Annotated[int, Query(ge=1, le=MOST_LATENCY_HOURS, description="length in hours")] = 6,
+    points: Annotated[int, Query(ge=2, le=MOST_LATENCY_POINTS, description="maximum number of points")] = 240,
 ) -> LatencyHistoryAnswer:
-    """How late records were, as Pinot keeps the mirror's measurements. Where other datastreams share its
-    tasks, it is of those topics that the plan gives to this one now. 503 where Pinot does not answer, or none
-    is configured."""
+    """Return the latency of records from the measurements in Pinot. If other datastreams share its tasks,
+    only of topics that the current plan assigns to this one. 503 if Pinot does not respond or is not
+    configured."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     definitions = await run_in_threadpool(reads.definitions)
     topics = None

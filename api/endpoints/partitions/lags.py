@@ -30,17 +30,17 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=pro
 
 _UNKNOWN: Final = "unknown"
 Heard = Mapping[InstanceName, Sequence[LaneAnswer]]
-"""What each instance that was heard says of its lanes; the leader also of partitions that nobody copies."""
+"""Lanes reported by each instance that responded; the leader's include uncopied partitions."""
 
 
 def _query(
-    text: Annotated[str, Query(description="only partitions whose name holds this")] = "",
-    state: Annotated[str | None, Query(description="only those of this state of movement")] = None,
-    instance: Annotated[str | None, Query(description="only those of tasks of this instance")] = None,
-    sort: Annotated[LagOrder, Query(description="unknown values come first")] = LagOrder.NAME,
-    descending: Annotated[bool, Query(description="the largest first")] = False,
-    offset: Annotated[int, Query(ge=0, description="partitions that are left out before")] = 0,
-    limit: Annotated[int | None, Query(ge=1, description="at most this number of partitions")] = None,
+    text: Annotated[str, Query(description="only partitions whose name contains this text")] = "",
+    state: Annotated[str | None, Query(description="only partitions in this state of movement")] = None,
+    instance: Annotated[str | None, Query(description="only partitions of this instance")] = None,
+    sort: Annotated[LagOrder, Query(description="sort key; unknown values come first")] = LagOrder.NAME,
+    descending: Annotated[bool, Query(description="largest value first")] = False,
+    offset: Annotated[int, Query(ge=0, description="number of partitions to skip")] = 0,
+    limit: Annotated[int | None, Query(ge=1, description="maximum number of partitions")] = None,
 ) -> LagQuery:
     return LagQuery(text, state, instance, sort, descending, offset, limit)
 
@@ -53,8 +53,8 @@ async def lag(
     fleet: FleetDep,
     wanted: Annotated[LagQuery, Depends(_query)],
 ) -> DatastreamLag:
-    """How far each partition is behind, as the instances say that have answered; of what the others copy the
-    numbers are null. All partitions, or those that are asked for; the sums are those of all."""
+    """Return the lag of each partition, as reported by the instances that responded; numbers of other
+    instances' partitions are null. The filters select partitions; sums cover all."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     replies = await AllInstances(services, fleet, live).lanes(datastream.group)
@@ -64,7 +64,7 @@ async def lag(
 
 
 def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceName | None) -> DatastreamLag:
-    """Put together from what instances say."""
+    """Compute the lag from the reports of instances."""
     owners = owners_of(datastream, plan)
     said = _said(datastream, heard)
     idle = {place for instance, place in said if instance is None}
@@ -78,7 +78,7 @@ def lag_of(datastream: Datastream, plan: Plan, heard: Heard, leader: InstanceNam
 
 
 _Said = Mapping[tuple[InstanceName | None, TopicPartition], LaneAnswer]
-"""By instance; None: what the leader says of a partition that nobody copies."""
+"""Lane by instance and partition; instance None: an uncopied partition, reported by the leader."""
 
 
 def _said(datastream: Datastream, heard: Heard) -> _Said:
@@ -98,18 +98,19 @@ def _partition_lag(
     lane = lane or said.get((None, place))
     if lane is not None:
         return PartitionLag.from_lane(place, owner, lane)
-    assert owner is not None, "a partition without a task is the leader's to name"
+    assert owner is not None, "only the leader reports a partition without a task"
     if owner.instance is None:
-        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"nobody runs task {owner.task}")
+        return PartitionLag.unheard(place, owner, UncopiedState.UNPLACED, f"task {owner.task} is not running")
     if owner.instance in heard:
-        return PartitionLag.unheard(place, owner, LanePhase.WAITING, "its instance has not begun it")
-    return PartitionLag.unheard(place, owner, _UNKNOWN, f"instance {owner.instance} was not heard")
+        return PartitionLag.unheard(place, owner, LanePhase.WAITING, "not started by its instance yet")
+    return PartitionLag.unheard(place, owner, _UNKNOWN, f"instance {owner.instance} did not respond")
 
 
 @router.get("/{name}/gaps")
 async def gaps(name: NamePath, services: ServicesDep, slow_calls: SlowCallsDep) -> DatastreamGaps:
-    """What is not at the destination and will not come by itself: lost, filtered, dead-lettered, refused, cut
-    off, paused; as it was stored last. Partitions that lack nothing are left out."""
+    """Return records that are missing at the destination and will not be copied without an operator's action:
+    lost, filtered, dead-lettered, rejected, truncated, paused; as last stored. Partitions without gaps are
+    omitted."""
 
     def read() -> DatastreamGaps:
         datastream = services.control.get(DatastreamName(name))

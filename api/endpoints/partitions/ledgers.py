@@ -1,4 +1,4 @@
-"""What is known of the progress of a datastream's partitions, put together for REST."""
+"""Progress of a datastream's partitions, as REST responses."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mirror.model.topics import TopicPartition
 def progress_of(
     datastream: Datastream, stored: StoredLanes, services: Services, *, with_map: bool
 ) -> list[LaneProgressAnswer]:
-    """One answer for each partition that was copied to the datastream's destination topics, and for each
-    that nobody copies, as far as this instance knows."""
+    """Return one answer for each partition copied to the datastream's destination topics, and for each
+    uncopied partition known to this instance."""
     found: dict[TopicPartition, LaneProgressAnswer] = {}
     for key, one in lanes_of(datastream, stored).lanes.items():
         answer = LaneProgressAnswer.from_progress(key, one, with_map=with_map)
@@ -34,8 +34,8 @@ def progress_of(
 
 
 def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
-    """Those that copy what the datastream selects to its destination topics: lanes of others that share its
-    tasks, and of a former datastream of its name, are left out."""
+    """Return the lanes that copy the datastream's selection to its destination topics, without lanes of other
+    datastreams that share its tasks, and of a former datastream of the same name."""
     naming, selection = datastream.naming, datastream.selection
     lanes = {
         key: one
@@ -49,7 +49,8 @@ def lanes_of(datastream: Datastream, stored: StoredLanes) -> StoredLanes:
 def _uncopied(
     datastream: Datastream, found: dict[TopicPartition, LaneProgressAnswer], services: Services
 ) -> dict[TopicPartition, UncopiedLane]:
-    """The leader knows all; another instance knows the definition and the plan."""
+    """Return uncopied partitions: all on the leader; elsewhere only those implied by the definition and the
+    plan."""
     if services.status.is_leading:
         mine = (one for one in services.status.uncopied if one.what.datastream == datastream.name)
         return {one.what.partition: one for one in mine}
@@ -57,6 +58,6 @@ def _uncopied(
     planned = copied(services.plan(), datastream.group, members)
     paused = paused_of(datastream, found.keys() - planned if datastream.status.is_halted else found)
     missing = found.keys() - planned - paused.keys() if datastream.status.is_mirrored else set()
-    why, name, group = "no task has it", datastream.name, datastream.group
+    why, name, group = "no task", datastream.name, datastream.group
     unplaced = {one: UncopiedPartition(name, group, one, UncopiedState.UNPLACED, why) for one in missing}
     return {partition: UncopiedLane(what, None) for partition, what in {**paused, **unplaced}.items()}

@@ -33,11 +33,11 @@ async def loads(
     reads: ReadsDep,
     fleet: FleetDep,
     limit: Annotated[
-        int, Query(ge=1, le=MOST_SHOWN, description="at most this number of partitions, the heaviest")
+        int, Query(ge=1, le=MOST_SHOWN, description="maximum number of partitions, heaviest first")
     ] = 10_000,
 ) -> DatastreamLoads:
-    """What arrives in each partition at the source, as the leader knows it. Any instance answers; where the
-    leader does not, that is said and the numbers are null."""
+    """Return the load of each partition at the source, as known to the leader. Any instance responds; if the
+    leader does not, `no_answer` gives the reason and the numbers are null."""
     datastream = (await run_in_threadpool(reads.stored, DatastreamName(name))).datastream
     plan, live = await run_in_threadpool(reads.plan), await run_in_threadpool(reads.live)
     assessments = await run_in_threadpool(reads.assessments)
@@ -58,8 +58,8 @@ async def loads(
 
 @router.get("/loads", tags=["status"], responses=problems(409))
 async def all_loads(services: ServicesDep, reads: ReadsDep, fleet: FleetDep) -> LoadsAnswer:
-    """What is known of the loads of each source cluster, as the leader knows it. Any instance answers; where
-    the leader does not, that is said and everything of a cluster but its name is null."""
+    """Return the state of loads of each source cluster, as known to the leader. Any instance responds; if the
+    leader does not, `no_answer` gives the reason and all fields but the cluster names are null."""
     live, plan = await run_in_threadpool(reads.live), await run_in_threadpool(reads.plan)
     said = await ask_leader(
         services, fleet, live, CLUSTER_LOADS, lambda: own_cluster_loads(services, plan), cluster_loads_read

@@ -38,12 +38,12 @@ router = APIRouter(prefix="/v1/datastreams", tags=["datastreams"], responses=pro
 
 LARGEST_OFFSET: Final = 2**63 - 1
 LONGEST_GROUP: Final = 8_191
-"""Characters of which Kafka's protocol can carry any, in 32,767 bytes."""
+"""Most characters that always fit into the 32,767 bytes of a string in Kafka's protocol."""
 
 
 @dataclass(frozen=True)
 class _Translation:
-    """Of offsets of one datastream in one direction."""
+    """Translation of one datastream's offsets in one direction."""
 
     name: str
     services: Services
@@ -54,36 +54,39 @@ class _Translation:
 
     @property
     def back(self) -> bool:
-        """Whether it goes to the source."""
+        """True for destination to source."""
         return self.direction == TO_SOURCE
 
     def datastream(self) -> Datastream:
-        """Raises NotFound, DamagedState."""
+        """Return the datastream. Raises NotFound, DamagedState."""
         return self.reads.stored(DatastreamName(self.name)).datastream
 
     def positions_of(self, group: str, datastream: Datastream) -> GroupPositions:
-        """Of topics of the datastream alone. Raises Forbidden, NotFound, Unreachable."""
+        """Return positions of a group on topics of the datastream. Raises Forbidden, NotFound,
+        Unreachable."""
         hidden = self.services.control.hides_group(group, datastream)
         if hidden and reason_against(self.principal, Action.READ_GROUPS):
-            raise Forbidden(hidden, advice="an operator reads it, or adds it to groups of [clusters.NAME]")
+            raise Forbidden(
+                hidden, advice="ask an operator to read it or to add it to groups of [clusters.NAME]"
+            )
         here, there = self.services.group_positions(self.job_of(group, datastream))
         return GroupPositions(
             {place: offset for place, offset in here.items() if self._is_of(datastream, place.topic)}, there
         )
 
     def job_of(self, group: str, datastream: Datastream) -> TranslateJob:
-        """The translation of a group's positions."""
+        """Return the job that translates a group's positions."""
         return TranslateJob(
             datastream.group, datastream.source, datastream.destination, group, back=self.back
         )
 
     def _is_of(self, datastream: Datastream, topic: str) -> bool:
-        """Return whether a topic of the side that the positions are of is a topic of the datastream."""
+        """Return whether the datastream contains a topic of the queried side."""
         source = datastream.naming.source(topic) if self.back else topic
         return source is not None and datastream.selection.matches(source)
 
     def stored(self, datastream: Datastream) -> StoredLanes:
-        """Of its lanes; none where nothing is stored yet."""
+        """Return the stored lanes, none without stored progress."""
         try:
             found = self.services.progress_to_translate(
                 datastream.source, datastream.destination, datastream.group
@@ -93,7 +96,8 @@ class _Translation:
         return lanes_of(datastream, found)
 
     def named(self, datastream: Datastream, moves: Sequence[PositionMove]) -> list[PositionMove]:
-        """With the reason: what has a task and has stored nothing is mirrored all the same."""
+        """Return the moves with corrected reasons: a partition with a task but no stored progress is
+        mirrored."""
         is_any_unknown = any(one.skipped == NOT_MIRRORED for one in moves)
         planned = self._planned(datastream) if is_any_unknown else frozenset()
         return [
@@ -102,7 +106,7 @@ class _Translation:
         ]
 
     def _planned(self, datastream: Datastream) -> Set[TopicPartition]:
-        """Partitions that have a task, by their names on the side that is asked about."""
+        """Return the partitions with a task, under the names of the queried side."""
         plan = self.reads.plan()
         mine = (
             one
@@ -121,7 +125,7 @@ async def _translation(
     slow_calls: SlowCallsDep,
     direction: Annotated[
         Direction,
-        Query(description="which way: from offsets of the source, or from offsets of the destination"),
+        Query(description="direction: from source offsets, or from destination offsets"),
     ] = "to-destination",
 ) -> _Translation:
     return _Translation(name, services, reads, slow_calls, direction, principal_of(request))
@@ -133,15 +137,15 @@ TranslationDep = Annotated[_Translation, Depends(_translation)]
 @router.get("/{name}/translation")
 async def translation(
     topic: Annotated[
-        str, Query(pattern=f"^{LEGAL_TOPIC}$", description="of the source; for to-source of the destination")
+        str, Query(pattern=f"^{LEGAL_TOPIC}$", description="source topic; for to-source, destination topic")
     ],
-    partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="its number")],
-    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="what would be read next there")],
+    partition: Annotated[int, Query(ge=0, le=bounds.LARGEST_PARTITION, description="partition number")],
+    offset: Annotated[int, Query(ge=0, le=LARGEST_OFFSET, description="next offset to read on that side")],
     asked: TranslationDep,
 ) -> OffsetTranslation:
-    """One offset on the other side, by what was stored of its partition last. 404 where this datastream does
-    not mirror the partition, 409 where nothing of it is stored yet, or where the destination topic was
-    deleted since."""
+    """Translate one offset to the other side, by the last stored progress of its partition. 404 if this
+    datastream does not mirror the partition; 409 if it has no stored progress yet, or the destination topic
+    was deleted since."""
     place = TopicPartition(topic, partition)
 
     def translate() -> OffsetTranslation:
@@ -153,7 +157,7 @@ async def translation(
         if not move.is_translated:
             raise NothingStored(
                 f"{place} cannot be translated: {move.skipped}",
-                advice="ask again when records of it have been mirrored",
+                advice="retry once records of the partition have been mirrored",
             )
         return OffsetTranslation.from_move(move)
 
@@ -163,13 +167,13 @@ async def translation(
 @router.get("/{name}/translation/groups/{group:path}")
 async def group_translation(
     group: Annotated[
-        str, Path(min_length=1, max_length=LONGEST_GROUP, description="a consumer group of that side")
+        str, Path(min_length=1, max_length=LONGEST_GROUP, description="consumer group on that side")
     ],
     asked: TranslationDep,
 ) -> GroupTranslation:
-    """All positions that a consumer group has committed on one side to topics of the datastream, on the other
-    side. This only reads: nothing is committed on either side. 403 for a group that is none of `groups` of
-    one of the clusters, unless the caller is an operator; 404 where the group has committed nothing."""
+    """Translate all committed positions of a consumer group on topics of the datastream to the other side.
+    Read-only: commits nothing on either side. 403 for a group missing from `groups` of a cluster, unless the
+    caller is an operator; 404 if the group has committed nothing."""
 
     def translate() -> GroupTranslation:
         datastream = asked.datastream()

@@ -527,7 +527,7 @@ def test_every_topic_is_taken_only_where_that_is_said(client: Client, site: Site
         400,
         ["/source/topics"],
     )
-    assert "match_all = true" in refused.text
+    assert "match_all" in refused.text
     less = {**everything, "exclude": "tmp-.*"}
     assert client.post("/v1/datastreams", json=a_body("all", source=less)).status_code == 201
     header = {"If-Match": "*"}

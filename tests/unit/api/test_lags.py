@@ -125,7 +125,8 @@ def test_what_runs_elsewhere_is_unknown_until_it_is_heard() -> None:
     found = lag_of(one.client)
     assert {row["instance"] for row in found["partitions"]} == {"one", "two"}
     (other,) = [row for row in found["partitions"] if row["instance"] == "two"]
-    assert (other["state"], other["reason"]) == ("unknown", "instance two was not heard")
+    assert other["state"] == "unknown"
+    assert "instance two" in other["reason"]
     assert (other["lag_records"], found["lag_records"]) == (None, None)
     assert (found["silent_instances"], found["is_complete"]) == (["two"], True)
     seen_by_two = lag_of(two.client)
@@ -154,11 +155,11 @@ def test_a_partition_that_no_lane_has_is_listed_with_the_reason() -> None:
         a_task("orders-2", ["t-2"], "two"),
     )
     found = from_instances(a_datastream(topics="t"), plan, {InstanceName("one"): []}, InstanceName("one"))
-    assert [(one.state, one.reason) for one in found.partitions] == [
-        ("unplaced", "nobody runs task orders-0"),
-        ("waiting", "its instance has not begun it"),
-        ("unknown", "instance two was not heard"),
-    ]
+    assert [one.state for one in found.partitions] == ["unplaced", "waiting", "unknown"]
+    unplaced, waiting, unknown = (one.reason for one in found.partitions)
+    assert "task orders-0" in unplaced
+    assert "not started" in waiting
+    assert "instance two" in unknown
     assert found.unknown == 3
 
 

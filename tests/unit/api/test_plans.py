@@ -133,6 +133,6 @@ def test_a_limit_has_limits(client: Client, limit: object) -> None:
 
 def test_a_dry_run_says_why_a_group_is_not_planned() -> None:
     decision = Decision(None, "no change", problems={GroupName("orders"): KeyError("bug")})
-    assert RebalanceAnswer.from_decision(decision).reasons == [
-        "orders is not planned: unexpected KeyError: 'bug'"
-    ]
+    (reason,) = RebalanceAnswer.from_decision(decision).reasons
+    assert reason.startswith("orders ")
+    assert "KeyError: 'bug'" in reason

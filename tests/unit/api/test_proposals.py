@@ -54,7 +54,7 @@ def test_exactly_that_plan_is_applied_once_whoever_asks(client: Client, site: Si
     assert other.post(f"{path}/apply", json={"requested_by": "me"}).status_code == 202
     again = client.post(f"{path}/apply", json={})
     assert (again.status_code, again.json()["kind"]) == (409, "IllegalTransition")
-    assert "me has had plan" in again.json()["detail"]
+    assert "already applied by me" in again.json()["detail"]
     site.tick()
     plan = client.get("/v1/plan").json()
     assert (plan["epoch"], in_force(client)) == (2, [["t-0"], ["t-1"]])
