@@ -149,7 +149,7 @@ async def _explain(request: Request, error: Exception) -> Response:
     assert isinstance(error, HeadraceError)
     if not is_brooklins(request.url.path):
         status = status_of(error)
-        _log.info("request rejected", status=status.value, kind=type(error).__name__, reason=reason_of(error))
+        _log.info("request refused", status=status.value, kind=type(error).__name__, reason=reason_of(error))
         body = problem(error, request_id_of(request))
         return LegibleJson(body, status, headers=headers_of(error), media_type=PROBLEM_TYPE)
     services: Services = request.app.state.services

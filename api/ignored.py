@@ -63,7 +63,7 @@ _RULES: Final[Mapping[str, _Rule]] = {
     "system.isBootstrapComplete": _Rule(_NOTHING.advice),
     _EVENT: _NOTHING,
     "system.disableSlaMetric": _Rule("the latency of every partition is measured; remove the key"),
-    "skipMessageOnSerializationErrors": _Rule("records are not serialized; use headrace.on-rejection"),
+    "skipMessageOnSerializationErrors": _Rule("records are not serialised; use headrace.on-rejection"),
     "throughputViolatingTopics": _Rule("the latency of every topic counts; remove the key", frozenset({""})),
     "partitionFullnessThresholdPct": _Rule("use mirror.leader.task_utilisation_percent", frozenset({""})),
     "producersPerTask": _Rule(

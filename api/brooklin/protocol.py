@@ -85,7 +85,7 @@ def check_call(headers: Mapping[str, str]) -> None:
             HTTPStatus.NOT_ACCEPTABLE,
         )
     if OVERRIDE in headers:
-        raise RoutingRefusal(f"query tunneling ({OVERRIDE}) is not supported: send the query in the URL")
+        raise RoutingRefusal(f"query tunnelling ({OVERRIDE}) is not supported: send the query in the URL")
 
 
 def path_of(name: str) -> str:

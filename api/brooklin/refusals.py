@@ -66,7 +66,7 @@ def restli_problem(error: HeadraceError, instance: str) -> dict[str, Any]:
     """Return the error in Rest.li's envelope, without a stack trace. The `id` in the message is also
     logged."""
     status, correlation = restli_status_of(error), secrets.token_hex(3)
-    _log.info("request rejected", status=status.value, reason=str(error), id=correlation)
+    _log.info("request refused", status=status.value, reason=str(error), id=correlation)
     return {
         "status": status.value,
         "exceptionClass": _EXCEPTION,

@@ -19,7 +19,7 @@ _TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-"""Types of served files; licenses and notes in the folder are not served."""
+"""Types of served files; licences and notes in the folder are not served."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ def test_a_datastream_is_what_is_most_urgent_of_it(
     assert (found["rank"], found["tone"]) == (ranks[rank], tone)
     assert noun in found["word"]
     assert found["word"]
-    assert found["sign"], "color is never the only sign"
+    assert found["sign"], "colour is never the only sign"
 
 
 def test_the_worst_come_first_and_filters_leave_what_is_asked_for(page: Page) -> None:

@@ -74,7 +74,7 @@ export function Ago({ ms, nothing = UNKNOWN }) {
   return html`<time datetime=${new Date(ms).toISOString()} title=${moment(ms)}>${ago(ms, now)}</time>`;
 }
 
-/** A state, shown by color, sign and word. */
+/** A state, shown by colour, sign and word. */
 export const Sign = ({ tone, sign, word, title }) =>
   html`<span class=${`sign ${tone}`} data-sign=${sign} title=${title || null}>${word}</span>`;
 
