@@ -69,11 +69,11 @@ _SCHEMES: Final = ("kafka://", _TLS)
 
 
 class UnknownConnector(InvalidRequest):
-    """Unknown connector, or one that does not mirror Kafka."""
+    """Unknown connector, or a connector that does not mirror Kafka."""
 
 
 class UnknownTransport(InvalidRequest):
-    """Unknown transport provider, or one that does not write to Kafka."""
+    """Unknown transport provider, or a provider that does not write to Kafka."""
 
 
 @dataclass(frozen=True)

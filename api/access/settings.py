@@ -136,7 +136,7 @@ class AccessSettings(Settings):
 
 
 class LimitSettings(Settings):
-    """Limits for callers of the REST interface of an instance, so that no caller can block the others."""
+    """Limits for callers of the REST interface of an instance, so that no caller can exhaust it."""
 
     calls_per_second: float = Field(default=100.0, ge=0, le=1_000_000)
     """Sustained calls per second of one principal; 0: unlimited. `/health`, `/v1/health`, `/v1/ready` and

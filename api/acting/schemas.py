@@ -16,7 +16,7 @@ class MonitorActAnswer(BaseModel):
 
 
 class ActingAnswer(BaseModel):
-    """Whether operators allow monitors to act. `changed_ms` (epoch): null if it was never changed."""
+    """Permission of monitors to act, set by operators. `changed_ms` (epoch): null if it was never changed."""
 
     is_on: bool
     reason: str
@@ -70,8 +70,8 @@ class LeaseBody(BaseModel):
 
 
 class LeaseAnswer(BaseModel):
-    """`lease`: pass it to `POST /v1/rebalance`; empty if another monitor holds it. `monitor`: state to
-    consider before acting."""
+    """Result of a request for the lease. `lease`: parameter of `POST /v1/rebalance`; empty if another monitor
+    holds the lease. `monitor`: state to consider before acting."""
 
     lease: str
     monitor: MonitorAnswer

@@ -32,7 +32,7 @@ class Protocol:
 
     @property
     def spoken(self) -> str:
-        """Version of the response: that of the request, or the newest if that one is not supported."""
+        """Version of the response: version of the request if supported, else the newest supported one."""
         return self.text if self.is_supported else "2.0.0"
 
     @property

@@ -1,4 +1,4 @@
-"""Feed of new events for all listeners of this instance, read once for all of them."""
+"""Feed of new events for the listeners of this instance, which share one reader."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class EventFeed:
             raise TooOften(
                 f"{full} has {counted(self._most_each, 'stream')} of events on this instance",
                 after_seconds=_PLACE_SECONDS,
-                advice="close one of them; an operator can change [api.limits]",
+                advice="close a stream; an operator can change [api.limits]",
             )
         if self._listeners.is_full:
             raise Busy(f"this instance has {self._most} event streams", advice="connect to another one")

@@ -1,4 +1,4 @@
-"""Limit on concurrent use, with a limit per name so that few callers cannot block the others."""
+"""Limit on concurrent use, in total and per name, so that no caller can occupy all slots."""
 
 from __future__ import annotations
 

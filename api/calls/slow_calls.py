@@ -1,5 +1,4 @@
-"""Calls that query other servers: few at a time, in threads of their own, so that other requests are not
-delayed."""
+"""Calls that query other servers: few at a time, in separate threads, so that they delay no other request."""
 
 from __future__ import annotations
 
@@ -38,8 +37,8 @@ class SlowCalls:
 
     async def run(self, call: Callable[[], _T]) -> _T:
         """Run `call` in a thread and return its result. Raises the errors of `call`, Busy if `MOST_AT_ONCE`
-        calls are in progress, TooOften if too many of them are this caller's. A call that needs a cluster in
-        use by another one is repeated when that one ends; it occupies no slot and no thread until then."""
+        calls are in progress, TooOften if this caller has too many. A call that needs a cluster in use by
+        another call is repeated when that call ends; until then it occupies no slot and no thread."""
         until = anyio.current_time() + self._wait_seconds
         while True:
             try:

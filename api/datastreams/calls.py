@@ -23,7 +23,7 @@ from mirror.control.commands import ChangePauses, ChangeStatus, CreateDatastream
 from mirror.coordination.stores.definitions import StoredDatastream
 from mirror.model.identifiers import DatastreamName
 
-DryRun = Annotated[bool, Query(description="only return what would start, stop and move")]
+DryRun = Annotated[bool, Query(description="dry run: return the lanes that would start, stop and move")]
 SHOWN: Final[dict[int | str, dict[str, Any]]] = {
     200: {"model": UpdatePlanAnswer, "description": "Effect of the change; with `dry_run`."}
 }

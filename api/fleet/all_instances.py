@@ -1,4 +1,4 @@
-"""Responses about all instances, combined from this one and the others."""
+"""Responses about all instances, combined from the replies of each."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class AllInstances:
         deadline_seconds: float = 0.0,
     ) -> Mapping[InstanceName, Reply[_T]]:
         """Return the replies of all queried instances in the order of their arrival. `own`: computes the
-        reply of this instance; the others are queried for `subject`, and `read` parses their replies."""
+        reply of this instance; `subject`: subject of queries to other instances; `read`: parses a reply."""
         me = self._services.status.name
         replies = {
             one.instance: one

@@ -53,7 +53,7 @@ def lanes_read(value: Any) -> list[LaneAnswer]:
 
 
 def health_read(value: Any) -> HealthAnswer:
-    """Parse the health of another instance, likewise. Raises ValueError, InvalidRequest."""
+    """Parse the health of another instance; drop unknown fields. Raises ValueError, InvalidRequest."""
     return HealthAnswer.model_validate(_known(HealthAnswer, value))
 
 

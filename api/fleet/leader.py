@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class LeadersAnswer(Generic[_T]):
-    """Response of the leader. `value` is None if it did not respond; `reason` says why. `leader` None: no
+    """Response of the leader. `value` is None if it did not respond; `reason` is the cause. `leader` None: no
     known leader."""
 
     leader: InstanceName | None

@@ -60,7 +60,7 @@ def put_together(
 
 
 class FleetMovements:
-    """Same outside of REST requests, for one thread at a time, with an event loop of its own."""
+    """Same outside of REST requests, with a separate event loop; used by one thread at a time."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -32,7 +32,7 @@ _AT_ONCE: Final = 32
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _REASON_SHOWN: Final = 300
 _PLAIN: Final = {"Accept-Encoding": "identity"}
-"""Without compression, the size of a response is known while it arrives."""
+"""Without compression, a size limit can be enforced while the response arrives."""
 _LONGEST_SECONDS: Final = 60.0
 """Timeout of one step; every query has an overall deadline."""
 
@@ -47,7 +47,7 @@ class AnswerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[_T]):
-    """Response of one instance. `value` is None if it did not respond; `reason` says why."""
+    """Response of one instance. `value` is None if it did not respond; `reason` is the cause."""
 
     instance: InstanceName
     state: AnswerState
@@ -86,7 +86,7 @@ class Fleet:
     ) -> list[Reply[_T]]:
         """Return the replies of these instances in their order. `read` parses the JSON of a response and
         raises ValueError or HeadraceError. Instances that did not respond last time are queried last, so that
-        they do not delay the others."""
+        they do not delay other queries."""
         found: dict[int, Reply[_T]] = {}
         deadline = deadline_seconds or self._deadline
 

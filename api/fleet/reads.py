@@ -96,7 +96,7 @@ class Reads:
         return self._taken(self._memory.read("advice", self._services.newest_advice))
 
     def events(self, limit: int) -> tuple[PlacementEvent, ...]:
-        """Return the newest events, newest publication first."""
+        """Return the latest events, latest publication first."""
         newest = self._services.events.newest
         if limit == _EVENTS_KEPT:
             return self._taken(self._memory.read(_EVENTS, lambda: newest(limit)))

@@ -79,8 +79,8 @@ async def overview(
 
 
 def _sent(body: bytes, request: Request, response: Response) -> Response:
-    """Return the response, compressed if the client accepts it, because it is most of what the first page
-    loads. `response`: carries the headers of the reads."""
+    """Return the response, compressed if the client accepts it, because it is most of the first page's data.
+    `response`: carries the headers of the reads."""
     headers = {**response.headers, "Vary": "Accept-Encoding"}
     if "gzip" in request.headers.get("accept-encoding", ""):
         body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
