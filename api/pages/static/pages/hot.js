@@ -41,7 +41,7 @@ function Of({ name, usable }) {
     ${loads && html`<div class="alert note" role="status"><p class="strong">${sentenceOf(rows, loads, usable)}</p></div>
       <${Card} id="table" title=${`Partitions of ${name} by load`} note=${loads.provider ? `arrival rate at the source, measured by ${loads.provider}` : ""}>
         <div class="scroll"><table class="stack"><thead><tr><th scope="col" class="num">#</th><th scope="col">Partition</th><th scope="col">State</th><th scope="col" class="num">Load</th>
-          <th scope="col">Share of task capacity</th><th scope="col">Skew in topic</th><th scope="col">Task</th><th scope="col">Recommendation</th></tr></thead>
+          <th scope="col">Task share</th><th scope="col">Topic skew</th><th scope="col">Task</th><th scope="col">Recommendation</th></tr></thead>
           <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} since=${since.get(row.name)} />`)}</tbody></table></div>${more}
         ${past.errors.history && html`<p class="small quiet">Start times of hot partitions are unknown: ${past.errors.history.message}${past.errors.history.advice && ` (${past.errors.history.advice})`}.</p>`}
         ${loads.left_out > 0 && html`<p class="small quiet">${many(loads.left_out, "lighter partition")} not shown.</p>`}
@@ -59,8 +59,8 @@ const Row = ({ row, since }) => html`<tr>
   <td class="name">${row.name}</td>
   <td data-label="State"><span><${Sign} ...${row.standing} />${since && html`<${Since} of=${since} />`}</span></td>
   <td class="num" data-label="Load"><span><${Value} text=${row.load} /><span class="sub">${row.source}${row.measuredMs && html`, <${Ago} ms=${row.measuredMs} />`}</span></span></td>
-  <td data-label="Share of task capacity"><span>${row.share !== null && html`<span class=${`bar ${row.share > 1 ? "over" : ""}`} role="img" aria-label=${row.shareText}><i style=${{ width: `${Math.min(100, row.share * 100)}%` }}></i></span>`} <${Value} text=${row.shareText} /></span></td>
-  <td data-label="Skew in topic"><span><${Value} text=${row.skew} /><span class="sub">${row.topicShare}</span></span></td>
+  <td data-label="Task share"><span>${row.share !== null && html`<span class=${`bar ${row.share > 1 ? "over" : ""}`} role="img" aria-label=${row.shareText}><i style=${{ width: `${Math.min(100, row.share * 100)}%` }}></i></span>`} <${Value} text=${row.shareText} /></span></td>
+  <td data-label="Topic skew"><span><${Value} text=${row.skew} /><span class="sub">${row.topicShare}</span></span></td>
   <td data-label="Task"><span>${row.task}<span class="sub">${row.instance}</span></span></td>
   <td data-label="Recommendation"><span>${row.advice}
     ${row.history.length > 0 && html`<details><summary>${many(row.history.length, "move")}</summary>

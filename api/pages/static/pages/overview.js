@@ -50,8 +50,8 @@ function Table({ rows, isEmpty }) {
   if (isEmpty) return html`<p>No datastreams yet. To create one, use <a href=${to("edit")}>New datastream</a> or <code>headrace datastream create</code>.</p>`;
   if (!rows.length) return html`<p>No matching datastreams.</p>`;
   return html`<div class="scroll"><table class="stack">
-    <thead><tr><th scope="col">Datastream</th><th scope="col">State</th><th scope="col" class="num">Oldest waiting record</th><th scope="col">Objective</th>
-      <th scope="col" class="num">Error budget left</th><th scope="col" class="num">Throughput</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Partitions</th><th scope="col">Owner</th></tr></thead>
+    <thead><tr><th scope="col">Datastream</th><th scope="col">State</th><th scope="col" class="num">Oldest waiting</th><th scope="col">Objective</th>
+      <th scope="col" class="num">Error budget</th><th scope="col" class="num">Throughput</th><th scope="col" class="num">Tasks</th><th scope="col" class="num">Partitions</th><th scope="col">Owner</th></tr></thead>
     <tbody>${shown.map((row) => html`<${Row} key=${row.name} row=${row} />`)}</tbody></table></div>${more}`;
 }
 
@@ -59,9 +59,9 @@ const Row = ({ row }) => html`<tr>
   <td class="name"><a href=${to(`datastreams/${encodeURIComponent(row.name)}`)}>${row.name}</a><span class="sub">${row.way}</span></td>
   <td data-label="State"><span><${Sign} ...${row.standing} /><span class="sub">${row.standing.why}</span>
     ${row.hot > 0 && html`<span class="sub"><a href=${to("offending", { datastream: row.name })}>Show ${row.hot === 1 ? "hot partition" : "hot partitions"}</a></span>`}</span></td>
-  <td class="num" data-label="Oldest waiting record"><span><${Value} text=${row.oldest} /><span class="sub">${row.waiting}</span></span></td>
+  <td class="num" data-label="Oldest waiting"><span><${Value} text=${row.oldest} /><span class="sub">${row.waiting}</span></span></td>
   <td data-label="Objective">${row.objective}</td>
-  <td class="num" data-label="Error budget left"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
+  <td class="num" data-label="Error budget"><span><${Value} text=${row.budget} />${row.budgetAsOfMs && html`<span class="sub"><${Ago} ms=${row.budgetAsOfMs} /></span>`}</span></td>
   <td class="num" data-label="Throughput"><${Value} text=${row.rate} /></td>
   <td class="num" data-label="Tasks"><span>${row.tasks}<span class="sub">${row.needed}${row.needed && row.plannedMs && html`, planned <${Ago} ms=${row.plannedMs} />`}</span></span></td>
   <td class="num" data-label="Partitions">${row.partitions}</td>

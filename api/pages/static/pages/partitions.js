@@ -39,8 +39,8 @@ function Table({ lag, wanted, setWanted }) {
 
 const Row = ({ row }) => html`<tr><td class="name">${row.name}</td>
   <td data-label="State"><span><${Sign} ...${row.standing} />${row.why && html`<span class="sub">${row.why}</span>`}</span></td>
-  <td class="num" data-label="Source end offset"><${Value} text=${row.sourceEnd} /></td><td class="num" data-label="Next offset"><${Value} text=${row.position} /></td>
-  <td class="num" data-label="Lag (records)"><${Value} text=${row.lag} /></td><td class="num" data-label="Oldest waiting record"><${Value} text=${row.oldest} /></td>
+  <td class="num" data-label="End offset"><${Value} text=${row.sourceEnd} /></td><td class="num" data-label="Next offset"><${Value} text=${row.position} /></td>
+  <td class="num" data-label="Lag (records)"><${Value} text=${row.lag} /></td><td class="num" data-label="Oldest waiting"><${Value} text=${row.oldest} /></td>
   <td class="num" data-label="Throughput"><${Value} text=${row.rate} /></td><td data-label="Task">${row.task}</td><td data-label="Instance">${row.instance}</td></tr>`;
 
 export function Definition({ name, definition }) {

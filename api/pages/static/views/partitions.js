@@ -6,8 +6,8 @@ import { wordOf } from "./overview.js";
 export const PAGE_SIZE = 50;
 /** Columns: [sort key of the service, heading, whether it is numeric]. */
 export const COLUMNS = [
-  ["name", "Partition", false], ["state", "State", false], ["source_end", "Source end offset", true], ["position", "Next offset", true],
-  ["lag_records", "Lag (records)", true], ["lag_ms", "Oldest waiting record", true], ["bytes_per_second", "Throughput", true], ["task", "Task", false], ["instance", "Instance", false],
+  ["name", "Partition", false], ["state", "State", false], ["source_end", "End offset", true], ["position", "Next offset", true],
+  ["lag_records", "Lag (records)", true], ["lag_ms", "Oldest waiting", true], ["bytes_per_second", "Throughput", true], ["task", "Task", false], ["instance", "Instance", false],
 ];
 const GOOD = ["OK", "copying"];
 const CALM = ["CATCHING_UP", "PAUSED_BY_USER", "paused", "waiting", "starting", "stopping"];
