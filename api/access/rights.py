@@ -80,8 +80,8 @@ _NO_OWNER: Final = ""
 
 
 def reason_against(principal: Principal, action: Action, owners: frozenset[str] | None = None) -> str:
-    """Return why the principal may not do it; empty if it may. `owners`: owners of all affected datastreams,
-    "" for one whose owner is unknown; None: not yet known, so that only the role counts."""
+    """Return the reason why an action is forbidden, or an empty text. `owners`: owners of all affected
+    datastreams, "" for one whose owner is unknown; None: not yet known, so that only the role counts."""
     least, everywhere = _LEAST[action], _EVERYWHERE[action]
     if _RANK[principal.role] >= _RANK[everywhere]:
         return ""
